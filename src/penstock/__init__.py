@@ -1,0 +1,40 @@
+"""Penstock: durable jobs on DynamoDB, and an embedded DynamoDB to run them on.
+
+The names below are the whole front door. They are loaded when first used, so that `import penstock` costs
+next to nothing: boto3 alone takes a quarter of a second.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.client.boto import boto3_client, boto3_resource
+    from penstock.client.database import Database, connect
+    from penstock.errors import PenstockError
+
+__version__ = "0.1.0"
+
+__all__ = ["Database", "PenstockError", "__version__", "boto3_client", "boto3_resource", "connect"]
+
+_HOMES = {
+    "Database": "penstock.client.database",
+    "PenstockError": "penstock.errors",
+    "boto3_client": "penstock.client.boto",
+    "boto3_resource": "penstock.client.boto",
+    "connect": "penstock.client.database",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value  # the next use does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,70 @@
+"""The one place where an item changes: whatever is kept in step with items is kept in step here.
+
+1. The item, its index rows, its expiry, its stream record and its journal entry change in one transaction.
+2. An index row exists if and only if the item has a value for each of the index's key attributes.
+3. Nothing here refuses a change: all checks come before, so that an error leaves nothing half-done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from penstock.engine.call import Call
+from penstock.engine.schema import TableInfo
+from penstock.wire.values import Item
+
+
+@dataclass(slots=True)
+class Change:
+    """An item before and after. `old` and `new` are None where there is no item."""
+
+    table: TableInfo
+    key: bytes
+    old: Item | None
+    new: Item | None
+    size: int = 0
+    """Bytes of `new`."""
+    by_ttl: bool = False
+    """Whether the sweeper made it: its stream record then names the service."""
+
+
+def old_item(call: Call, table: TableInfo, key: bytes) -> Item | None:
+    """The item as it is now."""
+    row = call.db.execute(table.sql_get, (key,)).fetchone()
+    if row is None:
+        return None
+    item: Item = orjson.loads(row[0])
+    return item
+
+
+def write(call: Call, change: Change) -> None:
+    """Makes the change, and all that goes with it."""
+    table = change.table
+    if change.new is not None:
+        call.db.execute(table.sql_put, (change.key, change.size, orjson.dumps(change.new)))
+    elif change.old is not None:
+        call.db.execute(table.sql_delete, (change.key,))
+    if table.watched:
+        _follow(call, change)
+
+
+def put_unwatched(call: Call, table: TableInfo, key: bytes, item: Item, size: int) -> None:
+    """Puts an item into a table where nothing else is kept in step and nobody asked for the old item."""
+    call.db.execute(table.sql_put, (key, size, orjson.dumps(item)))
+
+
+def _follow(call: Call, change: Change) -> None:
+    for index in change.table.index_list:
+        before = None if change.old is None else index.entry(change.old, change.key)
+        after = None if change.new is None else index.entry(change.new, change.key)
+        if before == after:
+            continue
+        if before is not None:
+            call.db.execute(f"DELETE FROM {index.storage} WHERE key = ?", (before,))  # noqa: S608
+        if after is not None:
+            call.db.execute(
+                f"INSERT OR REPLACE INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
+                (after, change.key),
+            )

@@ -1,0 +1,211 @@
+"""The embedded engine: DynamoDB's operations on one SQLite database.
+
+1. Every call is one transaction: an error leaves the database as it was.
+2. A write is answered after its COMMIT, never before.
+3. Calls given to `answer_many` share one transaction, in their order, and are answered after it; a call that fails
+   leaves the others' effects alone.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import orjson
+
+from penstock.clock import Clock, SystemClock
+from penstock.engine import operations, shapes
+from penstock.engine.call import Call
+from penstock.engine.catalog import Catalog
+from penstock.engine.maintenance import Maintenance
+from penstock.engine.registry import OPERATIONS, Operation, Request, Response
+from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
+from penstock.engine.storage.store import Connection, Store
+from penstock.errors import DynamoDBError, InternalServerError, UnknownOperationException
+
+operations.load()
+
+
+class Pending(NamedTuple):
+    """A call that waits to be answered with others."""
+
+    operation: str
+    request: Request
+    scope: Scope = DEFAULT_SCOPE
+
+
+class Engine:
+    """A DynamoDB in this process. Safe to use from many threads; close it when done."""
+
+    def __init__(
+        self, path: str = ":memory:", *, clock: Clock | None = None, settings: Settings | None = None
+    ) -> None:
+        self.settings = settings or Settings()
+        self.clock = clock or SystemClock()
+        self.catalog = Catalog()
+        self.store = Store(path, self.settings)
+        self.maintenance = Maintenance(self)
+        self.maintenance.wake_if_due()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the background work and closes the file."""
+        self.maintenance.stop()
+        self.store.close()
+
+    def execute(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> dict[str, Any]:
+        """Answers one call in DynamoDB's JSON; raises DynamoDBError."""
+        answer: dict[str, Any] = orjson.loads(self.answer(operation, request, scope))
+        return answer
+
+    def answer(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> bytes:
+        """The same, as the bytes of the answer: items go into it as they lie in the file."""
+        found = _checked(operation, request)
+        if found.kind == "write":
+            return orjson.dumps(self._write(found, request, scope))
+        return orjson.dumps(self._read(found, request, scope))
+
+    def answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
+        """Answers calls that arrived together; their writes share one commit."""
+        if len(calls) > 1 and any(_is_write(call) for call in calls):
+            try:
+                return self._together(calls)
+            except (_Undo, sqlite3.Error):
+                pass  # What went wrong concerns one call or all: apart, each gets its own answer.
+        return [self._alone(call) for call in calls]
+
+    @contextmanager
+    def writing(self) -> Iterator[Call]:
+        """A write transaction of the engine's own, for background work."""
+        db = self.store.connection()
+        with self.store.lock:
+            self.store.begin(db)
+            try:
+                self.catalog.refresh(db)
+                yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
+                db.execute("COMMIT")
+            except BaseException:
+                self._roll_back(db)
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[Call]:
+        """The same for reading, statement by statement."""
+        db = self.store.connection()
+        with self.store.lock if self.store.memory else nullcontext():
+            yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
+
+    def _alone(self, call: Pending) -> bytes | DynamoDBError:
+        try:
+            return self.answer(*call)
+        except DynamoDBError as error:
+            return error
+
+    def _together(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
+        store = self.store
+        db = store.connection()
+        with store.lock:
+            store.begin(db)
+            try:
+                self.catalog.refresh(db)
+                answers = [self._inside(db, call) for call in calls]
+                db.execute("COMMIT")
+            except BaseException:
+                self._roll_back(db)
+                raise
+        return answers
+
+    def _inside(self, db: Connection, call: Pending) -> bytes | DynamoDBError:
+        changes = db.total_changes
+        try:
+            found = _checked(call.operation, call.request)
+            return orjson.dumps(found.run(Call(self, db, call.scope, self.clock.now()), call.request))
+        except DynamoDBError as error:
+            if db.total_changes != changes:
+                raise _Undo from error
+            return error
+
+    def _read(self, found: Operation, request: Request, scope: Scope) -> Response:
+        store = self.store
+        if store.memory:
+            with store.lock:
+                return self._read_here(found, request, scope)
+        return self._read_here(found, request, scope)
+
+    def _read_here(self, found: Operation, request: Request, scope: Scope) -> Response:
+        db = self.store.connection()
+        call = Call(self, db, scope, self.clock.now())
+        try:
+            if found.kind == "snapshot":
+                return _in_snapshot(db, found, call, request)
+            return found.run(call, request)
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise self._internal(error) from error
+            # Another process has dropped what the cached catalog still names (catalog.py, 2).
+            self.catalog.forget()
+            return found.run(call, request)
+        except sqlite3.Error as error:
+            raise self._internal(error) from error
+
+    def _write(self, found: Operation, request: Request, scope: Scope) -> Response:
+        store = self.store
+        db = store.connection()
+        with store.lock:
+            store.begin(db)
+            try:
+                self.catalog.refresh(db)
+                response = found.run(Call(self, db, scope, self.clock.now()), request)
+                db.execute("COMMIT")
+            except sqlite3.Error as error:
+                self._roll_back(db)
+                raise self._internal(error) from error
+            except BaseException:
+                self._roll_back(db)
+                raise
+        return response
+
+    def _roll_back(self, db: Connection) -> None:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        self.catalog.forget()
+
+    def _internal(self, error: sqlite3.Error) -> DynamoDBError:
+        return InternalServerError(str(self.store.trouble(error)))
+
+
+class _Undo(Exception):  # noqa: N818 - not an error: the group is run again, one by one
+    """A call failed after it had begun to write."""
+
+
+def _checked(operation: str, request: Request) -> Operation:
+    found = OPERATIONS.get(operation)
+    if found is None:
+        raise UnknownOperationException()
+    shapes.check(operation, request)
+    return found
+
+
+def _is_write(call: Pending) -> bool:
+    found = OPERATIONS.get(call.operation)
+    return found is not None and found.kind == "write"
+
+
+def _in_snapshot(db: Connection, found: Operation, call: Call, request: Request) -> Response:
+    if db.in_transaction:
+        return found.run(call, request)
+    db.execute("BEGIN")
+    try:
+        return found.run(call, request)
+    finally:
+        db.execute("ROLLBACK")

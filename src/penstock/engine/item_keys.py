@@ -1,0 +1,99 @@
+"""Keys in requests, checked against a table's schema, with DynamoDB's texts."""
+
+from __future__ import annotations
+
+from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
+from penstock.errors import ValidationException
+from penstock.wire import keys, limits
+from penstock.wire.values import AttributeValue, Item, check_item, type_of
+
+_INVALID = "One or more parameter values were invalid: "
+_MISMATCH = "The provided key element does not match the schema"
+_NAMES = {"S": "string", "B": "binary"}
+
+
+def row_key_of_key(table: TableInfo, key: Item) -> bytes:
+    """The row key that a request's `Key` means; it must hold the key's attributes and nothing else.
+
+    Its values must have been through `check_item`.
+    """
+    parts = table.key
+    if len(key) != len(parts):
+        raise ValidationException(_MISMATCH)
+    for part in parts:
+        value = key.get(part.name)
+        if value is None or part.kind not in value:
+            raise ValidationException(_MISMATCH)
+        _check_key_value(part, value, part is table.hash)
+    return table.row_key(key)
+
+
+def checked_key(table: TableInfo, key: Item) -> tuple[Item, bytes]:
+    """The normalised key and its row key."""
+    normalised, _ = check_item(key)
+    return normalised, row_key_of_key(table, normalised)
+
+
+def row_key_of_item(table: TableInfo, item: Item) -> bytes:
+    """The row key of an item to be put; its index keys are checked too."""
+    for part in table.key:
+        value = item.get(part.name)
+        if value is None:
+            raise ValidationException(f"{_INVALID}Missing the key {part.name} in the item")
+        if part.kind not in value:
+            raise ValidationException(
+                f"{_INVALID}Type mismatch for key {part.name} expected: {part.kind} actual: {type_of(value)}"
+            )
+        _check_key_value(part, value, part is table.hash)
+    if table.indexes:
+        check_index_keys(table, item)
+    return table.row_key(item)
+
+
+def check_index_keys(table: TableInfo, item: Item) -> None:
+    """Refuses an item that an index of the table could not hold."""
+    for index in table.index_list:
+        for part in index.key:
+            value = item.get(part.name)
+            if value is not None:
+                _check_index_value(index, part, value)
+
+
+def _check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) -> None:
+    data = value[part.kind]
+    if not data:
+        raise ValidationException(
+            "One or more parameter values are not valid. The AttributeValue for a key attribute "
+            f"cannot contain an empty {_NAMES[part.kind]} value. Key: {part.name}"
+        )
+    # A character is at most four bytes, so short keys need no measuring.
+    if part.kind != "N" and len(data) * 4 > limits.SORT_KEY_BYTES:
+        _check_length(value, is_hash)
+
+
+def _check_length(value: AttributeValue, is_hash: bool) -> None:
+    length = keys.length_of(value)
+    if is_hash and length > limits.PARTITION_KEY_BYTES:
+        raise ValidationException(
+            f"{_INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes"
+        )
+    if not is_hash and length > limits.SORT_KEY_BYTES:
+        raise ValidationException(
+            f"{_INVALID}Aggregated size of all range keys has exceeded the size limit of 1024 bytes"
+        )
+
+
+def _check_index_value(index: IndexInfo, part: KeyAttribute, value: AttributeValue) -> None:
+    if part.kind not in value:
+        raise ValidationException(
+            f"{_INVALID}Type mismatch for Index Key {part.name} Expected: {part.kind} "
+            f"Actual: {type_of(value)} IndexName: {index.name}"
+        )
+    if not value[part.kind]:
+        raise ValidationException(
+            "One or more parameter values are not valid. A value specified for a secondary index key is not "
+            "supported. The AttributeValue for a key attribute cannot contain an empty "
+            f"{_NAMES[part.kind]} value. IndexName: {index.name}, IndexKey: {part.name}"
+        )
+    if part.kind != "N" and len(value[part.kind]) * 4 > limits.SORT_KEY_BYTES:
+        _check_length(value, part in index.hash)

@@ -1,0 +1,87 @@
+"""Work that nobody's call pays for: building indexes, ending delays, deleting what has expired.
+
+1. `run_due` does one round of everything that is due by the engine's clock, in short transactions, and says when to
+   look again. A test with a clock of its own calls it; otherwise one thread of the engine does.
+2. The thread starts when there is first something to wait for, and holds nothing back: it is a daemon, and every step
+   of its work can be cut off by `kill -9` and is taken up again by whoever opens the file next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
+
+Chore = Callable[["Engine"], float | None]
+"""Does what is due of one kind of work; seconds until there is more, or None if there is none to expect."""
+
+CHORES: list[Chore] = []
+
+# A round never waits longer than this: another process may have made work that nobody told us of.
+_LONGEST_WAIT_SECONDS = 5.0
+_SHORTEST_WAIT_SECONDS = 0.001
+
+
+def chore(work: Chore) -> Chore:
+    """Registers a kind of background work."""
+    CHORES.append(work)
+    return work
+
+
+class Maintenance:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def run_due(self) -> float | None:
+        """One round; seconds until the next one is due, or None if there is nothing to wait for."""
+        waits = [wait for work in CHORES if (wait := work(self._engine)) is not None]
+        return min(waits) if waits else None
+
+    def wake(self) -> None:
+        """Says that there may be work now; starts the thread if it does not run yet."""
+        with self._starting:
+            if self._thread is None and not self._stopping:
+                self._thread = threading.Thread(target=self._loop, name="penstock-maintenance", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def wake_if_due(self) -> None:
+        """When a file is opened: takes up what another process left."""
+        if self._engine.store.memory:
+            return
+        if any(_has_work(table.record) for table in self._engine.catalog.all(self._engine.store.connection())):
+            self.wake()
+
+    def stop(self) -> None:
+        """Ends the thread after the step it is at."""
+        with self._starting:
+            self._stopping = True
+            thread = self._thread
+        self._wake.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _loop(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            wait = self.run_due()
+            if self._stopping:
+                return
+            if wait is None:
+                self._wake.wait(_LONGEST_WAIT_SECONDS)
+            else:
+                self._wake.wait(min(max(wait, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS))
+
+
+def _has_work(record: object) -> bool:
+    if not isinstance(record, dict):
+        return False
+    building = any("backfill_cursor" in index for index in record.get("GlobalSecondaryIndexes", ()))
+    return bool(building or record.get("ttl") or record.get("stream") or record.get("unsettled"))

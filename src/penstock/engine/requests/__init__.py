@@ -1,0 +1,31 @@
+"""Every operation's request, written down: one file for a family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine.requests import backups, batches, items, resources, statements, streams, tables
+from penstock.engine.shapes import Request
+from penstock.errors import UnknownOperationException
+
+REQUESTS: dict[str, Request] = {
+    **items.REQUESTS,
+    **batches.REQUESTS,
+    **statements.REQUESTS,
+    **tables.REQUESTS,
+    **resources.REQUESTS,
+    **backups.REQUESTS,
+    **streams.REQUESTS,
+}
+
+
+def check(operation: str, request: Any) -> dict[str, Any]:
+    """The request, with the JSON types, required members and constraints that DynamoDB asks for.
+
+    A right request comes back as it is; one that DynamoDB would convert ("true" for true, nulls, members it does
+    not know) comes back converted. Raises SerializationException and ValidationException in DynamoDB's words.
+    """
+    shape = REQUESTS.get(operation)
+    if shape is None:
+        raise UnknownOperationException()
+    return shape.check(request)

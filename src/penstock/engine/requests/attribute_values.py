@@ -1,0 +1,204 @@
+"""The one recursive shape: {"S": "text"}, {"M": {…}}, …
+
+Only the JSON types are looked at, because DynamoDB looks at them before anything else. Content (numbers, empty
+sets, two types at once, nesting) is `wire.values`' to refuse, at the point where DynamoDB does.
+
+Values nested deeper than DynamoDB allows are not walked to their end: `wire.values` refuses them before it looks
+at what is inside, so nothing there can matter, and no stack can overflow.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.engine.shapes import Acceptor, Boolean, List, Map, Shape, String
+from penstock.errors import SerializationException, ValidationException
+from penstock.wire.limits import NESTING
+
+_WALKED = NESTING + 2
+_STRING = String()
+_BOOLEAN = Boolean()
+
+
+def _accepts_values(values: Iterable[Any], depth: int = 0) -> bool:
+    """Every value's JSON types are right, and it names only known types."""
+    for value in values:
+        if type(value) is not dict:
+            return False
+        for kind, data in value.items():
+            if kind == "S" or kind == "N":
+                if type(data) is not str:
+                    return False
+            elif kind == "BOOL" or kind == "NULL":
+                if type(data) is not bool:
+                    return False
+            else:
+                accepts = _ACCEPTS.get(kind)
+                if accepts is None or not accepts(data, depth):
+                    return False
+    return True
+
+
+def _accepts_strings(data: Any, depth: int) -> bool:
+    if type(data) is not list:
+        return False
+    return all(type(one) is str for one in data)
+
+
+def _accepts_binary(data: Any, depth: int) -> bool:
+    return type(data) is str and _is_base64(data)
+
+
+def _accepts_binaries(data: Any, depth: int) -> bool:
+    return type(data) is list and all(type(one) is str and _is_base64(one) for one in data)
+
+
+def _accepts_list(data: Any, depth: int) -> bool:
+    return type(data) is list and (depth > _WALKED or _accepts_values(data, depth + 1))
+
+
+def _accepts_map(data: Any, depth: int) -> bool:
+    return type(data) is dict and (depth > _WALKED or _accepts_values(data.values(), depth + 1))
+
+
+_ACCEPTS: dict[str, Callable[[Any, int], bool]] = {
+    "B": _accepts_binary,
+    "SS": _accepts_strings,
+    "NS": _accepts_strings,
+    "BS": _accepts_binaries,
+    "L": _accepts_list,
+    "M": _accepts_map,
+}
+
+
+def _is_base64(text: str) -> bool:
+    """Well-formed, and as an encoder would have written it."""
+    try:
+        return b2a_base64(a2b_base64(text, strict_mode=True), newline=False) == text.encode("ascii")
+    except (Base64Error, ValueError):
+        return False
+
+
+class Blob(Shape):
+    """Bytes, as base64 text."""
+
+    java = "java.nio.ByteBuffer"
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) is str and _is_base64(value)
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        if isinstance(value, list):
+            raise SerializationException(f"Unrecognized collection type class {self.java}")
+        if isinstance(value, dict):
+            raise SerializationException("Start of structure or map found where not expected")
+        if not isinstance(value, str):
+            raise SerializationException("only base-64-encoded strings are convertible to bytes")
+        if len(value) % 4:
+            length = f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(value)}"
+            raise SerializationException(length)
+        if not _is_base64(value):
+            raise SerializationException("Invalid last non-pad Base64 character dectected")
+        return value
+
+
+_BLOB = Blob()
+
+
+class AttributeValue(Shape):
+    """One value. Unknown types are dropped, which leaves it empty, which `wire.values` refuses."""
+
+    java = "com.amazonaws.dynamodb.v20120810.AttributeValue"
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: _accepts_values((value,))
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        return self._convert(value, element, 0)
+
+    def null(self) -> Any:
+        return {}
+
+    def render(self, value: Any) -> str:
+        return _render(value, 0)
+
+    def _convert(self, value: Any, element: bool, depth: int) -> Any:
+        if isinstance(value, list):
+            raise SerializationException(f"Unrecognized collection type class {self.java}")
+        if not isinstance(value, dict):
+            raise SerializationException(
+                "Unexpected value type in payload" if element else "Unexpected field type"
+            )
+        if depth > _WALKED:
+            return value
+        return {
+            kind: self._convert_content(kind, data, depth)
+            for kind, data in value.items()
+            if data is not None and kind in _CONTENT
+        }
+
+    def _convert_content(self, kind: str, data: Any, depth: int) -> Any:
+        if isinstance(data, list) and kind in ("SS", "NS", "BS") and None in data:
+            raise ValidationException(
+                "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
+            )
+        if kind == "L" and isinstance(data, list):
+            return [{} if one is None else self._convert(one, True, depth + 1) for one in data]
+        if kind == "M" and isinstance(data, dict):
+            return {n: {} if one is None else self._convert(one, True, depth + 1) for n, one in data.items()}
+        return _CONTENT[kind].convert(data, element=False)
+
+
+class AttributeMap(Map):
+    """A map of names to values: an item or a key. Faster to accept than a `Map` of `AttributeValue`."""
+
+    def __init__(self) -> None:
+        super().__init__(VALUE)
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) is dict and _accepts_values(value.values())
+
+
+class AttributeList(List):
+    """A list of values."""
+
+    def __init__(self, minimum: int = 0) -> None:
+        super().__init__(VALUE, minimum)
+
+    def acceptor(self) -> Acceptor:
+        low = self.minimum
+        return lambda value: type(value) is list and len(value) >= low and _accepts_values(value)
+
+
+VALUE = AttributeValue()
+
+_CONTENT: dict[str, Shape] = {
+    "S": _STRING,
+    "N": _STRING,
+    "B": _BLOB,
+    "BOOL": _BOOLEAN,
+    "NULL": _BOOLEAN,
+    "SS": List(_STRING),
+    "NS": List(_STRING),
+    "BS": List(_BLOB),
+    "L": List(VALUE),
+    "M": Map(VALUE),
+}
+
+
+def _render(value: dict[str, Any], depth: int) -> str:
+    shown = "".join(f"{kind}: {_render_content(kind, data, depth)}," for kind, data in value.items())
+    return f"{{{shown}}}"
+
+
+def _render_content(kind: str, data: Any, depth: int) -> str:
+    if depth > _WALKED:
+        return "…"
+    if kind == "L":
+        return f"[{', '.join(_render(one, depth + 1) for one in data)}]"
+    if kind == "M":
+        return "{" + ", ".join(f"{name}={_render(one, depth + 1)}" for name, one in data.items()) + "}"
+    return _CONTENT[kind].render(data) if kind in _CONTENT else "…"

@@ -1,0 +1,222 @@
+"""A table's definition, compiled: what the operations ask of a table, answered without looking anything up.
+
+The persisted form is the *record*, a plain JSON object (see docs/file-format.md). A `TableInfo` is made from it
+and never changes; a changed record makes a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from penstock.engine.settings import Scope
+from penstock.wire import keys, limits
+from penstock.wire.values import AttributeValue, Item
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAttribute:
+    """One attribute of a key schema and its type: S, N or B."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """A secondary index. `storage` is the SQL table that holds its rows."""
+
+    name: str
+    storage: str
+    local: bool
+    hash: tuple[KeyAttribute, ...]
+    range: tuple[KeyAttribute, ...]
+    projection: str
+    included: frozenset[str]
+    record: Mapping[str, Any] = field(repr=False)
+    table_key: tuple[KeyAttribute, ...] = field(repr=False)
+
+    @cached_property
+    def key(self) -> tuple[KeyAttribute, ...]:
+        return self.hash + self.range
+
+    @cached_property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of the index's key and then of the table's, each once: what a position in the index needs."""
+        return tuple(dict.fromkeys(part.name for part in self.key + self.table_key))
+
+    @cached_property
+    def projected(self) -> frozenset[str] | None:
+        """The attributes that the index holds; None for all."""
+        if self.projection == "ALL":
+            return None
+        return frozenset(self.key_names) | self.included
+
+    @property
+    def backfilling(self) -> bool:
+        return self.record.get("backfill_cursor") is not None
+
+    def entry(self, item: Item, row_key: bytes) -> bytes | None:
+        """The key of the item's row in this index.
+
+        None where the item has no row in it: a key attribute is missing (sparse), or has a value that the index
+        cannot hold. The latter is refused in writes, and found only in items that are older than the index.
+        """
+        hashes = []
+        for part in self.hash:
+            value = item.get(part.name)
+            if value is None or not fits(value, part, limits.PARTITION_KEY_BYTES):
+                return None
+            hashes.append(value)
+        tail = b""
+        for part in self.range:
+            value = item.get(part.name)
+            if value is None or not fits(value, part, limits.SORT_KEY_BYTES):
+                return None
+            tail += keys.escaped(value)
+        return keys.partition_of_many(hashes) + tail + row_key
+
+    def view(self, item: Item) -> Item:
+        """The part of the item that the index holds."""
+        wanted = self.projected
+        if wanted is None:
+            return item
+        return {name: value for name, value in item.items() if name in wanted}
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table. `storage` is the SQL table that holds its items."""
+
+    id: int
+    scope: Scope
+    name: str
+    record: Mapping[str, Any] = field(repr=False)
+    hash: KeyAttribute
+    range: KeyAttribute | None
+    indexes: Mapping[str, IndexInfo] = field(repr=False)
+
+    @cached_property
+    def storage(self) -> str:
+        return f"t{self.id}"
+
+    @cached_property
+    def arn(self) -> str:
+        return self.scope.arn(f"table/{self.name}")
+
+    @cached_property
+    def key(self) -> tuple[KeyAttribute, ...]:
+        return (self.hash,) if self.range is None else (self.hash, self.range)
+
+    @cached_property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.key)
+
+    @cached_property
+    def index_list(self) -> tuple[IndexInfo, ...]:
+        """Every index that writes must keep, those being built included."""
+        return tuple(self.indexes.values())
+
+    @cached_property
+    def has_local_indexes(self) -> bool:
+        return any(index.local for index in self.index_list)
+
+    @cached_property
+    def watched(self) -> bool:
+        """Whether a write must see the old item: something beside the item itself is kept in step with it."""
+        record = self.record
+        return bool(self.indexes or record.get("stream") or record.get("ttl") or record.get("pitr"))
+
+    @cached_property
+    def ttl_attribute(self) -> str | None:
+        """The attribute that says when an item expires, while TTL is enabled."""
+        ttl = self.record.get("ttl")
+        return ttl["AttributeName"] if ttl else None
+
+    # SQL texts, made once: sqlite3 finds its prepared statement by the text.
+
+    @cached_property
+    def sql_get(self) -> str:
+        return f"SELECT item FROM {self.storage} WHERE key = ?"  # noqa: S608
+
+    @cached_property
+    def sql_get_sized(self) -> str:
+        return f"SELECT item, size FROM {self.storage} WHERE key = ?"  # noqa: S608
+
+    @cached_property
+    def sql_put(self) -> str:
+        return (
+            f"INSERT INTO {self.storage} (key, size, item) VALUES (?, ?, ?) "  # noqa: S608
+            "ON CONFLICT (key) DO UPDATE SET size = excluded.size, item = excluded.item"
+        )
+
+    @cached_property
+    def sql_delete(self) -> str:
+        return f"DELETE FROM {self.storage} WHERE key = ?"  # noqa: S608
+
+    def row_key(self, values: Item) -> bytes:
+        """The key of the row of the item with these key values, which must be of the right types."""
+        start = keys.partition(values[self.hash.name])
+        return start if self.range is None else start + keys.data_of(values[self.range.name])
+
+    def key_of(self, item: Item) -> Item:
+        """The item's primary key."""
+        return {name: item[name] for name in self.key_names}
+
+
+def fits(value: AttributeValue, part: KeyAttribute, most_bytes: int) -> bool:
+    """Whether the value has the key's type, is not empty, and is not too long."""
+    data = value.get(part.kind)
+    if not data:
+        return False
+    # A character is at most four bytes: a short text needs no measuring.
+    return part.kind == "N" or len(data) * 4 <= most_bytes or keys.length_of(value) <= most_bytes
+
+
+def compile_table(table_id: int, scope: Scope, record: Record) -> TableInfo:
+    """The compiled form of a persisted record."""
+    kinds = {one["AttributeName"]: one["AttributeType"] for one in record["AttributeDefinitions"]}
+
+    def parts(schema: list[dict[str, str]], role: str) -> tuple[KeyAttribute, ...]:
+        return tuple(
+            KeyAttribute(one["AttributeName"], kinds[one["AttributeName"]])
+            for one in schema
+            if one["KeyType"] == role
+        )
+
+    table_hash = parts(record["KeySchema"], "HASH")[0]
+    table_range = next(iter(parts(record["KeySchema"], "RANGE")), None)
+    table_key = (table_hash,) if table_range is None else (table_hash, table_range)
+    make = _index_maker(table_id, parts, table_key)
+    indexes: dict[str, IndexInfo] = {}
+    for one in record.get("LocalSecondaryIndexes", ()):
+        indexes[one["IndexName"]] = make(one, True)
+    for one in record.get("GlobalSecondaryIndexes", ()):
+        indexes[one["IndexName"]] = make(one, False)
+    return TableInfo(table_id, scope, record["TableName"], record, table_hash, table_range, indexes)
+
+
+def _index_maker(
+    table_id: int,
+    parts: Callable[[list[dict[str, str]], str], tuple[KeyAttribute, ...]],
+    table_key: tuple[KeyAttribute, ...],
+) -> Callable[[Record, bool], IndexInfo]:
+    def make(one: Record, local: bool) -> IndexInfo:
+        projection = one.get("Projection") or {}
+        return IndexInfo(
+            name=one["IndexName"],
+            storage=f"t{table_id}_i{one['id']}",
+            local=local,
+            hash=parts(one["KeySchema"], "HASH"),
+            range=parts(one["KeySchema"], "RANGE"),
+            projection=projection.get("ProjectionType", "ALL"),
+            included=frozenset(projection.get("NonKeyAttributes", ())),
+            record=one,
+            table_key=table_key,
+        )
+
+    return make

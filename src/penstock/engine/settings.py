@@ -1,0 +1,45 @@
+"""How an engine behaves, and whose tables a call means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Delays are zero by default, for tests' sake; DynamoDB's own are seconds to minutes (TTL: hours)."""
+
+    synchronous: Literal["normal", "full"] = "normal"
+    """normal survives the death of the process; full also survives the loss of power, at a sync each commit."""
+
+    table_delay_seconds: float = 0.0
+    """How long a table is CREATING, UPDATING or DELETING."""
+
+    index_delay_seconds: float = 0.0
+    """How long, at the least, a new index is CREATING and Backfilling."""
+
+    ttl_lag_seconds: float = 0.0
+    """How long after its time an item stays before the sweeper deletes it."""
+
+    ttl_sweep_seconds: float = 1.0
+    """How often the sweeper looks."""
+
+    busy_seconds: float = 30.0
+    """How long a write waits for another process's transaction."""
+
+    page_cache_bytes: int = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """An account and a region: the tables of one are not seen from another."""
+
+    account: str = "000000000000"
+    region: str = "us-east-1"
+
+    def arn(self, resource: str) -> str:
+        return f"arn:aws:dynamodb:{self.region}:{self.account}:{resource}"
+
+
+DEFAULT_SCOPE = Scope()

@@ -1,0 +1,220 @@
+"""The SQLite file: connections, transactions, and its format.
+
+1. A write is answered only after its COMMIT. In WAL mode a committed transaction survives the death of the
+   process; with synchronous=full it also survives the loss of power.
+2. Each thread has its own connection; writes of one process queue on a lock, those of several processes on
+   SQLite's. A memory database has one connection, and everything queues.
+3. A file of another application, or of a newer format than this program's, is refused by name and not touched.
+4. Every object that depends on the catalog is checked against its version inside each write transaction, so that
+   a process never writes past an index which another process has just made.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from penstock.engine.settings import Settings
+from penstock.errors import StorageError
+
+APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
+FORMAT: Final = 1
+
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO meta VALUES ('catalog', 1);
+CREATE TABLE tables (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    account TEXT NOT NULL, region TEXT NOT NULL, name TEXT NOT NULL,
+    record BLOB NOT NULL,
+    UNIQUE (account, region, name)
+);
+CREATE TABLE idempotency (
+    account TEXT NOT NULL, region TEXT NOT NULL, token TEXT NOT NULL,
+    digest BLOB NOT NULL, answer BLOB NOT NULL, expires_at REAL NOT NULL,
+    PRIMARY KEY (account, region, token)
+) WITHOUT ROWID;
+CREATE TABLE streams (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    account TEXT NOT NULL, region TEXT NOT NULL, table_name TEXT NOT NULL, label TEXT NOT NULL,
+    record BLOB NOT NULL
+);
+CREATE TABLE stream_records (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    stream INTEGER NOT NULL, created_at REAL NOT NULL, record BLOB NOT NULL
+);
+CREATE INDEX stream_records_by_stream ON stream_records (stream, sequence);
+CREATE TABLE backups (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    account TEXT NOT NULL, region TEXT NOT NULL, arn TEXT NOT NULL UNIQUE,
+    created_at REAL NOT NULL, record BLOB NOT NULL
+);
+CREATE TABLE journal (
+    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    table_id INTEGER NOT NULL, at REAL NOT NULL, key BLOB NOT NULL, size INTEGER, item BLOB
+);
+CREATE INDEX journal_by_table ON journal (table_id, at);
+"""
+
+Connection = sqlite3.Connection
+
+
+class Store:
+    """One database: a file, or memory."""
+
+    def __init__(self, path: str, settings: Settings) -> None:
+        self.path = path
+        self.memory = path == ":memory:"
+        self._settings = settings
+        self._local = threading.local()
+        self._connections: list[Connection] = []
+        self._opening = threading.Lock()
+        self._closed = False
+        # One writer at a time; re-entrant, because a memory database's reads take it too.
+        self.lock = threading.RLock()
+        self._shared = self._open() if self.memory else None
+        self._prepare_file(self.connection())
+
+    def connection(self) -> Connection:
+        """This thread's connection, in autocommit."""
+        if self._shared is not None:
+            return self._shared
+        try:
+            found: Connection = self._local.connection
+        except AttributeError:
+            found = self._local.connection = self._open()
+        return found
+
+    def begin(self, connection: Connection) -> None:
+        """Starts a write transaction; waits for other processes."""
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise self.trouble(error) from error
+
+    def close(self) -> None:
+        """Closes every connection; the file is then one file, with no WAL beside it."""
+        with self.lock, self._opening:
+            self._closed = True
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+
+    def trouble(self, error: sqlite3.Error) -> StorageError:
+        """An error of SQLite's, with the file and the next step."""
+        text = str(error)
+        advice = next((advice for part, advice in _ADVICE if part in text), "")
+        return StorageError(f"{self.path}: {text}.{advice}")
+
+    def _open(self) -> Connection:
+        if self._closed:
+            raise StorageError(f"{self.path}: the database has been closed; open it again with connect().")
+        settings = self._settings
+        try:
+            connection = sqlite3.connect(
+                self.path,
+                timeout=settings.busy_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=1024,
+            )
+            self._configure(connection)
+        except sqlite3.Error as error:
+            raise self.trouble(error) from error
+        with self._opening:
+            self._connections.append(connection)
+        return connection
+
+    def _configure(self, connection: Connection) -> None:
+        settings = self._settings
+        if not self.memory:
+            self._refuse_foreign(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
+        connection.execute(f"PRAGMA cache_size = {-settings.page_cache_bytes // 1024}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        # Deleted data should not linger in free pages, and freed pages are reused: no vacuum is needed for speed.
+        connection.execute("PRAGMA foreign_keys = OFF")
+
+    def _refuse_foreign(self, connection: Connection) -> None:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if application == APPLICATION_ID and version <= FORMAT:
+            return
+        if application == APPLICATION_ID:
+            raise StorageError(
+                f"{self.path}: format {version} was written by a newer Penstock; "
+                f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
+            )
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise StorageError(f"{self.path}: an SQLite file of another application. Name another file.")
+
+    def _prepare_file(self, connection: Connection) -> None:
+        self._in_transaction(connection, self._create_or_upgrade)
+
+    def _create_or_upgrade(self, connection: Connection) -> None:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            for statement in _SCHEMA.split(";\n"):
+                if statement.strip():
+                    connection.execute(statement)
+        for upgrade in _UPGRADES[max(version, 1) - 1 :]:
+            upgrade(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _in_transaction(self, connection: Connection, work: Callable[[Connection], None]) -> None:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == FORMAT:
+            return
+        self.begin(connection)
+        try:
+            # Another process may have been first.
+            if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+                work(connection)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            connection.execute("ROLLBACK")
+            raise self.trouble(error) from error
+
+
+_UPGRADES: tuple[Callable[[Connection], None], ...] = ()
+"""Steps from each format to the next; the first one would lead from 1 to 2."""
+
+_ADVICE = (
+    ("unable to open", " Check that its folder exists and may be written to."),
+    ("not a database", " It is not an SQLite file: name another one."),
+    ("readonly", " The file or its folder is read-only: change its permissions, or name another file."),
+    ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
+    ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
+    ("malformed", " The file is damaged: restore a backup."),
+)
+
+
+def drop(connection: Connection, name: str) -> None:
+    """Drops one of our own SQL tables, if it is there."""
+    connection.execute(f"DROP TABLE IF EXISTS {name}")
+
+
+def create_items(connection: Connection, name: str) -> None:
+    """The SQL table of a DynamoDB table's items, clustered by key: a partition's items are neighbours."""
+    connection.execute(
+        f"CREATE TABLE {name} (key BLOB PRIMARY KEY, size INTEGER NOT NULL, item BLOB NOT NULL) WITHOUT ROWID"
+    )
+
+
+def create_index(connection: Connection, name: str) -> None:
+    """The SQL table of an index: its rows point at items, so an update that moves no key touches none."""
+    connection.execute(f"CREATE TABLE {name} (key BLOB PRIMARY KEY, item_key BLOB NOT NULL) WITHOUT ROWID")
+
+
+def create_expiries(connection: Connection, table: str) -> None:
+    """The SQL table of a TTL: which item expires when."""
+    connection.execute(
+        f"CREATE TABLE IF NOT EXISTS {table}_ttl "
+        "(at INTEGER NOT NULL, key BLOB NOT NULL, PRIMARY KEY (at, key)) WITHOUT ROWID"
+    )
+
+

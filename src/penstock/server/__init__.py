@@ -1,0 +1,14 @@
+"""The engine behind DynamoDB's HTTP protocol, so that every AWS SDK, CLI and GUI works with it.
+
+The life of a request, one file a step:
+
+    protocol.py       bytes of one connection → requests, answers in order → bytes
+    http1.py          the HTTP/1.1 parser: httptools where installed, ours where not
+    routing.py        which operation is meant, or which refusal DynamoDB would give
+    authorization.py  the form of the Authorization header or query
+    signature.py      AWS Signature Version 4, checked when keys are configured
+    encodings.py      gzip and deflate, both ways, within limits
+    groups.py         requests that arrived together share one transaction
+    replies.py        status line, headers, checksum
+    run.py            start and stop, in the foreground or in a thread
+"""

@@ -1,0 +1,136 @@
+"""The form of a signed request: Authorization header or X-Amz-… query, and DynamoDB's words for a wrong one.
+
+Whether the signature is right is `signature.py`'s question; here it is only read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from penstock.engine.settings import Scope
+from penstock.errors import (
+    IncompleteSignatureException,
+    InvalidSignatureException,
+    MissingAuthenticationTokenException,
+)
+
+Headers = Mapping[bytes, bytes]
+
+# What every SDK sends; anything else takes the long way round, which knows what to say about it.
+_USUAL = re.compile(
+    rb"(AWS4-HMAC-SHA256) Credential=([^\s,=]+), ?SignedHeaders=([^\s,=]+), ?Signature=([0-9a-f]+)"
+)
+_HEADER_PARAMETERS = ("Credential", "Signature", "SignedHeaders")
+_QUERY_PARAMETERS = (
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Signature",
+    "X-Amz-SignedHeaders",
+    "X-Amz-Date",
+)
+_ACCOUNT = re.compile(r"[0-9]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """What a request says about who signed it, and how."""
+
+    algorithm: str
+    credential: str
+    signed_headers: str
+    signature: str
+    date: str
+    in_query: bool = False
+    expires_seconds: int = 0
+
+    @property
+    def access_key(self) -> str:
+        return self.credential.partition("/")[0]
+
+    @property
+    def region(self) -> str:
+        """The region of the credential scope, or "" where it has none."""
+        parts = self.credential.split("/")
+        return parts[2] if len(parts) > 2 else ""
+
+
+def has_usual_form(header: bytes | None, headers: Headers) -> bool:
+    """Whether the header is well-formed beyond doubt: the quick answer for nearly every request."""
+    return header is not None and _USUAL.match(header) is not None and b"x-amz-date" in headers
+
+
+def read(headers: Headers, query: bytes) -> Authorization:
+    """The request's authorization; raises DynamoDB's error where it has none or only half of one."""
+    header = headers.get(b"authorization")
+    parameters = dict(parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True))
+    in_query = "X-Amz-Algorithm" in parameters
+    if header and in_query:
+        raise InvalidSignatureException(
+            "Found both 'X-Amz-Algorithm' as a query-string param and 'Authorization' as HTTP header."
+        )
+    if in_query:
+        return _from_query(parameters)
+    text = (header or b"").decode("utf-8", "replace").strip()
+    if not text.startswith("AWS4-"):
+        raise MissingAuthenticationTokenException("Request is missing Authentication Token")
+    return _from_header(text, headers)
+
+
+def _from_header(text: str, headers: Headers) -> Authorization:
+    algorithm, *pairs = [part for part in re.split(r"[, ]", text) if part]
+    given = {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+    date = headers.get(b"x-amz-date") or headers.get(b"date") or b""
+    missing = [
+        f"Authorization header requires '{name}' parameter. "
+        for name in _HEADER_PARAMETERS
+        if not given.get(name)
+    ]
+    if not date:
+        missing.append(
+            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
+        )
+    if missing:
+        raise IncompleteSignatureException("".join(missing) + "Authorization=" + text)
+    return Authorization(
+        algorithm, given["Credential"], given["SignedHeaders"], given["Signature"], date.decode("latin-1")
+    )
+
+
+def _from_query(given: dict[str, str]) -> Authorization:
+    missing = [
+        f"AWS query-string parameters must include '{name}'. "
+        for name in _QUERY_PARAMETERS
+        if not given.get(name)
+    ]
+    if missing:
+        raise IncompleteSignatureException("".join(missing) + "Re-examine the query-string parameters.")
+    expires = given.get("X-Amz-Expires", "")
+    return Authorization(
+        given["X-Amz-Algorithm"],
+        given["X-Amz-Credential"],
+        given["X-Amz-SignedHeaders"],
+        given["X-Amz-Signature"],
+        given["X-Amz-Date"],
+        in_query=True,
+        expires_seconds=int(expires) if expires.isascii() and expires.isdigit() and len(expires) < 8 else 0,
+    )
+
+
+def scope_of(authorization: Authorization, default: Scope) -> Scope:
+    """Whose tables are meant, for `--per-account`.
+
+    The region is that of the credential scope. The account is the access key where that is twelve digits;
+    otherwise twelve digits made from it: the first 8 bytes of its SHA-256 as a number, modulo 10¹².
+    """
+    return Scope(account_of(authorization.access_key), authorization.region or default.region)
+
+
+def account_of(access_key: str) -> str:
+    if _ACCOUNT.fullmatch(access_key):
+        return access_key
+    digest = hashlib.sha256(access_key.encode()).digest()
+    return f"{int.from_bytes(digest[:8], 'big') % 10**12:012d}"

@@ -1,0 +1,152 @@
+"""Answers as bytes: status line, headers, checksum, body.
+
+Everything that stays the same for a second (date, half of the request id, the fixed headers) is made once
+a second, so that the usual answer costs one formatting of bytes.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+from dataclasses import dataclass
+from zlib import crc32
+
+import orjson
+
+from penstock.errors import DynamoDBError
+from penstock.server.encodings import COMPRESS_FROM_BYTES, pack
+
+JSON_10 = b"application/x-amz-json-1.0"
+JSON = b"application/json"
+TEXT = b"text/plain"
+
+_REASONS = {
+    200: b"OK",
+    400: b"Bad Request",
+    404: b"Not Found",
+    408: b"Request Timeout",
+    413: b"Request Entity Too Large",
+    431: b"Request Header Fields Too Large",
+    500: b"Internal Server Error",
+    503: b"Service Unavailable",
+}
+_DAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
+_MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+_ID_CHARACTERS = string.ascii_uppercase + string.digits
+_CORS = (
+    b"Access-Control-Allow-Origin: *\r\n"
+    b"Access-Control-Expose-Headers: x-amzn-RequestId,x-amzn-ErrorType,x-amzn-ErrorMessage,Date,x-amz-crc32\r\n"
+)
+
+TOO_LARGE_BODY = (
+    b'{"__type":"com.amazon.coral.service#RequestEntityTooLargeException",'
+    b'"message":"Request size exceeds the limit of 16777216 bytes"}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How one answer differs from the usual one; `PLAIN` is the usual one."""
+
+    content_type: bytes = JSON_10
+    encoding: bytes = b""
+    cors: bool = False
+    close: bool = False
+    keep_alive: bool = False  # said aloud, as HTTP/1.0 needs it
+    bodiless: bool = False  # the answer to a HEAD
+
+
+PLAIN = Style()
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that needs no engine. `content_type` overrides the style's."""
+
+    status: int
+    body: bytes
+    content_type: bytes | None = None
+    headers: bytes = b""
+    chunked: bool = False
+
+
+def error_body(error: DynamoDBError) -> bytes:
+    return orjson.dumps(error.body())
+
+
+class Replies:
+    """Makes answers; `refresh` once a second keeps its date right."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._random = random.SystemRandom()
+        self.refresh(time.time())
+
+    def refresh(self, now: float) -> None:
+        prefix = "".join(self._random.choices(_ID_CHARACTERS, k=40)).encode()
+        self._fixed = b"Server: Penstock\r\nDate: " + http_date(now) + b"\r\nx-amzn-RequestId: " + prefix
+        self._plain = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: " + JSON_10 + b"\r\n" + self._fixed
+        ) + b"%012d\r\nx-amz-crc32: %d\r\nContent-Length: %d\r\n\r\n%b"
+
+    def plain(self, body: bytes) -> bytes:
+        """The usual answer: 200, JSON 1.0, nothing asked for."""
+        self._count += 1
+        return self._plain % (self._count, crc32(body), len(body), body)
+
+    def answer(self, style: Style, answer: bytes | DynamoDBError) -> bytes:
+        """What the engine gave, as the client asked for it."""
+        if isinstance(answer, DynamoDBError):
+            return self.build(style, Reply(answer.status, error_body(answer)))
+        if style is PLAIN:
+            return self.plain(answer)
+        return self.build(style, Reply(200, answer))
+
+    def build(self, style: Style, reply: Reply) -> bytes:
+        body, extra = reply.body, reply.headers
+        if style.encoding and len(body) >= COMPRESS_FROM_BYTES:
+            body = pack(style.encoding, body)
+            extra += b"Content-Encoding: " + style.encoding + b"\r\n"
+        if style.cors:
+            extra += _CORS
+        if style.close:
+            extra += b"Connection: close\r\n"
+        elif style.keep_alive:
+            extra += b"Connection: keep-alive\r\n"
+        return self._join(reply, style, body, extra)
+
+    def _join(self, reply: Reply, style: Style, body: bytes, extra: bytes) -> bytes:
+        self._count += 1
+        content_type = style.content_type if reply.content_type is None else reply.content_type
+        if content_type:
+            extra = b"Content-Type: " + content_type + b"\r\n" + extra
+        if reply.chunked:
+            length = b"Transfer-Encoding: chunked"
+            framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if body else b"0\r\n\r\n"
+        else:
+            length, framed = b"Content-Length: %d" % len(body), body
+        return b"HTTP/1.1 %d %b\r\n%b%b%012d\r\nx-amz-crc32: %d\r\n%b\r\n\r\n%b" % (
+            reply.status,
+            _REASONS[reply.status],
+            extra,
+            self._fixed,
+            self._count,
+            crc32(body),
+            length,
+            b"" if style.bodiless else framed,
+        )
+
+
+def http_date(now: float) -> bytes:
+    """`now` as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`."""
+    year, month, day, hour, minute, second, weekday, _, _ = time.gmtime(now)
+    return b"%b, %02d %b %04d %02d:%02d:%02d GMT" % (
+        _DAYS[weekday],
+        day,
+        _MONTHS[month - 1],
+        year,
+        hour,
+        minute,
+        second,
+    )

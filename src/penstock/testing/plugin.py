@@ -1,0 +1,72 @@
+"""pytest fixtures, found without configuration once Penstock is installed.
+
+    def test_a_job_is_kept(dynamodb):
+        dynamodb.put_item(TableName="jobs", Item={"id": {"S": "1"}})
+
+The fixtures of one test look at one and the same fresh, in-memory database; the next test has its own. This
+module imports neither the engine nor boto3: a test run that uses no fixture of ours pays nothing for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient, DynamoDBServiceResource
+    from mypy_boto3_dynamodbstreams import DynamoDBStreamsClient
+
+    from penstock.client.database import Database
+    from penstock.testing.clock import MovableClock
+
+
+@pytest.fixture
+def penstock_clock() -> MovableClock:
+    """The time that the test's database lives by: `penstock_clock.advance(seconds)` moves it forward."""
+    from penstock.testing.clock import MovableClock
+
+    return MovableClock()
+
+
+@pytest.fixture
+def penstock_db(penstock_clock: MovableClock) -> Iterator[Database]:
+    """A fresh in-memory database: `penstock_db.execute("PutItem", {…})`."""
+    from penstock.client.database import connect
+
+    with connect(clock=penstock_clock) as database:
+        yield database
+
+
+@pytest.fixture
+def dynamodb(penstock_db: Database) -> DynamoDBClient:
+    """A boto3 DynamoDB client of `penstock_db`."""
+    from penstock.client.boto import boto3_client
+
+    return boto3_client(penstock_db)
+
+
+@pytest.fixture
+def dynamodb_resource(penstock_db: Database) -> DynamoDBServiceResource:
+    """A boto3 DynamoDB resource of `penstock_db`."""
+    from penstock.client.boto import boto3_resource
+
+    return boto3_resource(penstock_db)
+
+
+@pytest.fixture
+def dynamodb_streams(penstock_db: Database) -> DynamoDBStreamsClient:
+    """A boto3 client of `penstock_db`'s streams."""
+    from penstock.client.boto import boto3_client
+
+    return boto3_client(penstock_db, service="dynamodbstreams")
+
+
+@pytest.fixture
+def penstock_server(penstock_db: Database) -> Iterator[str]:
+    """The URL of an HTTP server of `penstock_db` on a free port of this machine: for any SDK."""
+    from penstock.server import running_server
+
+    with running_server(penstock_db.engine) as url:
+        yield url

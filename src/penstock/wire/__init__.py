@@ -1,0 +1,1 @@
+"""DynamoDB's vocabulary: values, numbers, keys, sizes, limits."""

@@ -1,0 +1,91 @@
+"""Keys as bytes, in an order that SQLite can walk.
+
+A table's row key:  hash(8) · length(2) · partition key · sort key
+An index's row key: hash(8) · (length(2) · value)* for its partition attributes · (escaped value)* for its sort
+                    attributes · the table's row key, which makes it unique
+
+1. Rows of one partition are neighbours, in the order of their sort keys.
+2. Partitions follow each other in the order of a hash of their key, as DynamoDB's do, so that a Scan's segments
+   are ranges of hashes.
+3. Within one partition, byte order is DynamoDB's order: S by UTF-8 bytes, B by bytes, N by value.
+"""
+
+from __future__ import annotations
+
+from hashlib import md5
+
+from penstock.wire import numbers
+from penstock.wire.values import AttributeValue, binary
+
+HASH_BYTES = 8
+
+# DynamoDB's own hash of a partition key, as far as the order of its scans shows it: MD5 of this word and the key.
+_SALT = b"Outliers"
+
+
+def data_of(value: AttributeValue) -> bytes:
+    """A key attribute's value as bytes that keep its order."""
+    ((kind, data),) = value.items()
+    if kind == "S":
+        encoded: bytes = data.encode()
+        return encoded
+    if kind == "N":
+        return numbers.encode(data)
+    return binary(data)
+
+
+def length_of(value: AttributeValue) -> int:
+    """Bytes that a key value counts against the limits of keys."""
+    ((kind, data),) = value.items()
+    if kind == "S":
+        return len(data.encode())
+    return numbers.size(data) if kind == "N" else len(binary(data))
+
+
+def partition(value: AttributeValue) -> bytes:
+    """What every row key of the partition of this value begins with."""
+    ((kind, data),) = value.items()
+    if kind == "S":
+        raw = data.encode()
+        return md5(_SALT + raw, usedforsecurity=False).digest()[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+    raw = data_of(value)
+    hashed = numbers.hash_bytes(data) if kind == "N" else raw
+    digest = md5(_SALT + hashed, usedforsecurity=False).digest()
+    return digest[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+
+
+def partition_of_many(values: list[AttributeValue]) -> bytes:
+    """The same for an index whose partition key has several attributes."""
+    if len(values) == 1:
+        return partition(values[0])
+    raws = [data_of(value) for value in values]
+    framed = b"".join(len(raw).to_bytes(2, "big") + raw for raw in raws)
+    return md5(_SALT + framed, usedforsecurity=False).digest()[:HASH_BYTES] + framed
+
+
+def escaped(value: AttributeValue) -> bytes:
+    """A sort attribute inside an index's key: keeps order although more bytes follow."""
+    ((kind, data),) = value.items()
+    if kind == "N":
+        return numbers.encode(data)
+    return escape(data.encode() if kind == "S" else binary(data)) + b"\0\0"
+
+
+def escape(raw: bytes) -> bytes:
+    """Bytes in which no zero stands before anything but 0xFF, so that two zeros can end them."""
+    return raw.replace(b"\0", b"\0\xff")
+
+
+def after(prefix: bytes) -> bytes | None:
+    """The least bytes above everything that begins with `prefix`; None where there are none."""
+    stripped = prefix.rstrip(b"\xff")
+    if not stripped:
+        return None
+    return stripped[:-1] + bytes((stripped[-1] + 1,))
+
+
+def segment_start(segment: int, total: int) -> bytes:
+    """The least row key of a parallel Scan's segment."""
+    # DynamoDB's own segments begin at multiples of 1/4096 of the hash space, as far as its scans show it.
+    grain = max(total, 4096)
+    return (-(-grain * segment // total) * ((1 << 64) // grain)).to_bytes(9, "big")[1:]

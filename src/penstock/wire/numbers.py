@@ -1,0 +1,147 @@
+"""DynamoDB's numbers: exact decimals of up to 38 digits, kept as text.
+
+1. `normalise` gives one text for each value: two numbers are equal if and only if their normalised texts are.
+2. `encode` keeps order: `encode(a) < encode(b)` as bytes if and only if a < b as numbers.
+3. No encoding is a prefix of another one, so that more bytes may follow it in a key.
+4. Nothing passes through a float or through the caller's decimal context.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Context, Decimal
+
+from penstock.errors import ValidationException
+from penstock.wire.limits import NUMBER_DIGITS, NUMBER_MAX_EXPONENT, NUMBER_MIN_EXPONENT
+
+_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
+
+# A sum of two 38-digit numbers can span 256 digits before it is judged.
+_EXACT = Context(prec=300, Emin=-999_999, Emax=999_999)
+
+# Any exponent past this many digits is out of range whatever the mantissa (a request holds 16 MB at most).
+_EXPONENT_DIGITS = 9
+
+Parts = tuple[bool, str, int]
+"""(negative, significant digits, exponent): ±0.DIGITS × 10^exponent; digits are "" for zero."""
+
+_ZERO: Parts = (False, "", 0)
+
+
+def normalise(text: str) -> str:
+    """The one text of this number's value; refused as DynamoDB refuses it."""
+    if len(text) <= NUMBER_DIGITS and text.isdigit() and text.isascii() and (text[0] != "0" or len(text) == 1):
+        return text
+    return _render(_checked(text))
+
+
+def size(text: str) -> int:
+    """Bytes that a normalised number counts for: one for two digits, one for the exponent, one for a sign."""
+    if text.isdigit():
+        return 1 + (len(text.rstrip("0")) + len(text) % 2 + 1) // 2 if text != "0" else 1
+    negative, digits, exponent = _parts(text)
+    return 1 + (len(digits) + exponent % 2 + 1) // 2 + negative
+
+
+def encode(text: str) -> bytes:
+    """Bytes that sort as numbers do (base 100, exponent first; complemented when negative)."""
+    negative, digits, exponent = _parts(text)
+    if not digits:
+        return b"\x80"
+    odd = exponent % 2
+    padded = "0" * odd + digits
+    if len(padded) % 2:
+        padded += "0"
+    lead = (exponent + odd) // 2 + 192
+    if negative:
+        pairs = bytes(101 - int(padded[i : i + 2]) for i in range(0, len(padded), 2))
+        # 102 is above every complemented pair: the shorter of two negatives is the larger.
+        return bytes((255 - lead,)) + pairs + b"\x66"
+    pairs = bytes(int(padded[i : i + 2]) + 1 for i in range(0, len(padded), 2))
+    return bytes((lead,)) + pairs + b"\x00"
+
+
+def hash_bytes(text: str) -> bytes:
+    """The bytes of a number that are hashed when it is a partition key."""
+    encoded = encode(text)
+    return encoded[:-1] if encoded.endswith(b"\x00") else encoded
+
+
+def to_decimal(text: str) -> Decimal:
+    """The exact value, whatever the caller's decimal context."""
+    return Decimal(text)
+
+
+def from_decimal(value: Decimal) -> str:
+    """The normalised text; refused where DynamoDB has no such number."""
+    if not value.is_finite():
+        raise ValidationException(f"The parameter cannot be converted to a numeric value: {value}")
+    return normalise(str(value))
+
+
+def add(left: str, right: str) -> str:
+    """left + right, exactly."""
+    return from_decimal(_EXACT.add(Decimal(left), Decimal(right)))
+
+
+def subtract(left: str, right: str) -> str:
+    """left - right, exactly."""
+    return from_decimal(_EXACT.subtract(Decimal(left), Decimal(right)))
+
+
+def _parts(text: str) -> Parts:
+    match = _NUMBER.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
+        suffix = f": {text}" if text else ""
+        raise ValidationException("The parameter cannot be converted to a numeric value" + suffix)
+    sign, whole, fraction, power = match.groups()
+    whole = whole.lstrip("0")
+    digits = whole + (fraction or "")
+    exponent = len(whole)
+    if not whole:
+        stripped = digits.lstrip("0")
+        exponent = len(stripped) - len(digits)
+        digits = stripped
+    digits = digits.rstrip("0")
+    if not digits:
+        return _ZERO
+    if power:
+        exponent += int(power) if len(power) <= _EXPONENT_DIGITS else _huge(power)
+    return sign == "-", digits, exponent
+
+
+def _huge(power: str) -> int:
+    stripped = power.lstrip("+-").lstrip("0")
+    if len(stripped) <= _EXPONENT_DIGITS:
+        return int(power[0] + "0" + stripped) if power[0] in "+-" else int("0" + stripped)
+    return -(10**_EXPONENT_DIGITS) if power[0] == "-" else 10**_EXPONENT_DIGITS
+
+
+def _checked(text: str) -> Parts:
+    parts = _parts(text)
+    _, digits, exponent = parts
+    if not digits:
+        return parts
+    if exponent - 1 > NUMBER_MAX_EXPONENT:
+        raise ValidationException(
+            "Number overflow. Attempting to store a number with magnitude larger than supported range"
+        )
+    if exponent - 1 < NUMBER_MIN_EXPONENT:
+        raise ValidationException(
+            "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+        )
+    if len(digits) > NUMBER_DIGITS:
+        raise ValidationException("Attempting to store more than 38 significant digits in a Number")
+    return parts
+
+
+def _render(parts: Parts) -> str:
+    negative, digits, exponent = parts
+    if not digits:
+        return "0"
+    sign = "-" if negative else ""
+    if exponent <= 0:
+        return f"{sign}0.{'0' * -exponent}{digits}"
+    if exponent >= len(digits):
+        return f"{sign}{digits}{'0' * (exponent - len(digits))}"
+    return f"{sign}{digits[:exponent]}.{digits[exponent:]}"

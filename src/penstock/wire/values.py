@@ -1,0 +1,207 @@
+"""Attribute values in DynamoDB's JSON: {"S": "text"}, {"N": "1"}, {"B": "base64"}, …
+
+Values arrive with the right JSON types (the request's shape was checked); here their content is: one type
+each, numbers in range, sets with no duplicates, nesting of at most 32. Checking also normalises and measures,
+so that a value is walked once. The input is never changed: a value that needs no change is returned as it is.
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from typing import Any
+
+from penstock.errors import SerializationException, ValidationException
+from penstock.wire import numbers
+from penstock.wire.limits import NESTING
+
+AttributeValue = dict[str, Any]
+Item = dict[str, AttributeValue]
+
+TYPES = ("S", "N", "B", "SS", "NS", "BS", "M", "L", "BOOL", "NULL")
+
+_INVALID = "One or more parameter values were invalid: "
+
+
+def check_item(item: Item) -> tuple[Item, int]:
+    """The item with its values normalised, and its size in bytes."""
+    size = 0
+    changed: Item | None = None
+    for name, value in item.items():
+        size += len(name) if name.isascii() else len(name.encode())
+        if len(value) == 1 and "S" in value:
+            text = value["S"]
+            size += len(text) if text.isascii() else len(text.encode())
+            continue
+        checked, value_bytes = _check(value, 0)
+        size += value_bytes
+        if checked is not value:
+            if changed is None:
+                changed = dict(item)
+            changed[name] = checked
+    return (item if changed is None else changed), size
+
+
+def check_value(value: AttributeValue) -> AttributeValue:
+    """The value, normalised."""
+    return _check(value, 0)[0]
+
+
+def value_size(value: AttributeValue) -> int:
+    """Bytes that a checked value counts for."""
+    return _check(value, 0)[1]
+
+
+def item_size(item: Item) -> int:
+    """Bytes that a checked item counts for, names included."""
+    return check_item(item)[1]
+
+
+def type_of(value: AttributeValue) -> str:
+    """The name of the value's type, for example "SS"."""
+    return next(iter(value))
+
+
+def equal(left: AttributeValue, right: AttributeValue) -> bool:
+    """The same type and value; sets have no order. Both must be checked values."""
+    if left == right:
+        return True
+    (kind, one), (other_kind, other) = *left.items(), *right.items()
+    if kind != other_kind:
+        return False
+    if kind in ("SS", "NS", "BS"):
+        return len(one) == len(other) and set(one) == set(other)
+    if kind == "L":
+        return len(one) == len(other) and all(map(equal, one, other))
+    if kind == "M":
+        return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
+    return False
+
+
+def binary(text: str) -> bytes:
+    """The bytes of a B value; refused as DynamoDB refuses bad base64."""
+    if len(text) % 4:
+        raise SerializationException(
+            f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(text)}"
+        )
+    try:
+        return a2b_base64(text, strict_mode=True) if text else b""
+    except (Base64Error, ValueError):
+        raise SerializationException("Invalid Base64 character in the input") from None
+
+
+def base64_text(data: bytes) -> str:
+    """A B value's text."""
+    return b2a_base64(data, newline=False).decode("ascii")
+
+
+def _check(value: AttributeValue, depth: int) -> tuple[AttributeValue, int]:
+    if len(value) != 1:
+        return _refuse_types(value, depth)
+    ((kind, data),) = value.items()
+    if kind == "S":
+        return value, (len(data) if data.isascii() else len(data.encode()))
+    if kind == "N":
+        number = numbers.normalise(data)
+        return (value if number == data else {"N": number}), numbers.size(number)
+    check = _CHECKS.get(kind)
+    if check is None:
+        return _refuse_types({}, depth)
+    return check(value, data, depth)
+
+
+def _refuse_types(value: AttributeValue, depth: int) -> tuple[AttributeValue, int]:
+    known = {kind: data for kind, data in value.items() if kind in TYPES}
+    if not known:
+        raise ValidationException(
+            "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
+        )
+    if len(known) == 1:
+        return _check(known, depth)
+    for kind, data in known.items():
+        _check({kind: data}, depth)
+    raise ValidationException(
+        "Supplied AttributeValue has more than one datatypes set, "
+        "must contain exactly one of the supported datatypes"
+    )
+
+
+def _binary(value: AttributeValue, data: str, depth: int) -> tuple[AttributeValue, int]:
+    raw = binary(data)
+    text = base64_text(raw)
+    return (value if text == data else {"B": text}), len(raw)
+
+
+def _bool(value: AttributeValue, data: bool, depth: int) -> tuple[AttributeValue, int]:
+    return value, 1
+
+
+def _null(value: AttributeValue, data: bool, depth: int) -> tuple[AttributeValue, int]:
+    if not data:
+        raise ValidationException(_INVALID + "Null attribute value types must have the value of true")
+    return value, 1
+
+
+def _strings(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
+    if not data:
+        raise ValidationException(_INVALID + "An string set  may not be empty")
+    if len(set(data)) != len(data):
+        raise ValidationException(f"{_INVALID}Input collection [{', '.join(data)}] contains duplicates.")
+    return value, sum(len(text.encode()) for text in data)
+
+
+def _numbers(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
+    if not data:
+        raise ValidationException(_INVALID + "An number set  may not be empty")
+    checked = [numbers.normalise(text) for text in data]
+    if len(set(checked)) != len(checked):
+        raise ValidationException("Input collection contains duplicates")
+    return (value if checked == data else {"NS": checked}), sum(map(numbers.size, checked))
+
+
+def _binaries(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
+    if not data:
+        raise ValidationException(_INVALID + "Binary sets should not be empty")
+    raw = [binary(text) for text in data]
+    if len(set(raw)) != len(raw):
+        raise ValidationException(f"{_INVALID}Input collection [{', '.join(data)}]of type BS contains duplicates.")
+    texts = [base64_text(one) for one in raw]
+    return (value if texts == data else {"BS": texts}), sum(map(len, raw))
+
+
+def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tuple[AttributeValue, int]:
+    _refuse_depth(depth)
+    checked = [_check(element, depth + 1) for element in data]
+    unchanged = all(one is element for (one, _), element in zip(checked, data, strict=True))
+    total = 3 + len(data) + sum(size for _, size in checked)
+    return (value if unchanged else {"L": [one for one, _ in checked]}), total
+
+
+def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue, int]:
+    _refuse_depth(depth)
+    total = 3 + len(data)
+    unchanged = True
+    checked: Item = {}
+    for name, member in data.items():
+        one, size = _check(member, depth + 1)
+        checked[name] = one
+        total += size + (len(name) if name.isascii() else len(name.encode()))
+        unchanged = unchanged and one is member
+    return (value if unchanged else {"M": checked}), total
+
+
+def _refuse_depth(depth: int) -> None:
+    if depth >= NESTING:
+        raise ValidationException("Nesting Levels have exceeded supported limits")
+
+
+_CHECKS = {
+    "B": _binary,
+    "BOOL": _bool,
+    "NULL": _null,
+    "SS": _strings,
+    "NS": _numbers,
+    "BS": _binaries,
+    "L": _list,
+    "M": _map,
+}
