@@ -216,7 +216,9 @@ class Decoders:
     def __init__(self) -> None:
         self._made: dict[str, Convert | None] = {"AttributeValue": decode_value}
 
-    def of(self, shape: Shape) -> Convert | None:
+    def of(self, shape: Shape | None) -> Convert | None:
+        if shape is None:  # TagResource and its like answer with nothing
+            return None
         if shape.name not in self._made:
             # Only AttributeValue is recursive in these models, and it stands here from the start.
             self._made[shape.name] = self._compile(shape)
