@@ -4,9 +4,9 @@ A request is checked twice, at different prices.
 
 1. `accepts` is compiled once into closures and runs on every request: a few dictionary lookups and type
    checks. What it accepts is used exactly as it came.
-2. Only what it does not accept is looked at again. `convert` refuses JSON of the wrong type in DynamoDB's words
-   (SerializationException), drops nulls and unknown members, and converts what DynamoDB converts ("true" to
-   true, 2.5 to 2). `inspect` then lists the broken constraints (ValidationException), ten at most.
+2. Only what it does not accept is looked at again. `convert` refuses JSON of the wrong type in DynamoDB's
+   words (SerializationException), drops nulls and unknown members, and converts what DynamoDB converts
+   ("true" to true, 2.5 to 2). `inspect` then lists the broken constraints (ValidationException), ten at most.
 
 The texts name DynamoDB's own Java classes, because its answers do.
 """
@@ -28,9 +28,9 @@ RENDERED_CHARACTERS = 64 * 1024  # an echoed value is cut here: a request may be
 _MODEL = "com.amazonaws.dynamodb.v20120810."
 _STRUCTURE_FOUND = "Start of structure or map found where not expected"
 _GENERIC_CAST = (
-    "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class java.lang.Class "
-    "(sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class are in module java.base "
-    "of loader 'bootstrap')"
+    "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class "
+    "java.lang.Class (sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class are "
+    "in module java.base of loader 'bootstrap')"
 )
 
 
@@ -84,7 +84,7 @@ class Shape:
         raise NotImplementedError
 
     def convert(self, value: Any, *, element: bool) -> Any:
-        """`value`, not null, as DynamoDB would read it. `element`: of a list or map, not a structure's member."""
+        """`value`, not null, as DynamoDB reads it. `element`: of a list or map, not a structure's member."""
         raise NotImplementedError
 
     def inspect(self, value: Any, path: Path, faults: Faults) -> None:
@@ -375,17 +375,22 @@ class Structure(Shape):
 
     def acceptor(self) -> Acceptor:
         checks = {member: shape.acceptor() for member, shape in self.members.items()}.get
-        always = frozenset(member for member, unless in self.required.items() if not unless)
+        always = tuple(member for member, unless in self.required.items() if not unless)
         sometimes = tuple((member, unless) for member, unless in self.required.items() if unless)
 
         def accepts(value: Any) -> bool:
-            if type(value) is not dict or not value.keys() >= always:
+            if type(value) is not dict:
                 return False
+            for member in always:
+                if member not in value:
+                    return False
             for member, given in value.items():
                 check = checks(member)
                 if check is not None and not check(given):
                     return False
-            return all(m in value or not value.keys().isdisjoint(unless) for m, unless in sometimes)
+            if sometimes:
+                return all(m in value or not value.keys().isdisjoint(unless) for m, unless in sometimes)
+            return True
 
         return accepts
 

@@ -22,8 +22,9 @@ REQUESTS: dict[str, Request] = {
 def check(operation: str, request: Any) -> dict[str, Any]:
     """The request, with the JSON types, required members and constraints that DynamoDB asks for.
 
-    A right request comes back as it is; one that DynamoDB would convert ("true" for true, nulls, members it does
-    not know) comes back converted. Raises SerializationException and ValidationException in DynamoDB's words.
+    A right request comes back as it is; one that DynamoDB would convert ("true" for true, nulls, types of
+    value it does not know) comes back converted. Raises SerializationException and ValidationException in
+    DynamoDB's words.
     """
     shape = REQUESTS.get(operation)
     if shape is None:

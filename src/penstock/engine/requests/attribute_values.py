@@ -1,10 +1,10 @@
 """The one recursive shape: {"S": "text"}, {"M": {…}}, …
 
-Only the JSON types are looked at, because DynamoDB looks at them before anything else. Content (numbers, empty
-sets, two types at once, nesting) is `wire.values`' to refuse, at the point where DynamoDB does.
+Only the JSON types are looked at, because DynamoDB looks at them before anything else. Content (numbers,
+empty sets, two types at once, nesting) is `wire.values`' to refuse, at the point where DynamoDB does.
 
-Values nested deeper than DynamoDB allows are not walked to their end: `wire.values` refuses them before it looks
-at what is inside, so nothing there can matter, and no stack can overflow.
+Values nested deeper than DynamoDB allows are not walked to their end: `wire.values` refuses them before it
+looks at what is inside, so nothing there can matter, and no stack can overflow.
 """
 
 from __future__ import annotations
@@ -25,21 +25,25 @@ _BOOLEAN = Boolean()
 
 def _accepts_values(values: Iterable[Any], depth: int = 0) -> bool:
     """Every value's JSON types are right, and it names only known types."""
-    for value in values:
-        if type(value) is not dict:
-            return False
-        for kind, data in value.items():
-            if kind == "S" or kind == "N":
-                if type(data) is not str:
-                    return False
-            elif kind == "BOOL" or kind == "NULL":
-                if type(data) is not bool:
-                    return False
-            else:
+    try:
+        for value in values:
+            if len(value) == 1 and (type(value.get("S")) is str or type(value.get("N")) is str):
+                continue
+            for kind, data in value.items():
                 accepts = _ACCEPTS.get(kind)
                 if accepts is None or not accepts(data, depth):
                     return False
+    except (AttributeError, TypeError):  # a value that is no dictionary
+        return False
     return True
+
+
+def _accepts_string(data: Any, depth: int) -> bool:
+    return type(data) is str
+
+
+def _accepts_boolean(data: Any, depth: int) -> bool:
+    return type(data) is bool
 
 
 def _accepts_strings(data: Any, depth: int) -> bool:
@@ -65,6 +69,10 @@ def _accepts_map(data: Any, depth: int) -> bool:
 
 
 _ACCEPTS: dict[str, Callable[[Any, int], bool]] = {
+    "S": _accepts_string,
+    "N": _accepts_string,
+    "BOOL": _accepts_boolean,
+    "NULL": _accepts_boolean,
     "B": _accepts_binary,
     "SS": _accepts_strings,
     "NS": _accepts_strings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from penstock.engine.requests.attribute_values import VALUE, AttributeList, AttributeMap
@@ -26,6 +27,11 @@ _NAME_OR_ARN = r"[a-zA-Z0-9_.-]{3,255}|arn:.{1,1020}"
 _ARN_LENGTH = 1024
 
 
+@lru_cache(maxsize=1024)
+def _is_name_or_arn(text: str) -> bool:
+    return re.fullmatch(_NAME_OR_ARN, text, re.ASCII) is not None
+
+
 class TableName(String):
     """A table's name, or its ARN.
 
@@ -37,8 +43,7 @@ class TableName(String):
         self._empty_alone = empty_alone
 
     def acceptor(self) -> Acceptor:
-        matches = re.compile(_NAME_OR_ARN, re.ASCII).fullmatch
-        return lambda value: type(value) is str and matches(value) is not None
+        return lambda value: type(value) is str and _is_name_or_arn(value)
 
     def inspect(self, value: Any, path: Path, faults: Faults) -> None:
         if value.startswith("arn:"):
@@ -51,7 +56,7 @@ class TableName(String):
 
 
 def table_name_first(request: dict[str, Any]) -> None:
-    """The control plane refuses a missing name, and one too short or long, before it looks at anything else."""
+    """The control plane refuses a missing, short or long name before it looks at anything else."""
     name = request.get("TableName")
     if name is None:
         raise ValidationException("The parameter 'TableName' is required but was not present in the request")

@@ -138,7 +138,7 @@ UPDATE_TIME_TO_LIVE = Structure(
 
 
 def _created_name_first(request: dict[str, Any]) -> None:
-    """CreateTable words a short name as the newer validation does; otherwise as the rest of the control plane."""
+    """CreateTable words a short name as the newer validation does, the rest as the control plane does."""
     name = request.get("TableName")
     if name is not None and len(name) < 3:
         raise ValidationException(
