@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.clock import Clock, SystemClock
-from penstock.engine import operations, shapes
+from penstock.engine import operations, requests
 from penstock.engine.call import Call
 from penstock.engine.catalog import Catalog
 from penstock.engine.maintenance import Maintenance
@@ -70,7 +70,7 @@ class Engine:
 
     def answer(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> bytes:
         """The same, as the bytes of the answer: items go into it as they lie in the file."""
-        found = _checked(operation, request)
+        found, request = _checked(operation, request)
         if found.kind == "write":
             return orjson.dumps(self._write(found, request, scope))
         return orjson.dumps(self._read(found, request, scope))
@@ -128,8 +128,8 @@ class Engine:
     def _inside(self, db: Connection, call: Pending) -> bytes | DynamoDBError:
         changes = db.total_changes
         try:
-            found = _checked(call.operation, call.request)
-            return orjson.dumps(found.run(Call(self, db, call.scope, self.clock.now()), call.request))
+            found, request = _checked(call.operation, call.request)
+            return orjson.dumps(found.run(Call(self, db, call.scope, self.clock.now()), request))
         except DynamoDBError as error:
             if db.total_changes != changes:
                 raise _Undo from error
@@ -188,12 +188,12 @@ class _Undo(Exception):  # noqa: N818 - not an error: the group is run again, on
     """A call failed after it had begun to write."""
 
 
-def _checked(operation: str, request: Request) -> Operation:
+def _checked(operation: str, request: Request) -> tuple[Operation, Request]:
+    """The operation, and the request as DynamoDB would read it: mostly as it is, sometimes converted."""
     found = OPERATIONS.get(operation)
     if found is None:
         raise UnknownOperationException()
-    shapes.check(operation, request)
-    return found
+    return found, requests.check(operation, request)
 
 
 def _is_write(call: Pending) -> bool:
