@@ -15,6 +15,7 @@ from __future__ import annotations
 from hashlib import md5
 
 from penstock.wire import numbers
+from penstock.wire.limits import PARTITION_KEY_BYTES
 from penstock.wire.values import AttributeValue, binary
 
 HASH_BYTES = 8
@@ -89,3 +90,7 @@ def segment_start(segment: int, total: int) -> bytes:
     # DynamoDB's own segments begin at multiples of 1/4096 of the hash space, as far as its scans show it.
     grain = max(total, 4096)
     return (-(-grain * segment // total) * ((1 << 64) // grain)).to_bytes(9, "big")[1:]
+
+
+MOST_BYTES = PARTITION_KEY_BYTES
+"""No key value is longer."""

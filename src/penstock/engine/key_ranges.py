@@ -1,0 +1,210 @@
+"""From key conditions to a range of rows: decided from the schema alone, before anything is read.
+
+A key condition gives each partition attribute by equality, then sort attributes from left to right, of which only
+the last may be compared in another way. It is then one range of row keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from penstock.engine.pages import Walk
+from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
+from penstock.errors import ValidationException
+from penstock.wire import keys
+from penstock.wire.values import AttributeValue, Item, check_item
+
+_INVALID = "One or more parameter values were invalid: "
+_START = "The provided starting key is invalid"
+_COMPARISONS = ("=", "<", "<=", ">", ">=", "BETWEEN", "begins_with")
+
+
+class Term(Protocol):
+    @property
+    def attribute(self) -> str: ...
+    @property
+    def operator(self) -> str: ...
+    @property
+    def operands(self) -> tuple[AttributeValue, ...]: ...
+
+
+def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term]) -> Walk:
+    """The rows that a Query's key condition means."""
+    hashes = index.hash if index is not None else (table.hash,)
+    ranges = index.range if index is not None else table.key[1:]
+    by_name = {term.attribute: term for term in terms}
+    _check_terms(hashes, ranges, by_name)
+    prefix = keys.partition_of_many([by_name[part.name].operands[0] for part in hashes])
+    if index is None:
+        return _table_walk(table, prefix, by_name.get(ranges[0].name) if ranges else None)
+    return _index_walk(table, index, prefix, [by_name[part.name] for part in ranges if part.name in by_name])
+
+
+def _check_terms(
+    hashes: Sequence[KeyAttribute], ranges: Sequence[KeyAttribute], by_name: dict[str, Term]
+) -> None:
+    parts = [*hashes, *ranges]
+    if not ranges and len(by_name) > len(hashes):
+        raise ValidationException("Query key condition not supported")
+    for part in parts:
+        term = by_name.get(part.name)
+        if term is None:
+            continue
+        if term.operator not in _COMPARISONS:
+            raise ValidationException("Attempted conditional constraint is not an indexable operation")
+        _check_operands(part, term)
+    for part in hashes:
+        if part.name not in by_name:
+            raise ValidationException(f"Query condition missed key schema element: {part.name}")
+        if by_name[part.name].operator != "=":
+            raise ValidationException("Query key condition not supported")
+    _check_ranges(ranges, by_name)
+    known = {part.name for part in parts}
+    if any(name not in known for name in by_name):
+        missing = next(part.name for part in parts if part.name not in by_name) if len(by_name) <= len(parts) else None
+        raise ValidationException(
+            f"Query condition missed key schema element: {missing}" if missing else "Query key condition not supported"
+        )
+
+
+def _check_operands(part: KeyAttribute, term: Term) -> None:
+    for value in term.operands:
+        if part.kind not in value:
+            raise ValidationException(
+                f"{_INVALID}Condition parameter type does not match schema type"
+            )
+        if not value[part.kind]:
+            kind = "string" if part.kind == "S" else "binary"
+            raise ValidationException(
+                "One or more parameter values are not valid. The AttributeValue for a key attribute "
+                f"cannot contain an empty {kind} value. Key: {part.name}"
+            )
+        if keys.length_of(value) > (keys.MOST_BYTES):
+            raise ValidationException(
+                f"{_INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes"
+            )
+
+
+def _check_ranges(ranges: Sequence[KeyAttribute], by_name: dict[str, Term]) -> None:
+    """Sort attributes are named from left to right, and only the last one by anything but equality."""
+    unequal: list[str] = []
+    for part in ranges:
+        term = by_name.get(part.name)
+        if term is not None and unequal:
+            raise ValidationException(
+                f"RANGE key attributes {', '.join(unequal)} must have equality conditions specified in the query "
+                f"because a condition is present on key attribute {part.name}"
+            )
+        if term is None or term.operator != "=":
+            unequal.append(part.name)
+
+
+def _table_walk(table: TableInfo, prefix: bytes, term: Term | None) -> Walk:
+    """A table's sort key ends its row keys, so that bounds can be exact."""
+    walk = Walk(table, None, low=prefix, high=keys.after(prefix))
+    if term is None:
+        return walk
+    first = prefix + keys.data_of(term.operands[0])
+    match term.operator:
+        case "=":
+            walk.low, walk.high, walk.high_open = first, first, False
+        case "<":
+            walk.high = first
+        case "<=":
+            walk.high, walk.high_open = first, False
+        case ">":
+            walk.low, walk.low_open = first, True
+        case ">=":
+            walk.low = first
+        case "BETWEEN":
+            walk.low, walk.high, walk.high_open = first, prefix + keys.data_of(term.operands[1]), False
+        case _:
+            walk.low, walk.high = first, keys.after(first)
+    return walk
+
+
+def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequence[Term]) -> Walk:
+    """An index's row keys go on after its sort attributes: a value means all that begins with it."""
+    *equal, last = terms or [None]
+    for term in equal:
+        assert term is not None
+        prefix += keys.escaped(term.operands[0])
+    walk = Walk(table, index, low=prefix, high=keys.after(prefix))
+    if last is None:
+        return walk
+    if last.operator == "begins_with":
+        start = prefix + keys.escape(keys.data_of(last.operands[0]))
+        walk.low, walk.high = start, keys.after(start)
+        return walk
+    first = prefix + keys.escaped(last.operands[0])
+    match last.operator:
+        case "=":
+            walk.low, walk.high = first, keys.after(first)
+        case "<":
+            walk.high = first
+        case "<=":
+            walk.high = keys.after(first)
+        case ">":
+            walk.low = keys.after(first)
+        case ">=":
+            walk.low = first
+        case _:
+            walk.low, walk.high = first, keys.after(prefix + keys.escaped(last.operands[1]))
+    return walk
+
+
+def start_after(walk: Walk, start: Item) -> None:
+    """Makes a walk go on after ExclusiveStartKey, whose values must have been checked."""
+    position = position_of(walk.table, walk.index, start)
+    if not _inside(walk, position):
+        raise ValidationException(
+            "The provided starting key is outside query boundaries based on provided conditions"
+        )
+    if walk.forward:
+        walk.low, walk.low_open = position, True
+    else:
+        walk.high, walk.high_open = position, True
+
+
+def position_of(table: TableInfo, index: IndexInfo | None, start: Item) -> bytes:
+    """The row key that a starting key means."""
+    names = table.key_names if index is None else index.key_names
+    if len(start) != len(names) or any(name not in start for name in names):
+        raise ValidationException(_START if index is not None else f"{_START}: {_MISMATCH}")
+    for part in (*table.key, *(index.key if index is not None else ())):
+        if part.kind not in start[part.name] or not start[part.name][part.kind]:
+            raise ValidationException(f"{_START}: {_MISMATCH}")
+    row_key = table.row_key(start)
+    if index is None:
+        return row_key
+    entry = index.entry(start, row_key)
+    if entry is None:
+        raise ValidationException(_START)
+    return entry
+
+
+_MISMATCH = "The provided key element does not match the schema"
+
+
+def checked_start(request: dict[str, Item]) -> Item | None:
+    """ExclusiveStartKey with its values checked, or None."""
+    start = request.get("ExclusiveStartKey")
+    if start is None:
+        return None
+    try:
+        return check_item(start)[0]
+    except ValidationException as error:
+        # DynamoDB adds its sentence to some of these texts only.
+        if any(part in error.message for part in _PLAIN_TEXTS):
+            raise
+        raise ValidationException(f"{_START}: {error.message}") from error
+
+
+_PLAIN_TEXTS = ("contains duplicates", "number set", "numeric value", "significant digits", "number with magnitude")
+
+
+def _inside(walk: Walk, position: bytes) -> bool:
+    if walk.low is not None and (position < walk.low or (walk.low_open and position == walk.low)):
+        return False
+    return walk.high is None or position < walk.high or (not walk.high_open and position == walk.high)

@@ -1,0 +1,125 @@
+"""BatchGetItem and BatchWriteItem: everything is checked before anything is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from penstock.engine import capacity, writes
+from penstock.engine.call import Call
+from penstock.engine.collections import collection_metrics
+from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.registry import Request, Response, operation
+from penstock.engine.schema import TableInfo
+from penstock.errors import ValidationException
+from penstock.expressions.request import projection_of
+from penstock.wire.limits import BATCH_BYTES, BATCH_GET_ITEMS, BATCH_WRITE_ITEMS
+from penstock.wire.values import Item, check_item
+
+_DUPLICATES = "Provided list of item keys contains duplicates"
+
+
+@operation("BatchGetItem", kind="snapshot")
+def batch_get_item(call: Call, request: Request) -> Response:
+    wanted = _wanted(call, request)
+    responses: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
+    unprocessed: dict[str, Any] = {}
+    consumed: dict[str, tuple[TableInfo, capacity.Units]] = {}
+    total = 0
+    for name, table, asked, projector, row_keys in wanted:
+        units = capacity.Units()
+        for position, (row_key, _) in enumerate(row_keys):
+            row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
+            size = row[1] if row else 0
+            if total + size > BATCH_BYTES:
+                rest = [key for _, key in row_keys[position:]]
+                unprocessed[name] = {**asked, "Keys": rest}
+                break
+            total += size
+            units.table += capacity.read_units(size, bool(asked.get("ConsistentRead")))
+            if row is not None:
+                responses[name].append(orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0])))
+        consumed[name] = (table, units)
+    response: dict[str, Any] = {"Responses": responses, "UnprocessedKeys": unprocessed}
+    if capacity.wanted(request):
+        mode = request["ReturnConsumedCapacity"]
+        response["ConsumedCapacity"] = [capacity.report(table, units, mode) for table, units in consumed.values()]
+    return response
+
+
+def _wanted(call: Call, request: Request) -> list[tuple[str, TableInfo, dict[str, Any], Any, list[tuple[bytes, Item]]]]:
+    """What to read of which table: (name, table, what was asked, projector, row keys with their keys)."""
+    if not request["RequestItems"]:
+        raise ValidationException("The requestItems parameter is required for BatchGetItem")
+    prepared = []
+    count = 0
+    for name, asked in request["RequestItems"].items():
+        projector = projection_of(asked)
+        checked = [check_item(key)[0] for key in asked["Keys"]]
+        if len({orjson.dumps(key, option=orjson.OPT_SORT_KEYS) for key in checked}) != len(checked):
+            raise ValidationException(_DUPLICATES)
+        count += len(checked)
+        prepared.append((name, asked, projector, checked))
+    if count > BATCH_GET_ITEMS:
+        raise ValidationException("Too many items requested for the BatchGetItem call")
+    wanted = []
+    for name, asked, projector, checked in prepared:
+        table = call.table(name)
+        wanted.append((name, table, asked, projector, [(row_key_of_key(table, key), key) for key in checked]))
+    return wanted
+
+
+@operation("BatchWriteItem", kind="write")
+def batch_write_item(call: Call, request: Request) -> Response:
+    by_table = _planned(call, request)
+    response: dict[str, Any] = {"UnprocessedItems": {}}
+    consumed = []
+    metrics: dict[str, list[Any]] = {}
+    costs = capacity.wanted(request)
+    for name, planned in by_table.items():
+        table = planned[0].table
+        units = capacity.Units()
+        for write in planned:
+            if table.watched or costs or isinstance(write, writes.Delete):
+                write.read(call)
+            write.decide()
+            write.apply(call)
+            if costs:
+                units.add(capacity.units_of_write(table, write.old, write.new))
+        if costs:
+            consumed.append(capacity.report(table, units, request["ReturnConsumedCapacity"]))
+        if request.get("ReturnItemCollectionMetrics") == "SIZE" and table.has_local_indexes:
+            collections = {orjson.dumps(write.key_values[table.hash.name]): write.key_values for write in planned}
+            metrics[name] = [collection_metrics(call, table, item) for item in collections.values()]
+    if costs:
+        response["ConsumedCapacity"] = consumed
+    if metrics:
+        response["ItemCollectionMetrics"] = metrics
+    return response
+
+
+def _planned(call: Call, request: Request) -> dict[str, list[writes.Write]]:
+    items = request["RequestItems"]
+    if not items:
+        raise ValidationException("The requestItems parameter is required for BatchWriteItem")
+    if sum(map(len, items.values())) > BATCH_WRITE_ITEMS:
+        raise ValidationException("Too many items requested for the BatchWriteItem call")
+    by_table = {name: [_write(name, one) for one in asked] for name, asked in items.items()}
+    for planned in by_table.values():
+        for write in planned:
+            write.resolve(call)
+        if len({write.key for write in planned}) != len(planned):
+            raise ValidationException(_DUPLICATES)
+    return by_table
+
+
+def _write(table: str, asked: dict[str, Any]) -> writes.Write:
+    if len([part for part in ("PutRequest", "DeleteRequest") if asked.get(part) is not None]) != 1:
+        raise ValidationException(
+            "Supplied AttributeValue has more than one datatypes set, "
+            "must contain exactly one of the supported datatypes"
+        )
+    if "PutRequest" in asked:
+        return writes.prepare_put({"TableName": table, "Item": asked["PutRequest"]["Item"]})
+    return writes.prepare_delete({"TableName": table, "Key": asked["DeleteRequest"]["Key"]})

@@ -1,0 +1,29 @@
+"""GetItem: one statement, and the answer is the bytes that lie in the file."""
+
+from __future__ import annotations
+
+import orjson
+
+from penstock.engine import capacity
+from penstock.engine.call import Call
+from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.registry import Request, Response, operation
+from penstock.expressions.request import projection_of
+from penstock.wire.values import check_item
+
+
+@operation("GetItem", kind="read")
+def get_item(call: Call, request: Request) -> Response:
+    projector = projection_of(request)
+    key, _ = check_item(request["Key"])
+    table = call.table(request["TableName"])
+    row = call.db.execute(table.sql_get_sized, (row_key_of_key(table, key),)).fetchone()
+    response: Response = {}
+    if row is not None:
+        response["Item"] = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
+    if "ReturnConsumedCapacity" in request and capacity.wanted(request):
+        units = capacity.read_units(row[1] if row else 0, bool(request.get("ConsistentRead")))
+        response["ConsumedCapacity"] = capacity.report(
+            table, capacity.Units(units), request["ReturnConsumedCapacity"]
+        )
+    return response

@@ -1,0 +1,76 @@
+"""PutItem, UpdateItem, DeleteItem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine import capacity, changes, writes
+from penstock.engine.call import Call
+from penstock.engine.collections import collection_metrics
+from penstock.engine.registry import Request, Response, operation
+from penstock.errors import ValidationException
+
+
+@operation("PutItem", kind="write")
+def put_item(call: Call, request: Request) -> Response:
+    write = writes.prepare_put(request)
+    _refuse_return_values(request)
+    write.resolve(call)
+    table = write.table
+    if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
+        changes.put_unwatched(call, table, write.key, write.item, write.size)
+        return {}
+    return _carry_out(call, request, write)
+
+
+@operation("DeleteItem", kind="write")
+def delete_item(call: Call, request: Request) -> Response:
+    write = writes.prepare_delete(request)
+    _refuse_return_values(request)
+    write.resolve(call)
+    return _carry_out(call, request, write)
+
+
+@operation("UpdateItem", kind="write")
+def update_item(call: Call, request: Request) -> Response:
+    write = writes.prepare_update(request)
+    write.resolve(call)
+    write.read(call)
+    write.decide()
+    write.apply(call)
+    response: dict[str, Any] = {}
+    attributes = write.returned(request.get("ReturnValues", "NONE")) if "ReturnValues" in request else None
+    if attributes is not None:
+        response["Attributes"] = attributes
+    return _with_costs(call, request, write, response)
+
+
+def _carry_out(call: Call, request: Request, write: writes.Write) -> Response:
+    write.read(call)
+    write.decide()
+    write.apply(call)
+    response: dict[str, Any] = {}
+    if request.get("ReturnValues") == "ALL_OLD" and write.old is not None:
+        response["Attributes"] = write.old
+    return _with_costs(call, request, write, response)
+
+
+def _with_costs(call: Call, request: Request, write: writes.Write, response: Response) -> Response:
+    if _plain(request):
+        return response
+    if capacity.wanted(request):
+        units = capacity.units_of_write(write.table, write.old, write.new)
+        response["ConsumedCapacity"] = capacity.report(write.table, units, request["ReturnConsumedCapacity"])
+    if request.get("ReturnItemCollectionMetrics") == "SIZE" and write.table.has_local_indexes:
+        response["ItemCollectionMetrics"] = collection_metrics(call, write.table, write.key_values)
+    return response
+
+
+def _plain(request: Request) -> bool:
+    """Whether the call asks nothing about its costs."""
+    return "ReturnConsumedCapacity" not in request and "ReturnItemCollectionMetrics" not in request
+
+
+def _refuse_return_values(request: Request) -> None:
+    if request.get("ReturnValues", "NONE") not in ("NONE", "ALL_OLD"):
+        raise ValidationException("ReturnValues can only be ALL_OLD or NONE")

@@ -1,0 +1,178 @@
+"""Query and Scan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.engine import capacity, key_ranges
+from penstock.engine.call import Call
+from penstock.engine.pages import Page, Walk, read_page
+from penstock.engine.registry import Request, Response, operation
+from penstock.engine.schema import IndexInfo, TableInfo
+from penstock.errors import ValidationException
+from penstock.expressions.request import QueryParts, query_of, scan_of
+from penstock.wire import keys
+
+
+@operation("Query", kind="read")
+def query(call: Call, request: Request) -> Response:
+    start = key_ranges.checked_start(request)
+    parts = query_of(request)
+    _check_select(request, parts)
+    table = call.table(request["TableName"])
+    index = _index_of(call, table, request)
+    walk = key_ranges.walk_of(table, index, parts.key_terms)
+    walk.forward = request.get("ScanIndexForward", True) is not False
+    _refuse_key_filters(table, index, parts, "QueryFilter" in request)
+    whole = _whole_items(table, index, request, parts)
+    if start is not None:
+        key_ranges.start_after(walk, start)
+    return _answer(call, walk, request, parts, whole)
+
+
+@operation("Scan", kind="read")
+def scan(call: Call, request: Request) -> Response:
+    start = key_ranges.checked_start(request)
+    _check_segments(request)
+    parts = scan_of(request)
+    _check_select(request, parts)
+    table = call.table(request["TableName"])
+    index = _index_of(call, table, request)
+    whole = _whole_items(table, index, request, parts)
+    walk = _segment(table, index, request)
+    if start is not None:
+        position = key_ranges.position_of(table, index, start)
+        if (walk.low is not None and position < walk.low) or (walk.high is not None and position >= walk.high):
+            raise ValidationException(
+                "The provided starting key is invalid: Invalid ExclusiveStartKey. Please use ExclusiveStartKey with "
+                f"correct Segment. TotalSegments: {request['TotalSegments']} Segment: {request['Segment']}"
+            )
+        walk.low, walk.low_open = position, True
+    return _answer(call, walk, request, parts, whole)
+
+
+def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: bool) -> Response:
+    count_only = request.get("Select") == "COUNT"
+    page = read_page(
+        call,
+        walk,
+        limit=request.get("Limit"),
+        keep=parts.filter,
+        project=parts.projector,
+        count_only=count_only,
+        whole_items=whole,
+    )
+    response: dict[str, Any] = {"Count": page.count, "ScannedCount": page.scanned}
+    if not count_only:
+        response["Items"] = page.items
+    if page.last is not None:
+        response["LastEvaluatedKey"] = page.last
+    if capacity.wanted(request):
+        consistent = bool(request.get("ConsistentRead"))
+        units = _units(walk, page, consistent)
+        response["ConsumedCapacity"] = capacity.report(walk.table, units, request["ReturnConsumedCapacity"])
+    return response
+
+
+def _units(walk: Walk, page: Page, consistent: bool) -> capacity.Units:
+    units = capacity.read_units(page.size, consistent)
+    if walk.index is None:
+        return capacity.Units(units)
+    fetched = sum(capacity.read_units(size, consistent) for size in page.fetched)
+    return capacity.Units(fetched, {walk.index.name: units})
+
+
+def _index_of(call: Call, table: TableInfo, request: Request) -> IndexInfo | None:
+    name = request.get("IndexName")
+    if name is None:
+        return None
+    index = table.indexes.get(name)
+    if index is None:
+        # Another process may have made it since the catalog was read (catalog.py, 2).
+        call.engine.catalog.forget()
+        index = call.table(request["TableName"]).indexes.get(name)
+    if index is None:
+        raise ValidationException(f"The table does not have the specified index: {name}")
+    if not index.local and request.get("ConsistentRead"):
+        raise ValidationException("Consistent reads are not supported on global secondary indexes")
+    if not index.local and (index.backfilling or call.now < index.record.get("active_at", 0.0)):
+        raise ValidationException(f"Cannot read from backfilling global secondary index: {name}")
+    return index
+
+
+def _check_select(request: Request, parts: QueryParts) -> None:
+    select = request.get("Select")
+    if select is None:
+        return
+    if select == "ALL_PROJECTED_ATTRIBUTES" and "IndexName" not in request:
+        raise ValidationException("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
+    parameter = "ProjectionExpression" if "ProjectionExpression" in request else "AttributesToGet"
+    if select == "SPECIFIC_ATTRIBUTES" and parts.projector is None:
+        raise ValidationException(
+            "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"
+        )
+    if select != "SPECIFIC_ATTRIBUTES" and parts.projector is not None:
+        target = "only the Count" if select == "COUNT" else select
+        raise ValidationException(f"Cannot specify the {parameter} when choosing to get {target}")
+
+
+def _refuse_key_filters(table: TableInfo, index: IndexInfo | None, parts: QueryParts, legacy: bool) -> None:
+    if not parts.filter_attributes:
+        return
+    for part in table.key if index is None else index.key:
+        if part.name in parts.filter_attributes:
+            source = "QueryFilter" if legacy else "Filter Expression"
+            raise ValidationException(
+                f"{source} can only contain non-primary key attributes: Primary key attribute: {part.name}"
+            )
+
+
+def _whole_items(table: TableInfo, index: IndexInfo | None, request: Request, parts: QueryParts) -> bool:
+    """Whether items must be fetched from the table because the index does not hold what is asked for."""
+    if index is None or index.projected is None:
+        return False
+    wants_all = request.get("Select") == "ALL_ATTRIBUTES"
+    wanted = (parts.projected_attributes or frozenset()) | (parts.filter_attributes or frozenset())
+    beyond = sorted(wanted - index.projected)
+    if index.local:
+        return wants_all or bool(beyond)
+    if wants_all:
+        raise ValidationException(
+            "One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global "
+            f"secondary index {index.name} because its projection type is not ALL"
+        )
+    if parts.projected_attributes and (outside := sorted(parts.projected_attributes - index.projected)):
+        raise ValidationException(
+            "One or more parameter values were invalid: Global secondary index "
+            f"{index.name} does not project [{', '.join(outside)}]"
+        )
+    return False
+
+
+def _check_segments(request: Request) -> None:
+    segment, total = request.get("Segment"), request.get("TotalSegments")
+    if segment is not None and total is None:
+        raise ValidationException(
+            "The TotalSegments parameter is required but was not present in the request when Segment parameter is present"
+        )
+    if total is None:
+        return
+    if segment is None:
+        raise ValidationException(
+            "The Segment parameter is required but was not present in the request when parameter TotalSegments is present"
+        )
+    if segment >= total:
+        raise ValidationException(
+            "The Segment parameter is zero-based and must be less than parameter TotalSegments: "
+            f"Segment: {segment} is not less than TotalSegments: {total}"
+        )
+
+
+def _segment(table: TableInfo, index: IndexInfo | None, request: Request) -> Walk:
+    walk = Walk(table, index)
+    total = request.get("TotalSegments", 1)
+    if total > 1:
+        segment = request["Segment"]
+        walk.low = keys.segment_start(segment, total) if segment else None
+        walk.high = keys.segment_start(segment + 1, total) if segment + 1 < total else None
+    return walk

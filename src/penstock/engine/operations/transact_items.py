@@ -1,0 +1,130 @@
+"""TransactWriteItems and TransactGetItems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from penstock.engine import capacity, idempotency, transactions, writes
+from penstock.engine.call import Call
+from penstock.engine.collections import collection_metrics
+from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.registry import Request, Response, operation
+from penstock.engine.schema import TableInfo
+from penstock.errors import ValidationException
+from penstock.expressions.request import projection_of
+from penstock.wire.values import check_item
+
+_PREPARE: dict[str, Callable[[Request], writes.Write]] = {
+    "Put": writes.prepare_put,
+    "Update": writes.prepare_update,
+    "Delete": writes.prepare_delete,
+    "ConditionCheck": writes.prepare_check,
+}
+
+
+@operation("TransactWriteItems", kind="write")
+def transact_write_items(call: Call, request: Request) -> Response:
+    actions = [_action(one) for one in request["TransactItems"]]
+    token = request.get("ClientRequestToken")
+    if token is not None:
+        digest = idempotency.digest_of(request["TransactItems"])
+        earlier = idempotency.earlier_answer(call, token, digest)
+        if earlier is not None:
+            return _replayed(call, request, earlier)
+    transactions.resolve(call, actions)
+    transactions.carry_out(call, actions)
+    if token is not None:
+        sizes = [(action.table.name, max(_size(action.old), _size(action.new))) for action in actions]
+        idempotency.remember(call, token, digest, {"sizes": sizes})
+    return _with_costs(call, request, actions)
+
+
+def _action(one: dict[str, Any]) -> writes.Write:
+    named = [name for name in _PREPARE if one.get(name) is not None]
+    if len(named) != 1:
+        raise ValidationException(
+            "TransactItems can only contain one of Check, Put, Update or Delete"
+        )
+    return _PREPARE[named[0]](one[named[0]])
+
+
+def _size(item: dict[str, Any] | None) -> int:
+    return 0 if item is None else check_item(item)[1]
+
+
+def _with_costs(call: Call, request: Request, actions: list[writes.Write]) -> Response:
+    response: dict[str, Any] = {}
+    if capacity.wanted(request):
+        response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
+    if request.get("ReturnItemCollectionMetrics") == "SIZE":
+        metrics: dict[str, list[Any]] = {}
+        for action in actions:
+            if action.table.has_local_indexes:
+                one = collection_metrics(call, action.table, action.key_values)
+                metrics.setdefault(action.table.name, []).append(one)
+        if metrics:
+            response["ItemCollectionMetrics"] = metrics
+    return response
+
+
+def _replayed(call: Call, request: Request, earlier: dict[str, Any]) -> Response:
+    """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
+    if not capacity.wanted(request):
+        return {}
+    by_table: dict[str, tuple[TableInfo, capacity.Units]] = {}
+    for name, size in earlier["sizes"]:
+        _, units = by_table.setdefault(name, (call.table(name), capacity.Units()))
+        units.table += 2 * capacity.read_units(size, consistent=True)
+    mode = request["ReturnConsumedCapacity"]
+    return {"ConsumedCapacity": [capacity.report(table, units, mode, "Read") for table, units in by_table.values()]}
+
+
+@operation("TransactGetItems", kind="snapshot")
+def transact_get_items(call: Call, request: Request) -> Response:
+    wanted = [_get(one) for one in request["TransactItems"]]
+    found = _resolved(call, wanted)
+    responses: list[dict[str, Any]] = []
+    by_table: dict[int, tuple[TableInfo, capacity.Units]] = {}
+    for (_, projector, _), (table, row_key) in zip(wanted, found, strict=True):
+        row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
+        _, units = by_table.setdefault(table.id, (table, capacity.Units()))
+        units.table += 2 * capacity.read_units(row[1] if row else 0, consistent=True)
+        if row is None:
+            responses.append({})
+        else:
+            item = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
+            responses.append({"Item": item})
+    response: dict[str, Any] = {"Responses": responses}
+    if capacity.wanted(request):
+        mode = request["ReturnConsumedCapacity"]
+        response["ConsumedCapacity"] = [
+            capacity.report(table, units, mode, "Read") for table, units in by_table.values()
+        ]
+    return response
+
+
+def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
+    asked = one["Get"]
+    return asked, projection_of(asked), check_item(asked["Key"])[0]
+
+
+def _resolved(call: Call, wanted: list[tuple[dict[str, Any], Any, dict[str, Any]]]) -> list[tuple[TableInfo, bytes]]:
+    found: list[tuple[TableInfo, bytes]] = []
+    reasons: list[transactions.Reason] = []
+    for asked, _, key in wanted:
+        table = call.table(asked["TableName"])
+        try:
+            found.append((table, row_key_of_key(table, key)))
+            reasons.append({"Code": "None"})
+        except ValidationException as error:
+            if "cannot contain an empty" in error.message:
+                raise
+            reasons.append(transactions.reason_of(error))
+    if len({(table.id, row_key) for table, row_key in found}) != len(found):
+        raise ValidationException("Transaction request cannot include multiple operations on one item")
+    if len(found) != len(wanted):
+        raise transactions.cancelled(reasons)
+    return found

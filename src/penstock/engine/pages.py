@@ -1,0 +1,143 @@
+"""Pages: what Query and Scan read, in key order, until Limit items or 1 MB have been looked at.
+
+1. Everything read counts towards the page, whether a filter then keeps it or not.
+2. The item that fills the page belongs to it; LastEvaluatedKey is its key.
+3. Without filter and projection no item is decoded but the last one, whose key may be needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from penstock.engine.call import Call
+from penstock.engine.schema import IndexInfo, TableInfo
+from penstock.wire.limits import PAGE_BYTES
+from penstock.wire.values import Item, item_size
+
+Projector = Callable[[Item], Item]
+Filter = Callable[[Item], bool]
+
+
+@dataclass(slots=True)
+class Walk:
+    """Which rows, in which order. Bounds are row keys of the table or the index; `low` and `high` may be open."""
+
+    table: TableInfo
+    index: IndexInfo | None
+    low: bytes | None = None
+    low_open: bool = False
+    high: bytes | None = None
+    high_open: bool = True
+    forward: bool = True
+
+
+@dataclass(slots=True)
+class Page:
+    items: list[Any] = field(default_factory=list)
+    count: int = 0
+    scanned: int = 0
+    size: int = 0
+    """Bytes looked at, which the reading costs."""
+    fetched: list[int] = field(default_factory=list)
+    """Sizes of items read from the table for an index that does not hold them whole."""
+    last: Item | None = None
+    """The key of the last item looked at, if the page was filled."""
+
+
+def read_page(
+    call: Call,
+    walk: Walk,
+    *,
+    limit: int | None,
+    keep: Filter | None,
+    project: Projector | None,
+    count_only: bool,
+    whole_items: bool = False,
+) -> Page:
+    """One page. `whole_items`: a local index shall give attributes that it does not hold."""
+    page = Page()
+    index = walk.index
+    view = None if index is None or index.projected is None or whole_items else index.view
+    decode = keep is not None or project is not None or view is not None
+    narrow = index is not None and index.projected is not None
+    blob = b""
+    for blob, size in _rows(call, walk, limit):
+        item: Item | None = orjson.loads(blob) if decode or narrow else None
+        page.scanned += 1
+        page.size += _index_size(index, item) if narrow else size
+        if whole_items and narrow:
+            page.fetched.append(size)
+        if item is None:
+            page.count += 1
+            if not count_only:
+                page.items.append(orjson.Fragment(blob))
+        else:
+            _take(page, item, view, keep, project, count_only)
+        if page.size >= PAGE_BYTES or page.scanned == limit:
+            page.last = _position(walk, orjson.loads(blob))
+            break
+    return page
+
+
+def _take(
+    page: Page,
+    item: Item,
+    view: Projector | None,
+    keep: Filter | None,
+    project: Projector | None,
+    count_only: bool,
+) -> None:
+    shown = item if view is None else view(item)
+    if keep is not None and not keep(shown):
+        return
+    page.count += 1
+    if not count_only:
+        page.items.append(shown if project is None else project(shown))
+
+
+def _index_size(index: IndexInfo | None, item: Item | None) -> int:
+    assert index is not None and item is not None
+    return item_size(index.view(item))
+
+
+def _position(walk: Walk, item: Item) -> Item:
+    names = walk.table.key_names if walk.index is None else walk.index.key_names
+    return {name: item[name] for name in names}
+
+
+def _rows(call: Call, walk: Walk, limit: int | None) -> Iterator[tuple[bytes, int]]:
+    """(item, size) of the rows of the walk."""
+    conditions: list[str] = []
+    bounds: list[bytes | int] = []
+    if walk.low is not None:
+        conditions.append("r.key > ?" if walk.low_open else "r.key >= ?")
+        bounds.append(walk.low)
+    if walk.high is not None:
+        conditions.append("r.key < ?" if walk.high_open else "r.key <= ?")
+        bounds.append(walk.high)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    order = "ASC" if walk.forward else "DESC"
+    if walk.index is None:
+        source = f"SELECT r.item, r.size FROM {walk.table.storage} r"  # noqa: S608
+    else:
+        # CROSS JOIN keeps SQLite from walking the table instead of the index.
+        source = (
+            f"SELECT t.item, t.size FROM {walk.index.storage} r "  # noqa: S608
+            f"CROSS JOIN {walk.table.storage} t ON t.key = r.item_key"
+        )
+    sql = f"{source}{where} ORDER BY r.key {order}"
+    if limit is not None:
+        sql += " LIMIT ?"
+        bounds.append(limit)
+    cursor = call.db.execute(sql, bounds)
+    # Few rows at a time: a page may be full long before the partition ends.
+    cursor.arraysize = 64
+    try:
+        while rows := cursor.fetchmany():
+            yield from rows
+    finally:
+        cursor.close()

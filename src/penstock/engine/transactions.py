@@ -1,0 +1,107 @@
+"""Transactions: all of a list of writes, or none; TransactWriteItems and PartiQL's ExecuteTransaction share it.
+
+What a request alone shows to be wrong is refused as a ValidationException. What only the table or the item can show
+(a key that does not fit, a condition that does not hold, an update that cannot be made) cancels the transaction, with
+a reason for each action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.engine import capacity
+from penstock.engine.call import Call
+from penstock.engine.schema import TableInfo
+from penstock.engine.writes import Check, Write
+from penstock.errors import (
+    ConditionalCheckFailedException,
+    DynamoDBError,
+    TransactionCanceledException,
+    ValidationException,
+)
+from penstock.wire.limits import TRANSACTION_BYTES
+from penstock.wire.values import item_size
+
+Reason = dict[str, Any]
+_FINE: Reason = {"Code": "None"}
+
+
+def carry_out(call: Call, actions: Sequence[Write]) -> None:
+    """Makes every write, or raises and makes none."""
+    reasons = [_reason(call, action) for action in actions]
+    if any(reason["Code"] != "None" for reason in reasons):
+        raise cancelled(reasons)
+    for action in actions:
+        action.apply(call)
+
+
+def resolve(call: Call, actions: Sequence[Write]) -> None:
+    """Finds tables and keys; refuses two actions on one item, and more than 4 MB."""
+    reasons = [_attempt(action, call) for action in actions]
+    seen = set()
+    for action, reason in zip(actions, reasons, strict=True):
+        if reason is _FINE:
+            place = (action.table.id, action.key)
+            if place in seen:
+                raise ValidationException(
+                    "Transaction request cannot include multiple operations on one item"
+                )
+            seen.add(place)
+    if sum(item_size(action.key_values) for action in actions) > TRANSACTION_BYTES:
+        raise ValidationException(
+            "Collection size of items exceeded, which can also be caused by the aggregate size of the items in the "
+            "transaction exceeding the 4MB limit"
+        )
+    if any(reason is not _FINE for reason in reasons):
+        raise cancelled(reasons)
+
+
+def cancelled(reasons: Sequence[Reason]) -> TransactionCanceledException:
+    codes = ", ".join(reason["Code"] for reason in reasons)
+    return TransactionCanceledException(
+        f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
+        CancellationReasons=list(reasons),
+    )
+
+
+def reason_of(error: DynamoDBError) -> Reason:
+    """The cancellation reason that an error of one action becomes."""
+    if isinstance(error, ConditionalCheckFailedException):
+        return {"Code": "ConditionalCheckFailed", "Message": error.message, **error.fields}
+    if isinstance(error, ValidationException):
+        return {"Code": "ValidationError", "Message": error.message}
+    raise error
+
+
+def _attempt(action: Write, call: Call) -> Reason:
+    try:
+        action.resolve(call)
+    except ValidationException as error:
+        if "cannot contain an empty" in error.message:
+            raise  # DynamoDB refuses the whole request for an empty key
+        return reason_of(error)
+    return _FINE
+
+
+def _reason(call: Call, action: Write) -> Reason:
+    try:
+        action.read(call)
+        action.decide()
+    except (ConditionalCheckFailedException, ValidationException) as error:
+        return reason_of(error)
+    return _FINE
+
+
+def consumed(actions: Sequence[Write], mode: str) -> list[dict[str, Any]]:
+    """What a transaction costs: twice the table's units, once the indexes'."""
+    by_table: dict[int, tuple[TableInfo, capacity.Units]] = {}
+    for action in actions:
+        _, units = by_table.setdefault(action.table.id, (action.table, capacity.Units()))
+        if isinstance(action, Check):
+            units.table += 2 * capacity.write_units(item_size(action.old or {}))
+            continue
+        spent = capacity.units_of_write(action.table, action.old, action.new)
+        spent.table *= 2
+        units.add(spent)
+    return [capacity.report(table, units, mode, "Write") for table, units in by_table.values()]
