@@ -20,10 +20,6 @@ from penstock.errors import (
 
 Headers = Mapping[bytes, bytes]
 
-# What every SDK sends; anything else takes the long way round, which knows what to say about it.
-_USUAL = re.compile(
-    rb"(AWS4-HMAC-SHA256) Credential=([^\s,=]+), ?SignedHeaders=([^\s,=]+), ?Signature=([0-9a-f]+)"
-)
 _HEADER_PARAMETERS = ("Credential", "Signature", "SignedHeaders")
 _QUERY_PARAMETERS = (
     "X-Amz-Algorithm",
@@ -56,11 +52,6 @@ class Authorization:
         """The region of the credential scope, or "" where it has none."""
         parts = self.credential.split("/")
         return parts[2] if len(parts) > 2 else ""
-
-
-def has_usual_form(header: bytes | None, headers: Headers) -> bool:
-    """Whether the header is well-formed beyond doubt: the quick answer for nearly every request."""
-    return header is not None and _USUAL.match(header) is not None and b"x-amz-date" in headers
 
 
 def read(headers: Headers, query: bytes) -> Authorization:

@@ -36,7 +36,8 @@ _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _ID_CHARACTERS = string.ascii_uppercase + string.digits
 _CORS = (
     b"Access-Control-Allow-Origin: *\r\n"
-    b"Access-Control-Expose-Headers: x-amzn-RequestId,x-amzn-ErrorType,x-amzn-ErrorMessage,Date,x-amz-crc32\r\n"
+    b"Access-Control-Expose-Headers: "
+    b"x-amzn-RequestId,x-amzn-ErrorType,x-amzn-ErrorMessage,Date,x-amz-crc32\r\n"
 )
 
 TOO_LARGE_BODY = (
@@ -55,6 +56,7 @@ class Style:
     close: bool = False
     keep_alive: bool = False  # said aloud, as HTTP/1.0 needs it
     bodiless: bool = False  # the answer to a HEAD
+    silent: bool = False  # a success has no body at all
 
 
 PLAIN = Style()
@@ -101,7 +103,7 @@ class Replies:
             return self.build(style, Reply(answer.status, error_body(answer)))
         if style is PLAIN:
             return self.plain(answer)
-        return self.build(style, Reply(200, answer))
+        return self.build(style, Reply(200, b"" if style.silent else answer))
 
     def build(self, style: Style, reply: Reply) -> bytes:
         body, extra = reply.body, reply.headers

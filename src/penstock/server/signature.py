@@ -171,8 +171,10 @@ def _signing_key(secret: str, date: str, region: str, service: str) -> bytes:
 
 def _mismatch(canonical: bytes, to_sign: bytes) -> InvalidSignatureException:
     return InvalidSignatureException(
-        "The request signature we calculated does not match the signature you provided. Check your AWS Secret "
-        "Access Key and signing method. Consult the service documentation for details.\n\n"
-        f"The Canonical String for this request should have been\n'{canonical.decode('utf-8', 'replace')}'\n\n"
+        "The request signature we calculated does not match the signature you provided. "
+        "Check your AWS Secret Access Key and signing method. "
+        "Consult the service documentation for details.\n\n"
+        "The Canonical String for this request should have been\n"
+        f"'{canonical.decode('utf-8', 'replace')}'\n\n"
         f"The String-to-Sign should have been\n'{to_sign.decode()}'\n"
     )

@@ -1,0 +1,119 @@
+"""`penstock serve`: the engine on a port."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from typing import Literal
+
+import click
+
+from penstock.engine import Engine
+from penstock.engine.settings import Settings
+from penstock.server.credentials import load_credentials
+from penstock.server.run import DEFAULT_PORT, Options, serve
+
+DEFAULT_FILE = "penstock.db"
+_SECONDS = click.FloatRange(min=0)
+
+
+@click.command("serve")
+@click.option("--db", metavar="FILE", help=f"The database file; made if absent.  [default: {DEFAULT_FILE}]")
+@click.option("--memory", is_flag=True, help="Keep the data in memory: it is gone when the server stops.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="The port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--sync",
+    type=click.Choice(["normal", "full"]),
+    default="normal",
+    show_default=True,
+    help="normal survives the death of the process; full also the loss of power, at a sync each commit.",
+)
+@click.option("--per-account", is_flag=True, help="Keep the tables of each access key and region apart.")
+@click.option("--credentials", metavar="FILE", help="Check signatures against the access keys in FILE.")
+@click.option("--ttl-lag", type=_SECONDS, default=0, metavar="SECONDS", help="How late TTL deletes.")
+@click.option(
+    "--table-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a table is CREATING."
+)
+@click.option(
+    "--index-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a new index is CREATING."
+)
+@click.option("--quiet", is_flag=True, help="Print nothing when ready.")
+@click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, pid.")
+def command(
+    db: str | None,
+    memory: bool,
+    host: str,
+    port: int,
+    sync: Literal["normal", "full"],
+    per_account: bool,
+    credentials: str | None,
+    ttl_lag: float,
+    table_delay: float,
+    index_delay: float,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run a DynamoDB on a port. Any AWS SDK, the AWS CLI and any GUI works with it.
+
+    Stop it with Ctrl+C or SIGTERM: it answers what it has begun, then ends. A second signal ends it at once.
+
+    \b
+    Examples:
+      penstock serve
+      penstock serve --db orders.db --port 8001
+      penstock serve --memory --port 0 --json
+      aws dynamodb list-tables --endpoint-url http://127.0.0.1:8000
+
+    A credentials file is JSON, {"ACCESSKEY": "secret"}, or the AWS CLI's own ini format.
+    """
+    if memory and db is not None:
+        raise click.UsageError("Give either --db FILE or --memory, not both.")
+    secrets = None if credentials is None else load_credentials(credentials)
+    if secrets is None and not _is_loopback(host):
+        click.echo(
+            f"Warning: {host} can be reached from other machines, and signatures are not checked. "
+            "Give --credentials FILE, or listen on 127.0.0.1.",
+            err=True,
+        )
+    settings = Settings(
+        synchronous=sync,
+        ttl_lag_seconds=ttl_lag,
+        table_delay_seconds=table_delay,
+        index_delay_seconds=index_delay,
+    )
+    path = ":memory:" if memory else db or DEFAULT_FILE
+    options = Options(per_account=per_account, secrets=secrets)
+
+    def ready(url: str) -> None:
+        if not quiet:
+            click.echo(_ready_line(url, path, as_json))
+            sys.stdout.flush()
+
+    with Engine(path, settings=settings) as engine:
+        code = serve(engine, host, port, options, ready)
+    if code:
+        sys.exit(code)
+
+
+def _ready_line(url: str, path: str, as_json: bool) -> str:
+    if as_json:
+        import orjson
+
+        return orjson.dumps({"url": url, "db": path, "pid": os.getpid()}).decode()
+    what = "in memory" if path == ":memory:" else f"in {path}"
+    return f"Penstock is ready at {url} ({what}; stop with Ctrl+C)"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

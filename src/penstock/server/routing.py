@@ -1,0 +1,184 @@
+"""Which operation a request means, or which refusal DynamoDB would give.
+
+DynamoDB's order: method and path, content type, JSON, target, authorization, empty body. Tests of dynalite,
+which were run against AWS, show it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from penstock.engine.settings import DEFAULT_SCOPE, Scope
+from penstock.errors import SerializationException, UnknownOperationException
+from penstock.server import authorization
+from penstock.server.authorization import Headers
+from penstock.server.encodings import unpack
+from penstock.server.replies import JSON, JSON_10, TEXT, Reply
+from penstock.server.signature import Verifier
+
+STREAMS = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"})
+# These may take long, so they run beside the event loop, not on it.
+HEAVY = frozenset(
+    {
+        "Scan",
+        "CreateTable",
+        "UpdateTable",
+        "DeleteTable",
+        "CreateBackup",
+        "DeleteBackup",
+        "RestoreTableFromBackup",
+        "RestoreTableToPointInTime",
+        "UpdateContinuousBackups",
+        "ExecuteStatement",
+        "BatchExecuteStatement",
+        "ExecuteTransaction",
+    }
+)
+# DynamoDB answers these with no body, not even an empty object.
+SILENT = frozenset({"TagResource", "UntagResource"})
+_FILTERS = ("FilterExpression", "QueryFilter")
+_SIGNATURE_CHARACTERS = 64
+_REMEMBERED = 1024
+_PREFLIGHT_SECONDS = b"172800"
+_NOT_FOUND = Reply(404, b"<UnknownOperationException/>\n", content_type=b"")
+
+
+class Refused(Exception):
+    """Answered without the engine."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(reply.status)
+        self.reply = reply
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An operation as the X-Amz-Target header names it."""
+
+    operation: str
+    heavy: bool
+    filters: bool
+    """Heavy only when it has a filter: a Query costs what its filter throws away."""
+    silent: bool
+
+
+Routed = tuple[Target, dict[str, Any], Scope]
+
+
+def targets_of(operations: Iterable[str]) -> dict[bytes, Target]:
+    """Each operation under the one prefix that it answers to."""
+    return {
+        _target_name(name): Target(name, name in HEAVY, name == "Query", name in SILENT)
+        for name in operations
+    }
+
+
+def _target_name(operation: str) -> bytes:
+    service = "DynamoDBStreams" if operation in STREAMS else "DynamoDB"
+    return f"{service}_20120810.{operation}".encode()
+
+
+def content_type_of(header: bytes | None) -> bytes:
+    """The media type: what stands before a semicolon."""
+    return b"" if header is None else header.partition(b";")[0].strip()
+
+
+def is_filtered(request: dict[str, Any]) -> bool:
+    return any(name in request for name in _FILTERS)
+
+
+class Router:
+    """Routes requests of one server."""
+
+    def __init__(
+        self,
+        operations: Iterable[str],
+        *,
+        verifier: Verifier | None = None,
+        per_account: bool = False,
+        scope: Scope = DEFAULT_SCOPE,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._targets = targets_of(operations)
+        self._verifier = verifier
+        self._per_account = per_account
+        self._scope = scope
+        self._now = now
+        self._scopes: dict[bytes, Scope] = {}
+        self._health = b"healthy: dynamodb." + scope.region.encode() + b".amazonaws.com "
+
+    def route(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Routed:
+        """Raises Refused, DynamoDBError or BodyTooLarge where the engine is not to be asked."""
+        if method != b"POST" or (url != b"/" and url.partition(b"?")[0] != b"/"):
+            raise Refused(self._other(method, url, headers))
+        sent = body
+        if b"content-encoding" in headers:
+            body = unpack(headers[b"content-encoding"], body)
+        if body:
+            content_type = headers.get(b"content-type")
+            if content_type != JSON_10 and content_type_of(content_type) not in (JSON, JSON_10):
+                raise Refused(_NOT_FOUND)
+            try:
+                request = orjson.loads(body)
+            except ValueError:
+                raise SerializationException() from None
+        target = self._targets.get(headers.get(b"x-amz-target", b""))
+        if target is None:
+            raise UnknownOperationException()
+        scope = self._authorised(method, url, headers, sent)
+        if not body or type(request) is not dict:
+            raise SerializationException()
+        return target, request, scope
+
+    def _authorised(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Scope:
+        """The scope of a request that has the authorization it needs."""
+        # All but the signature is the same for a day: it is read once.
+        constant = headers.get(b"authorization", b"")[:-_SIGNATURE_CHARACTERS]
+        scope = self._scopes.get(constant)
+        if scope is not None and url == b"/" and b"x-amz-date" in headers:
+            return scope
+        given = authorization.read(headers, url.partition(b"?")[2])
+        scope = authorization.scope_of(given, self._scope) if self._per_account else self._scope
+        if self._verifier is not None:
+            self._verifier.check(given, method, url, headers, body, self._now())
+        elif constant.endswith(b" Signature="):
+            self._remember(constant, scope)
+        return scope
+
+    def _remember(self, constant: bytes, scope: Scope) -> None:
+        if len(self._scopes) >= _REMEMBERED:
+            self._scopes.clear()
+        self._scopes[constant] = scope
+
+    def _other(self, method: bytes, url: bytes, headers: Headers) -> Reply:
+        if method == b"OPTIONS" and b"origin" in headers:
+            return _preflight(headers)
+        if method not in (b"GET", b"HEAD"):
+            return _NOT_FOUND
+        path = url.partition(b"?")[0]
+        if path == b"/healthz":
+            return Reply(200, b'{"status":"healthy"}', content_type=JSON)
+        if path in (b"/", b"/ping"):
+            return Reply(200, self._health_of(headers.get(b"host", b"")), content_type=TEXT)
+        return _NOT_FOUND
+
+    def _health_of(self, host: bytes) -> bytes:
+        """DynamoDB names the endpoint that was asked; to a bare address, the region's own."""
+        if not host or not host[:1].isalpha() or len(host) > 255:
+            return self._health
+        return b"healthy: " + host + b" "
+
+
+def _preflight(headers: Headers) -> Reply:
+    """What a browser asks before it lets a page call us: anything goes, as at AWS."""
+    allowed = b"Access-Control-Max-Age: " + _PREFLIGHT_SECONDS + b"\r\n"
+    if asked := headers.get(b"access-control-request-headers"):
+        allowed += b"Access-Control-Allow-Headers: " + asked + b"\r\n"
+    if asked := headers.get(b"access-control-request-method"):
+        allowed += b"Access-Control-Allow-Methods: " + asked + b"\r\n"
+    return Reply(200, b"", content_type=b"", headers=allowed)

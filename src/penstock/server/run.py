@@ -1,0 +1,299 @@
+"""Starting and stopping: in the foreground (`serve`), or in a thread (`running_server`).
+
+1. The server is ready when its socket listens; only then is its URL told.
+2. A first SIGTERM or SIGINT stops accepting, answers what has begun, and ends; a second ends at once.
+3. Whoever made the engine closes it, after the server has stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from penstock.engine.settings import DEFAULT_SCOPE, Scope
+from penstock.errors import PenstockError
+from penstock.server.groups import AnswersCalls, Groups
+from penstock.server.protocol import Connection
+from penstock.server.replies import Replies
+from penstock.server.routing import Router
+from penstock.server.signature import Verifier
+
+DEFAULT_PORT = 8000
+GRACE_SECONDS = 10.0  # for what has begun, after a first signal
+CONNECTIONS = 8192
+_ACCEPT_BACKLOG = 1024
+
+
+class AddressError(PenstockError):
+    """The server cannot listen at this address: it says which, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a server behaves. `secrets` are the access keys whose signatures are checked; None checks none."""
+
+    per_account: bool = False
+    secrets: Mapping[str, str] | None = None
+    scope: Scope = DEFAULT_SCOPE
+    now: Callable[[], float] = field(default=time.time)
+
+
+class Server:
+    """An engine behind listening sockets, on one event loop."""
+
+    def __init__(self, engine: AnswersCalls, sockets: list[socket.socket], options: Options) -> None:
+        self.tick = 0
+        self.stopping = False
+        self.replies = Replies()
+        self.router = Router(
+            _operations(),
+            verifier=None if options.secrets is None else Verifier(options.secrets),
+            per_account=options.per_account,
+            scope=options.scope,
+            now=options.now,
+        )
+        self._engine = engine
+        self._sockets = sockets
+        self._connections: set[Connection] = set()
+        self._listeners: list[asyncio.Server] = []
+        self._empty: asyncio.Event | None = None
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.groups = Groups(self._engine, loop)
+        for sock in self._sockets:
+            listener = await loop.create_server(lambda: Connection(self), sock=sock, backlog=_ACCEPT_BACKLOG)
+            self._listeners.append(listener)
+        self._timer = loop.call_later(1.0, self._tick)
+
+    def _tick(self) -> None:
+        self.tick += 1
+        self.replies.refresh(time.time())
+        for connection in tuple(self._connections):
+            connection.sweep(self.tick)
+        self._timer = asyncio.get_running_loop().call_later(1.0, self._tick)
+
+    def connected(self, connection: Connection) -> None:
+        self._connections.add(connection)
+        if len(self._connections) > CONNECTIONS or self.stopping:
+            connection.abort()
+
+    def disconnected(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if self._empty is not None and not self._connections:
+            self._empty.set()
+
+    async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Answers what has begun, for at most the grace; then ends what is left."""
+        self.stopping = True
+        for listener in self._listeners:
+            listener.close()
+        self._empty = asyncio.Event()
+        for connection in tuple(self._connections):
+            connection.stop()
+        if self._connections and grace_seconds > 0:
+            await _within(self._empty, grace_seconds)
+        for connection in tuple(self._connections):
+            connection.abort()
+        self._timer.cancel()
+        await asyncio.get_running_loop().run_in_executor(None, self.groups.close)
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return
+
+
+def _operations() -> Iterable[str]:
+    from penstock.engine.registry import OPERATIONS
+
+    return tuple(OPERATIONS)
+
+
+# ── addresses ──
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Bound sockets for every address of `host`, all with one port; raises AddressError."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise AddressError(
+            f"There is no host {host!r} to listen on ({error}). Try --host 127.0.0.1."
+        ) from error
+    sockets: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            chosen = sockets[0].getsockname()[1] if sockets else port
+            sockets.append(_bound(family, kind, protocol, (address[0], chosen, *address[2:])))
+    except OSError as error:
+        for sock in sockets:
+            sock.close()
+        raise AddressError(_why_not(host, port, error)) from error
+    return sockets
+
+
+def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    sock = socket.socket(family, kind, protocol)
+    try:
+        if hasattr(socket, "SO_REUSEADDR"):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        sock.listen(_ACCEPT_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"Port {port} on {host} is taken: another server is listening there. "
+            f"Stop it, or choose another port: penstock serve --port {port + 1 if port < 65535 else 0} "
+            "(--port 0 picks a free one)."
+        )
+    if error.errno == errno.EACCES:
+        return f"Port {port} on {host} needs privileges. Choose one above 1023: penstock serve --port 8000."
+    return f"Cannot listen on {host} port {port}: {error.strerror or error}."
+
+
+def url_of(sock: socket.socket) -> str:
+    """The URL by which a client on this machine reaches a listening socket."""
+    host, port = sock.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+# ── loops ──
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed, asyncio's otherwise."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def serve(
+    engine: AnswersCalls,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    options: Options | None = None,
+    ready: Callable[[str], None] = print,
+) -> int:
+    """Serves until a signal; calls `ready` with the URL. Returns the exit code: 0, or 1 when cut short."""
+    sockets = listen(host, port)
+    loop = new_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        server = Server(engine, sockets, options or Options())
+        return loop.run_until_complete(_until_signal(server, loop, lambda: ready(url_of(sockets[0]))))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+async def _until_signal(server: Server, loop: asyncio.AbstractEventLoop, ready: Callable[[], None]) -> int:
+    first, second = asyncio.Event(), asyncio.Event()
+
+    def caught() -> None:
+        (second if first.is_set() else first).set()
+
+    _on_signals(loop, caught)
+    await server.start()
+    _settle_memory()
+    ready()
+    await first.wait()
+    stopping = asyncio.ensure_future(server.stop())
+    at_once = asyncio.ensure_future(second.wait())
+    await asyncio.wait((stopping, at_once), return_when=asyncio.FIRST_COMPLETED)
+    at_once.cancel()
+    if stopping.done():
+        return 0
+    stopping.cancel()
+    await server.stop(grace_seconds=0)
+    return 1
+
+
+def _on_signals(loop: asyncio.AbstractEventLoop, caught: Callable[[], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, caught)
+        except NotImplementedError:
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(caught))
+
+
+def _settle_memory() -> None:
+    """Takes what was made at start out of the collector's sight: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
+
+
+class ServerThread:
+    """A server in a thread of its own, for tests. `url` is set once it is started."""
+
+    def __init__(
+        self,
+        engine: AnswersCalls,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        options: Options | None = None,
+    ) -> None:
+        self._sockets = listen(host, port)
+        self.url = url_of(self._sockets[0])
+        self._server = Server(engine, self._sockets, options or Options())
+        self._loop = new_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="penstock-server", daemon=True)
+
+    def start(self) -> None:
+        """Returns when the server answers."""
+        self._thread.start()
+        self._ready.wait()
+
+    def stop(self, grace_seconds: float = 2.0) -> None:
+        """Answers what has begun, for at most the grace. The engine stays open."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._server.stop(grace_seconds), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._server.start())
+            self._ready.set()
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+
+@contextmanager
+def running_server(
+    engine: AnswersCalls, host: str = "127.0.0.1", port: int = 0, options: Options | None = None
+) -> Iterator[ServerThread]:
+    """A running server for the length of a block: `with running_server(engine) as server: … server.url`."""
+    server = ServerThread(engine, host, port, options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
