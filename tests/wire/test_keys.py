@@ -13,7 +13,9 @@ BYTES = st.binary(min_size=1, max_size=20)
 
 
 @given(BYTES, BYTES, BYTES, BYTES)
-def test_escaped_values_keep_their_order_although_more_follows(one: bytes, other: bytes, tail: bytes, rest: bytes) -> None:
+def test_escaped_values_keep_their_order_although_more_follows(
+    one: bytes, other: bytes, tail: bytes, rest: bytes
+) -> None:
     first = keys.escaped({"B": base64_text(one)}) + tail
     second = keys.escaped({"B": base64_text(other)}) + rest
     if one != other:

@@ -109,7 +109,18 @@ def test_a_sum_that_no_number_can_hold_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 1), ("7", 2), ("42", 2), ("-42", 3), ("100", 2), ("1000", 2), ("123", 3), ("1.5", 3), ("1.05", 3), ("0.005", 2)],
+    [
+        ("0", 1),
+        ("7", 2),
+        ("42", 2),
+        ("-42", 3),
+        ("100", 2),
+        ("1000", 2),
+        ("123", 3),
+        ("1.5", 3),
+        ("1.05", 3),
+        ("0.005", 2),
+    ],
 )
 def test_two_digits_count_one_byte_and_the_exponent_and_the_sign_one_each(text: str, size: int) -> None:
     assert numbers.size(text) == size

@@ -19,9 +19,9 @@ SCALARS = st.one_of(
     st.booleans().map(lambda flag: {"BOOL": flag}),
     st.just({"NULL": True}),
     st.sets(st.text(max_size=5), min_size=1, max_size=5).map(lambda many: {"SS": sorted(many)}),
-    st.sets(st.integers(), min_size=1, max_size=5).map(lambda many: {"NS": [str(one) for one in many]}).filter(
-        lambda value: all(len(one.lstrip("-")) <= 38 for one in value["NS"])
-    ),
+    st.sets(st.integers(), min_size=1, max_size=5)
+    .map(lambda many: {"NS": [str(one) for one in many]})
+    .filter(lambda value: all(len(one.lstrip("-")) <= 38 for one in value["NS"])),
 )
 VALUES: st.SearchStrategy[dict[str, Any]] = st.recursive(
     SCALARS,
@@ -62,7 +62,10 @@ def test_numbers_are_normalised_however_deep_they_lie() -> None:
         ({"SS": []}, "One or more parameter values were invalid: An string set  may not be empty"),
         ({"NS": []}, "One or more parameter values were invalid: An number set  may not be empty"),
         ({"BS": []}, "One or more parameter values were invalid: Binary sets should not be empty"),
-        ({"SS": ["a", "a"]}, "One or more parameter values were invalid: Input collection [a, a] contains duplicates."),
+        (
+            {"SS": ["a", "a"]},
+            "One or more parameter values were invalid: Input collection [a, a] contains duplicates.",
+        ),
         ({"NS": ["1", "1.0"]}, "Input collection contains duplicates"),
         (
             {"BS": ["Yg==", "Yg=="]},

@@ -41,9 +41,7 @@ def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term]) ->
     return _index_walk(table, index, prefix, [by_name[part.name] for part in ranges if part.name in by_name])
 
 
-def _check_terms(
-    hashes: Sequence[KeyAttribute], ranges: Sequence[KeyAttribute], by_name: dict[str, Term]
-) -> None:
+def _check_terms(hashes: Sequence[KeyAttribute], ranges: Sequence[KeyAttribute], by_name: dict[str, Term]) -> None:
     parts = [*hashes, *ranges]
     if not ranges and len(by_name) > len(hashes):
         raise ValidationException("Query key condition not supported")
@@ -71,9 +69,7 @@ def _check_terms(
 def _check_operands(part: KeyAttribute, term: Term) -> None:
     for value in term.operands:
         if part.kind not in value:
-            raise ValidationException(
-                f"{_INVALID}Condition parameter type does not match schema type"
-            )
+            raise ValidationException(f"{_INVALID}Condition parameter type does not match schema type")
         if not value[part.kind]:
             kind = "string" if part.kind == "S" else "binary"
             raise ValidationException(
@@ -81,9 +77,7 @@ def _check_operands(part: KeyAttribute, term: Term) -> None:
                 f"cannot contain an empty {kind} value. Key: {part.name}"
             )
         if keys.length_of(value) > (keys.MOST_BYTES):
-            raise ValidationException(
-                f"{_INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes"
-            )
+            raise ValidationException(f"{_INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes")
 
 
 def _check_ranges(ranges: Sequence[KeyAttribute], by_name: dict[str, Term]) -> None:
@@ -126,13 +120,12 @@ def _table_walk(table: TableInfo, prefix: bytes, term: Term | None) -> Walk:
 
 def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequence[Term]) -> Walk:
     """An index's row keys go on after its sort attributes: a value means all that begins with it."""
-    *equal, last = terms or [None]
-    for term in equal:
-        assert term is not None
+    for term in terms[:-1]:
         prefix += keys.escaped(term.operands[0])
     walk = Walk(table, index, low=prefix, high=keys.after(prefix))
-    if last is None:
+    if not terms:
         return walk
+    last = terms[-1]
     if last.operator == "begins_with":
         start = prefix + keys.escape(keys.data_of(last.operands[0]))
         walk.low, walk.high = start, keys.after(start)
@@ -158,9 +151,7 @@ def start_after(walk: Walk, start: Item) -> None:
     """Makes a walk go on after ExclusiveStartKey, whose values must have been checked."""
     position = position_of(walk.table, walk.index, start)
     if not _inside(walk, position):
-        raise ValidationException(
-            "The provided starting key is outside query boundaries based on provided conditions"
-        )
+        raise ValidationException("The provided starting key is outside query boundaries based on provided conditions")
     if walk.forward:
         walk.low, walk.low_open = position, True
     else:
@@ -201,7 +192,13 @@ def checked_start(request: dict[str, Item]) -> Item | None:
         raise ValidationException(f"{_START}: {error.message}") from error
 
 
-_PLAIN_TEXTS = ("contains duplicates", "number set", "numeric value", "significant digits", "number with magnitude")
+_PLAIN_TEXTS = (
+    "contains duplicates",
+    "number set",
+    "numeric value",
+    "significant digits",
+    "number with magnitude",
+)
 
 
 def _inside(walk: Walk, position: bytes) -> bool:

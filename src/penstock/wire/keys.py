@@ -47,7 +47,7 @@ def partition(value: AttributeValue) -> bytes:
     """What every row key of the partition of this value begins with."""
     ((kind, data),) = value.items()
     if kind == "S":
-        raw = data.encode()
+        raw: bytes = data.encode()
         return md5(_SALT + raw, usedforsecurity=False).digest()[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
     raw = data_of(value)
     hashed = numbers.hash_bytes(data) if kind == "N" else raw

@@ -106,15 +106,15 @@ def _parts(text: str) -> Parts:
     if not digits:
         return _ZERO
     if power:
-        exponent += int(power) if len(power) <= _EXPONENT_DIGITS else _huge(power)
+        exponent += _power(power)
     return sign == "-", digits, exponent
 
 
-def _huge(power: str) -> int:
-    stripped = power.lstrip("+-").lstrip("0")
-    if len(stripped) <= _EXPONENT_DIGITS:
-        return int(power[0] + "0" + stripped) if power[0] in "+-" else int("0" + stripped)
-    return -(10**_EXPONENT_DIGITS) if power[0] == "-" else 10**_EXPONENT_DIGITS
+def _power(text: str) -> int:
+    """The exponent that was written; one beyond any range where it has too many digits to be read."""
+    digits = text.lstrip("+-").lstrip("0") or "0"
+    power = int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS
+    return -power if text[0] == "-" else power
 
 
 def _checked(text: str) -> Parts:

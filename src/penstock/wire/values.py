@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import SerializationException, ValidationException
@@ -81,9 +82,7 @@ def equal(left: AttributeValue, right: AttributeValue) -> bool:
 def binary(text: str) -> bytes:
     """The bytes of a B value; refused as DynamoDB refuses bad base64."""
     if len(text) % 4:
-        raise SerializationException(
-            f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(text)}"
-        )
+        raise SerializationException(f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(text)}")
     try:
         return a2b_base64(text, strict_mode=True) if text else b""
     except (Base64Error, ValueError):
@@ -121,8 +120,7 @@ def _refuse_types(value: AttributeValue, depth: int) -> tuple[AttributeValue, in
     for kind, data in known.items():
         _check({kind: data}, depth)
     raise ValidationException(
-        "Supplied AttributeValue has more than one datatypes set, "
-        "must contain exactly one of the supported datatypes"
+        "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
     )
 
 
@@ -195,7 +193,7 @@ def _refuse_depth(depth: int) -> None:
         raise ValidationException("Nesting Levels have exceeded supported limits")
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[AttributeValue, Any, int], tuple[AttributeValue, int]]] = {
     "B": _binary,
     "BOOL": _bool,
     "NULL": _null,

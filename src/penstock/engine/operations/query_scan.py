@@ -153,13 +153,15 @@ def _check_segments(request: Request) -> None:
     segment, total = request.get("Segment"), request.get("TotalSegments")
     if segment is not None and total is None:
         raise ValidationException(
-            "The TotalSegments parameter is required but was not present in the request when Segment parameter is present"
+            "The TotalSegments parameter is required but was not present in the request "
+            "when Segment parameter is present"
         )
     if total is None:
         return
     if segment is None:
         raise ValidationException(
-            "The Segment parameter is required but was not present in the request when parameter TotalSegments is present"
+            "The Segment parameter is required but was not present in the request "
+            "when parameter TotalSegments is present"
         )
     if segment >= total:
         raise ValidationException(
