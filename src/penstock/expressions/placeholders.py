@@ -1,0 +1,104 @@
+"""ExpressionAttributeNames and ExpressionAttributeValues: well formed, all defined, all used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.errors import ValidationException
+from penstock.wire.limits import PLACEHOLDER_BYTES
+from penstock.wire.values import AttributeValue, check_value
+
+_NAME = re.compile(r"#[0-9a-zA-Z_]+")
+_VALUE = re.compile(r":[0-9a-zA-Z_]+")
+
+
+class Placeholders:
+    """What a request's placeholders stand for, and which of them its expressions have used."""
+
+    __slots__ = ("_used_names", "_used_values", "names", "values")
+
+    def __init__(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> None:
+        self.names = names
+        self.values = values
+        self._used_names: frozenset[str] = frozenset()
+        self._used_values: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Placeholders:
+        """The request's names and values, checked; its values are normalised."""
+        names = request.get("ExpressionAttributeNames")
+        values = request.get("ExpressionAttributeValues")
+        if names is not None:
+            _check_names(names)
+        return cls(names or {}, {} if values is None else _checked_values(values))
+
+    def use(self, names: frozenset[str], values: frozenset[str]) -> None:
+        """Notes what an expression uses."""
+        self._used_names = self._used_names | names if self._used_names else names
+        self._used_values = self._used_values | values if self._used_values else values
+
+    def refuse_unused(self) -> None:
+        """Refuses what no expression uses."""
+        _refuse_unused("ExpressionAttributeNames", self.names, self._used_names)
+        _refuse_unused("ExpressionAttributeValues", self.values, self._used_values)
+
+
+def _check_names(names: Mapping[str, str]) -> None:
+    if not names:
+        raise ValidationException("ExpressionAttributeNames must not be empty")
+    for key, name in names.items():
+        _check_key("ExpressionAttributeNames", key, _NAME)
+        if not name:
+            raise ValidationException(
+                f"ExpressionAttributeNames contains invalid value: Empty attribute name for key {key}"
+            )
+
+
+def _checked_values(values: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
+    if not values:
+        raise ValidationException("ExpressionAttributeValues must not be empty")
+    for key in values:
+        _check_key("ExpressionAttributeValues", key, _VALUE)
+    checked = {}
+    for key, value in values.items():
+        try:
+            checked[key] = check_value(value)
+        except ValidationException as problem:
+            raise ValidationException(
+                f"ExpressionAttributeValues contains invalid value: {problem.message} for key {key}"
+            ) from None
+    return checked
+
+
+def _check_key(parameter: str, key: str, form: re.Pattern[str]) -> None:
+    if form.fullmatch(key) is None:
+        raise ValidationException(f'{parameter} contains invalid key: Syntax error; key: "{key}"')
+    if len(key) > PLACEHOLDER_BYTES:
+        raise ValidationException(
+            f"{parameter} contains invalid key: "
+            f"The expression attribute map contains a key that is too long; size of key: {len(key)}"
+        )
+
+
+def _refuse_unused(parameter: str, given: Mapping[str, Any], used: frozenset[str]) -> None:
+    if given.keys() <= used:
+        return
+    unused = in_java_order([key for key in given if key not in used], len(given))
+    raise ValidationException(f"Value provided in {parameter} unused in expressions: keys: {{{', '.join(unused)}}}")
+
+
+def in_java_order(keys: Iterable[str], total: int) -> list[str]:
+    """Keys in the order of a Java HashSet that was made for `total` of them: so DynamoDB lists them."""
+    capacity = 16
+    while capacity < total / 0.75 + 1:
+        capacity *= 2
+
+    def slot(key: str) -> int:
+        hashed = 0
+        for character in key:
+            hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+        return (hashed ^ (hashed >> 16)) & (capacity - 1)
+
+    return sorted(keys, key=slot)

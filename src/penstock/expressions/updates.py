@@ -1,0 +1,209 @@
+"""UpdateExpression: what an update writes, and what it shows of the item before and after.
+
+1. Every right-hand side reads the item as it was before the update.
+2. The item that is given is never changed; what an update does not touch is shared between the two.
+3. List elements are removed by their old places; elements set past the end are appended in the order of their index.
+4. Where several things are wrong, the error is the one that DynamoDB reports: a wrong type, then, from the last
+   section back, a path that cannot be written and an attribute that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from penstock.expressions import wording
+from penstock.expressions.assignments import Compute, bind_action
+from penstock.expressions.checks import check_size, check_update, placeholders
+from penstock.expressions.conditions import CACHED
+from penstock.expressions.evaluate import Scope
+from penstock.expressions.parser import parse_update
+from penstock.expressions.paths import BoundPath, bind_path, find, refuse_clashes, shape_of, show
+from penstock.expressions.tree import Path, UpdateTree, walk
+from penstock.expressions.wording import ExpressionError
+from penstock.wire.values import AttributeValue, Item
+
+_REMOVED: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One action: `compute` gives what stands at `path` afterwards, None for nothing."""
+
+    path: BoundPath
+    compute: Compute
+    section: int = 0
+
+
+class BoundUpdate:
+    """An update whose placeholders are known."""
+
+    __slots__ = ("_flat", "_shape", "_tree", "_writes", "attributes", "nested")
+
+    def __init__(self, writes: Sequence[Write]) -> None:
+        self._writes = tuple(writes)
+        self.attributes = frozenset(str(write.path[0]) for write in writes)
+        self.nested = frozenset(str(write.path[0]) for write in writes if len(write.path) > 1)
+        self._flat = () if self.nested else tuple((str(write.path[0]), write.compute) for write in writes)
+        self._shape: dict[str | int, Any] | None = None
+        self._tree = _write_tree(self._writes) if self.nested else {}
+
+    def apply(self, item: Item) -> Item:
+        """The item as the update leaves it."""
+        try:
+            return self._apply_nested(item) if self.nested else self._apply_flat(item)
+        except ExpressionError as problem:
+            raise self._first_problem(item) or problem from None
+
+    def project(self, item: Item) -> Item:
+        """What UPDATED_OLD and UPDATED_NEW show of `item`: what stands at the paths that are written."""
+        if not self.nested:
+            return {name: item[name] for name, _ in self._flat if name in item}
+        if self._shape is None:
+            self._shape = shape_of([write.path for write in self._writes])
+        return show(self._shape, item)
+
+    def _apply_flat(self, item: Item) -> Item:
+        updated = dict(item)
+        for name, compute in self._flat:
+            value = compute(item)
+            if value is not None:
+                updated[name] = value
+            else:
+                updated.pop(name, None)
+        return updated
+
+    def _apply_nested(self, item: Item) -> Item:
+        values = [write.compute(item) for write in self._writes]
+        return _write_members(self._tree, item, values)
+
+    def _first_problem(self, item: Item) -> ExpressionError | None:
+        missing: dict[int, ExpressionError] = {}
+        for write in self._writes:
+            if _misfit(write.path, item):
+                return ExpressionError(wording.BAD_PATH, bare=True)
+        for write in self._writes:
+            try:
+                write.compute(item)
+            except ExpressionError as problem:
+                if problem.message != wording.MISSING_ATTRIBUTE:
+                    return problem
+                missing.setdefault(write.section, problem)
+        for section in sorted({write.section for write in self._writes}, reverse=True):
+            if any(not _writable(write.path, item) for write in self._writes if write.section == section):
+                return ExpressionError(wording.BAD_PATH, bare=True)
+            if section in missing:
+                return missing[section]
+        return None
+
+
+class Update:
+    """An update that is well formed; it may be bound any number of times."""
+
+    __slots__ = ("names", "tree", "values")
+
+    def __init__(self, tree: UpdateTree) -> None:
+        self.tree = tree
+        self.names, self.values = placeholders(tree.actions)
+
+    def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> BoundUpdate:
+        """The update of these names and values; refuses paths that clash and operands of a wrong type."""
+        actions = [(number, action) for number, s in enumerate(self.tree.sections) for action in s.actions]
+        paths = [bind_path(action.path, names) for _, action in actions]
+        refuse_clashes(paths)
+        scope = Scope(names, values)
+        # DynamoDB looks at the actions from the last to the first: at their names, then at their values.
+        if not self.names <= names.keys():
+            for _, action in reversed(actions):
+                _refuse_unknown_names(walk(action), names)
+        writes = [
+            Write(path, bind_action(action, path, scope), number)
+            for path, (number, action) in zip(reversed(paths), reversed(actions), strict=True)
+        ]
+        writes.reverse()
+        return BoundUpdate(writes)
+
+
+@lru_cache(maxsize=CACHED)
+def compile_update(text: str) -> Update:
+    """The update of this text; refused as DynamoDB refuses it."""
+    check_size(text)
+    tree = parse_update(text)
+    check_update(tree)
+    return Update(tree)
+
+
+def _refuse_unknown_names(nodes: Any, names: Mapping[str, str]) -> None:
+    for node in nodes:
+        if isinstance(node, Path):
+            bind_path(node, names)
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+WriteTree = dict[str | int, Any]
+"""Name or index → the number of the write that ends here, or the writes further in."""
+
+
+def _write_tree(writes: Sequence[Write]) -> WriteTree:
+    tree: WriteTree = {}
+    for number, write in enumerate(writes):
+        inner = tree
+        for part in write.path[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[write.path[-1]] = number
+    return tree
+
+
+def _write_members(tree: WriteTree, members: Item, values: list[AttributeValue | None]) -> Item:
+    written = dict(members)
+    for name, inner in tree.items():
+        assert isinstance(name, str)
+        if not isinstance(inner, int):
+            written[name] = _write_within(inner, members.get(name), values)
+        elif (value := values[inner]) is not None:
+            written[name] = value
+        else:
+            written.pop(name, None)
+    return written
+
+
+def _write_within(tree: WriteTree, value: AttributeValue | None, values: list[AttributeValue | None]) -> AttributeValue:
+    indexes = isinstance(next(iter(tree)), int)
+    if value is not None and indexes and "L" in value:
+        return {"L": _write_elements(tree, value["L"], values)}
+    if value is not None and not indexes and "M" in value:
+        return {"M": _write_members(tree, value["M"], values)}
+    raise ExpressionError(wording.BAD_PATH, bare=True)
+
+
+def _write_elements(
+    tree: WriteTree, elements: list[AttributeValue], values: list[AttributeValue | None]
+) -> list[AttributeValue]:
+    written: list[Any] = list(elements)
+    for index in sorted(tree):
+        assert isinstance(index, int)
+        inner = tree[index]
+        inside = index < len(elements)
+        if not isinstance(inner, int):
+            written[index : index + 1] = [_write_within(inner, elements[index] if inside else None, values)]
+        elif inside:
+            written[index] = values[inner]
+        elif values[inner] is not None:
+            written.append(values[inner])
+    return [element for element in written if element is not _REMOVED]
+
+
+def _misfit(path: BoundPath, item: Item) -> bool:
+    """Whether the path's parent is there and is not of the kind that the path needs."""
+    return len(path) > 1 and find(path[:-1], item) is not None and not _writable(path, item)
+
+
+def _writable(path: BoundPath, item: Item) -> bool:
+    """Whether something can stand at this path: its parent is a map before a name, a list before an index."""
+    if len(path) == 1:
+        return True
+    parent = find(path[:-1], item)
+    return parent is not None and ("L" if isinstance(path[-1], int) else "M") in parent
