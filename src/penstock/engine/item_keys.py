@@ -59,6 +59,20 @@ def check_index_keys(table: TableInfo, item: Item) -> None:
                 _check_index_value(index, part, value)
 
 
+def refuse_nested_keys(table: TableInfo, nested: frozenset[str]) -> None:
+    """Refuses an expression that looks into a key attribute: keys are scalars."""
+    if not nested:
+        return
+    scalars = "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: "
+    for name in table.key_names:
+        if name in nested:
+            raise ValidationException(f"{scalars}Key: {name}")
+    for index in table.index_list:
+        for part in index.key:
+            if part.name in nested:
+                raise ValidationException(f"{scalars}IndexKey: {part.name}")
+
+
 def _check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) -> None:
     data = value[part.kind]
     if not data:
@@ -74,9 +88,7 @@ def _check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) -
 def _check_length(value: AttributeValue, is_hash: bool) -> None:
     length = keys.length_of(value)
     if is_hash and length > limits.PARTITION_KEY_BYTES:
-        raise ValidationException(
-            f"{_INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes"
-        )
+        raise ValidationException(f"{_INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes")
     if not is_hash and length > limits.SORT_KEY_BYTES:
         raise ValidationException(
             f"{_INVALID}Aggregated size of all range keys has exceeded the size limit of 1024 bytes"

@@ -178,18 +178,25 @@ def position_of(table: TableInfo, index: IndexInfo | None, start: Item) -> bytes
 _MISMATCH = "The provided key element does not match the schema"
 
 
-def checked_start(request: dict[str, Item]) -> Item | None:
-    """ExclusiveStartKey with its values checked, or None."""
-    start = request.get("ExclusiveStartKey")
-    if start is None:
-        return None
-    try:
-        return check_item(start)[0]
-    except ValidationException as error:
-        # DynamoDB adds its sentence to some of these texts only.
-        if any(part in error.message for part in _PLAIN_TEXTS):
-            raise
-        raise ValidationException(f"{_START}: {error.message}") from error
+class StartKey:
+    """ExclusiveStartKey, checked when its turn comes in DynamoDB's order of checks; `values` is None without one."""
+
+    __slots__ = ("_given", "values")
+
+    def __init__(self, request: dict[str, Item]) -> None:
+        self._given = request.get("ExclusiveStartKey")
+        self.values: Item | None = None
+
+    def check(self) -> None:
+        if self._given is None:
+            return
+        try:
+            self.values = check_item(self._given)[0]
+        except ValidationException as error:
+            # DynamoDB adds its sentence to some of these texts only.
+            if any(part in error.message for part in _PLAIN_TEXTS):
+                raise
+            raise ValidationException(f"{_START}: {error.message}") from error
 
 
 _PLAIN_TEXTS = (

@@ -121,6 +121,7 @@ class Update(Write):
                     "One or more parameter values were invalid: "
                     f"Cannot update attribute {name}. This attribute is part of the key"
                 )
+        item_keys.refuse_nested_keys(self.table, self.update.nested)
 
     def outcome(self) -> None:
         before = self.old if self.old is not None else self.key_values
@@ -149,24 +150,50 @@ class Update(Write):
         return shown or None
 
 
-def prepare_put(request: Request) -> Put:
-    condition = condition_of(request)
-    item, size = check_item(request["Item"])
-    if size > ITEM_BYTES:
-        raise ValidationException("Item size has exceeded the maximum allowed size")
-    return Put(request, item, size, condition)
+def prepare_put(request: Request, *, transaction: bool = False) -> Put:
+    checked: tuple[Item, int] | None = None
+
+    def check() -> None:
+        nonlocal checked
+        checked = check_item(request["Item"])
+        if "ReturnValues" in request and request["ReturnValues"] not in ("NONE", "ALL_OLD"):
+            raise ValidationException("ReturnValues can only be ALL_OLD or NONE")
+        if checked[1] > ITEM_BYTES:
+            raise ValidationException("Item size has exceeded the maximum allowed size")
+
+    condition = condition_of(request, check, transaction=transaction)
+    assert checked is not None
+    return Put(request, *checked, condition)
 
 
-def prepare_delete(request: Request) -> Delete:
-    condition = condition_of(request)
-    return Delete(request, check_item(request["Key"])[0], condition)
+def prepare_delete(request: Request, *, transaction: bool = False) -> Delete:
+    key = _Key(request)
+    condition = condition_of(request, key.check, transaction=transaction)
+    if "ReturnValues" in request and request["ReturnValues"] not in ("NONE", "ALL_OLD"):
+        raise ValidationException("ReturnValues can only be ALL_OLD or NONE")
+    return Delete(request, key.values, condition)
 
 
-def prepare_check(request: Request) -> Check:
-    condition = condition_of(request)
-    return Check(request, check_item(request["Key"])[0], condition)
+def prepare_check(request: Request, *, transaction: bool = True) -> Check:
+    key = _Key(request)
+    condition = condition_of(request, key.check, transaction=transaction)
+    return Check(request, key.values, condition)
 
 
-def prepare_update(request: Request) -> Update:
-    update, condition = update_of(request)
-    return Update(request, check_item(request["Key"])[0], update, condition)
+def prepare_update(request: Request, *, transaction: bool = False) -> Update:
+    key = _Key(request)
+    update, condition = update_of(request, key.check, transaction=transaction)
+    return Update(request, key.values, update, condition)
+
+
+class _Key:
+    """A request's `Key`, checked when its turn comes in DynamoDB's order of checks."""
+
+    __slots__ = ("_request", "values")
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.values: Item = {}
+
+    def check(self) -> None:
+        self.values = check_item(self._request["Key"])[0]

@@ -6,24 +6,30 @@ import orjson
 
 from penstock.engine import capacity
 from penstock.engine.call import Call
-from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
 from penstock.expressions.request import projection_of
-from penstock.wire.values import check_item
+from penstock.wire.values import Item, check_item
 
 
 @operation("GetItem", kind="read")
 def get_item(call: Call, request: Request) -> Response:
-    projector = projection_of(request)
-    key, _ = check_item(request["Key"])
+    key: Item = {}
+
+    def check() -> None:
+        nonlocal key
+        key = check_item(request["Key"])[0]
+
+    projector = projection_of(request, check)
     table = call.table(request["TableName"])
-    row = call.db.execute(table.sql_get_sized, (row_key_of_key(table, key),)).fetchone()
+    row_key = row_key_of_key(table, key)
+    if projector is not None:
+        refuse_nested_keys(table, projector.nested)
+    row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
     response: Response = {}
     if row is not None:
         response["Item"] = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
     if "ReturnConsumedCapacity" in request and capacity.wanted(request):
         units = capacity.read_units(row[1] if row else 0, bool(request.get("ConsistentRead")))
-        response["ConsumedCapacity"] = capacity.report(
-            table, capacity.Units(units), request["ReturnConsumedCapacity"]
-        )
+        response["ConsumedCapacity"] = capacity.report(table, capacity.Units(units), request["ReturnConsumedCapacity"])
     return response

@@ -8,13 +8,11 @@ from penstock.engine import capacity, changes, writes
 from penstock.engine.call import Call
 from penstock.engine.collections import collection_metrics
 from penstock.engine.registry import Request, Response, operation
-from penstock.errors import ValidationException
 
 
 @operation("PutItem", kind="write")
 def put_item(call: Call, request: Request) -> Response:
     write = writes.prepare_put(request)
-    _refuse_return_values(request)
     write.resolve(call)
     table = write.table
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
@@ -26,7 +24,6 @@ def put_item(call: Call, request: Request) -> Response:
 @operation("DeleteItem", kind="write")
 def delete_item(call: Call, request: Request) -> Response:
     write = writes.prepare_delete(request)
-    _refuse_return_values(request)
     write.resolve(call)
     return _carry_out(call, request, write)
 
@@ -69,8 +66,3 @@ def _with_costs(call: Call, request: Request, write: writes.Write, response: Res
 def _plain(request: Request) -> bool:
     """Whether the call asks nothing about its costs."""
     return "ReturnConsumedCapacity" not in request and "ReturnItemCollectionMetrics" not in request
-
-
-def _refuse_return_values(request: Request) -> None:
-    if request.get("ReturnValues", "NONE") not in ("NONE", "ALL_OLD"):
-        raise ValidationException("ReturnValues can only be ALL_OLD or NONE")

@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.engine import capacity, key_ranges
 from penstock.engine.call import Call
+from penstock.engine.item_keys import refuse_nested_keys
 from penstock.engine.pages import Page, Walk, read_page
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import IndexInfo, TableInfo
@@ -16,38 +17,45 @@ from penstock.wire import keys
 
 @operation("Query", kind="read")
 def query(call: Call, request: Request) -> Response:
-    start = key_ranges.checked_start(request)
-    parts = query_of(request)
+    start = key_ranges.StartKey(request)
+    parts = query_of(request, start.check)
     _check_select(request, parts)
     table = call.table(request["TableName"])
     index = _index_of(call, table, request)
     walk = key_ranges.walk_of(table, index, parts.key_terms)
     walk.forward = request.get("ScanIndexForward", True) is not False
+    refuse_nested_keys(table, parts.projected_nested)
     _refuse_key_filters(table, index, parts, "QueryFilter" in request)
     whole = _whole_items(table, index, request, parts)
-    if start is not None:
-        key_ranges.start_after(walk, start)
+    refuse_nested_keys(table, parts.filter_nested)
+    if start.values is not None:
+        key_ranges.start_after(walk, start.values)
     return _answer(call, walk, request, parts, whole)
 
 
 @operation("Scan", kind="read")
 def scan(call: Call, request: Request) -> Response:
-    start = key_ranges.checked_start(request)
-    _check_segments(request)
-    parts = scan_of(request)
+    start = key_ranges.StartKey(request)
+
+    def check() -> None:
+        start.check()
+        _check_segments(request)
+
+    parts = scan_of(request, check)
     _check_select(request, parts)
     table = call.table(request["TableName"])
     index = _index_of(call, table, request)
     whole = _whole_items(table, index, request, parts)
     walk = _segment(table, index, request)
-    if start is not None:
-        position = key_ranges.position_of(table, index, start)
+    if start.values is not None:
+        position = key_ranges.position_of(table, index, start.values)
         if (walk.low is not None and position < walk.low) or (walk.high is not None and position >= walk.high):
             raise ValidationException(
                 "The provided starting key is invalid: Invalid ExclusiveStartKey. Please use ExclusiveStartKey with "
                 f"correct Segment. TotalSegments: {request['TotalSegments']} Segment: {request['Segment']}"
             )
         walk.low, walk.low_open = position, True
+    refuse_nested_keys(table, parts.projected_nested | parts.filter_nested)
     return _answer(call, walk, request, parts, whole)
 
 

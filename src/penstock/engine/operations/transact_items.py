@@ -17,7 +17,7 @@ from penstock.errors import ValidationException
 from penstock.expressions.request import projection_of
 from penstock.wire.values import check_item
 
-_PREPARE: dict[str, Callable[[Request], writes.Write]] = {
+_PREPARE: dict[str, Callable[..., writes.Write]] = {
     "Put": writes.prepare_put,
     "Update": writes.prepare_update,
     "Delete": writes.prepare_delete,
@@ -45,10 +45,8 @@ def transact_write_items(call: Call, request: Request) -> Response:
 def _action(one: dict[str, Any]) -> writes.Write:
     named = [name for name in _PREPARE if one.get(name) is not None]
     if len(named) != 1:
-        raise ValidationException(
-            "TransactItems can only contain one of Check, Put, Update or Delete"
-        )
-    return _PREPARE[named[0]](one[named[0]])
+        raise ValidationException("TransactItems can only contain one of Check, Put, Update or Delete")
+    return _PREPARE[named[0]](one[named[0]], transaction=True)
 
 
 def _size(item: dict[str, Any] | None) -> int:
@@ -108,7 +106,7 @@ def transact_get_items(call: Call, request: Request) -> Response:
 
 def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
     asked = one["Get"]
-    return asked, projection_of(asked), check_item(asked["Key"])[0]
+    return asked, projection_of(asked, transaction=True), check_item(asked["Key"])[0]
 
 
 def _resolved(call: Call, wanted: list[tuple[dict[str, Any], Any, dict[str, Any]]]) -> list[tuple[TableInfo, bytes]]:
