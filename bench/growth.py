@@ -1,0 +1,160 @@
+"""What growth costs: `python -m bench growth`.
+
+The same calls on a small and on a large file, in turn; the memory of a server with a large file; the time from exec
+to the first answer.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import workload
+from bench.report import Section, Table, count, times
+from bench.servers import Server, Subject, find_peers, penstock, running
+from bench.throughput import SCRIPTS
+from bench.workload import Execute, Json
+
+ROWS = 25
+WIDE_BYTES = 8000
+"""Data of the items that fill the file up: few enough to write in a minute, many enough to be a real tree."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    small: int
+    large: int
+    file_bytes: int
+    rounds: int
+    calls: int
+    starts: int
+
+
+def run(plan: Plan, given_peers: list[str], command: str) -> Section:
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        root = Path(directory)
+        tables = [_size_table(plan, root)]
+        large = root / "large" / "penstock.db"
+        _fill(large, plan)
+        tables.append(_memory_table(large))
+        tables.append(_start_table(plan, large, root, given_peers))
+    return Section("Growth", command, tables)
+
+
+def _size_table(plan: Plan, root: Path) -> Table:
+    import penstock
+
+    sizes = {"small": plan.small, "large": plan.large}
+    databases = {}
+    for name, items in sizes.items():
+        (root / name).mkdir()
+        databases[name] = penstock.connect(str(root / name / "penstock.db"))
+        workload.load(databases[name].execute, workload.partitions(items // ROWS, ROWS))
+    measured = _in_turn(plan, {name: database.execute for name, database in databases.items()}, sizes)
+    for database in databases.values():
+        database.close()
+    title = "Microseconds a call in process, on a file"
+    table = Table(title, ["", f"{plan.small:,} items", f"{plan.large:,} items", "ratio"])
+    for operation in ("GetItem", "PutItem", "Query of 25"):
+        small, large = (statistics.median(measured[operation, name]) for name in ("small", "large"))
+        table.rows.append([operation, f"{small:.1f}", f"{large:.1f}", times(large / small)])
+    return table
+
+
+def _in_turn(plan: Plan, databases: dict[str, Execute], sizes: dict[str, int]) -> dict[tuple[str, str], list[float]]:
+    measured: dict[tuple[str, str], list[float]] = {}
+    chooser = random.Random(11)
+    for _ in range(plan.rounds):
+        for name, execute in databases.items():
+            for operation, call in _calls(execute, sizes[name] // ROWS, chooser):
+                measured.setdefault((operation, name), []).append(_microseconds(call, plan.calls))
+    return measured
+
+
+def _calls(execute: Execute, partitions: int, chooser: random.Random) -> Iterator[tuple[str, Callable[[], Json]]]:
+    """The three calls, each on a random place of the whole key space."""
+
+    def place() -> tuple[int, int]:
+        return chooser.randrange(partitions), chooser.randrange(ROWS)
+
+    yield "GetItem", lambda: execute("GetItem", workload.get_item(*place()))
+    yield "PutItem", lambda: execute("PutItem", workload.put_item(*place()))
+    yield "Query of 25", lambda: execute("Query", workload.query(place()[0]))
+
+
+def _microseconds(call: Callable[[], object], calls: int) -> float:
+    began = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return (time.perf_counter() - began) / calls * 1e6
+
+
+def _fill(path: Path, plan: Plan) -> None:
+    """Write wide items until the file has its size."""
+    import penstock
+
+    database = penstock.connect(str(path))
+    wanted = max(0, plan.file_bytes - path.stat().st_size) // WIDE_BYTES
+    start = plan.large // ROWS
+    items = (workload.item(start + number // 100, number % 100, padding=WIDE_BYTES) for number in range(wanted))
+    for request in workload.batches(items):
+        database.execute("BatchWriteItem", request)
+    database.close()
+
+
+def _memory_table(path: Path) -> Table:
+    size = sum(one.stat().st_size for one in path.parent.glob("penstock.db*"))
+    table = Table(f"Memory of the server, file of {size / 1e9:.2f} GB", ["", "resident", "highest"])
+    with running(penstock(), path.parent) as server:
+        table.rows.append(["ready", *_megabytes(server)])
+        _visit(server)
+        table.rows.append(["after gets, puts, queries and scans over the whole file", *_megabytes(server)])
+    return table
+
+
+def _megabytes(server: Server) -> list[str]:
+    memory = server.memory()
+    return [f"{memory['VmRSS'] / 1e6:.0f} MB", f"{memory['VmHWM'] / 1e6:.0f} MB"]
+
+
+def _visit(server: Server) -> None:
+    for script in ("get.lua", "put.lua", "query.lua"):
+        words = ["wrk", "-t1", "-c16", "-d3s", "-s", str(SCRIPTS / script), server.url, "--", workload.TABLE, "1000"]
+        subprocess.run(words, capture_output=True, check=True, timeout=60)
+    page: Json = {}
+    for _ in range(200):
+        page = server.execute("Scan", {"TableName": workload.TABLE, **page})
+        if "LastEvaluatedKey" not in page:
+            return
+        page = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+
+def _start_table(plan: Plan, large: Path, root: Path, given_peers: list[str]) -> Table:
+    title = f"Milliseconds from exec to the first answer, median of {plan.starts}"
+    table = Table(title, ["", "milliseconds"])
+    table.rows.append(["penstock, new file", _starts(plan, lambda n: root / f"new-{n}")])
+    table.rows.append([f"penstock, {large.stat().st_size / 1e9:.1f} GB file", _starts(plan, lambda _: large.parent)])
+    peers, _ = find_peers(given_peers)
+    for peer in peers:
+        seconds = [_ready(peer, root / f"{peer.name}-{number}") for number in range(min(3, plan.starts))]
+        table.rows.append([f"{peer.name}, new file (median of {len(seconds)})", _milliseconds(seconds)])
+    return table
+
+
+def _starts(plan: Plan, place: Callable[[int], Path]) -> str:
+    return _milliseconds([_ready(penstock(), place(number)) for number in range(plan.starts)])
+
+
+def _ready(subject: Subject, directory: Path) -> float:
+    with running(subject, directory) as server:
+        return server.ready_seconds
+
+
+def _milliseconds(seconds: list[float]) -> str:
+    return count(statistics.median(seconds) * 1000)
