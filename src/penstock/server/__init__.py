@@ -12,3 +12,7 @@ The life of a request, one file a step:
     replies.py        status line, headers, checksum
     run.py            start and stop, in the foreground or in a thread
 """
+
+from penstock.server.run import AddressError, Options, ServerThread, running_server, serve
+
+__all__ = ["AddressError", "Options", "ServerThread", "running_server", "serve"]

@@ -76,14 +76,10 @@ def _from_header(text: str, headers: Headers) -> Authorization:
     given = {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
     date = headers.get(b"x-amz-date") or headers.get(b"date") or b""
     missing = [
-        f"Authorization header requires '{name}' parameter. "
-        for name in _HEADER_PARAMETERS
-        if not given.get(name)
+        f"Authorization header requires '{name}' parameter. " for name in _HEADER_PARAMETERS if not given.get(name)
     ]
     if not date:
-        missing.append(
-            "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. "
-        )
+        missing.append("Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header. ")
     if missing:
         raise IncompleteSignatureException("".join(missing) + "Authorization=" + text)
     return Authorization(
@@ -93,9 +89,7 @@ def _from_header(text: str, headers: Headers) -> Authorization:
 
 def _from_query(given: dict[str, str]) -> Authorization:
     missing = [
-        f"AWS query-string parameters must include '{name}'. "
-        for name in _QUERY_PARAMETERS
-        if not given.get(name)
+        f"AWS query-string parameters must include '{name}'. " for name in _QUERY_PARAMETERS if not given.get(name)
     ]
     if missing:
         raise IncompleteSignatureException("".join(missing) + "Re-examine the query-string parameters.")

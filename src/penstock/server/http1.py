@@ -14,12 +14,17 @@ from typing import Any, Protocol
 LINE_BYTES = 64 * 1024  # the longest request line, header line or chunk-size line
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([^\x00-\x20\x7f]+) HTTP/(1\.[01])")
+_FIRST_BYTE = re.compile(rb"[A-Z\r\n]")
 _DIGITS = re.compile(rb"[0-9]{1,18}")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;.*)?")
 
 
 class ParserError(Exception):
     """The bytes are not HTTP/1.1."""
+
+
+class NeverRaised(Exception):
+    """Where httptools stops for another protocol, ours goes on."""
 
 
 class Listener(Protocol):
@@ -60,6 +65,10 @@ class PurePythonParser:
             return b"keep-alive" in self._connection
         return b"close" not in self._connection
 
+    def should_upgrade(self) -> bool:
+        """Never: HTTP allows a server to go on as if it had not been asked for another protocol."""
+        return False
+
     def _forget(self) -> None:
         self._method = b""
         self._version = "1.1"
@@ -79,6 +88,8 @@ class PurePythonParser:
         return line.removesuffix(b"\r")
 
     def _request_line(self) -> bool:
+        if self._buffer and _FIRST_BYTE.match(self._buffer) is None:
+            raise ParserError("no request begins so")
         line = self._line()
         if not line:
             # Empty lines before a request are allowed; None means that it has not arrived whole.
@@ -99,8 +110,8 @@ class PurePythonParser:
         if line is None:
             return False
         if not line:
-            self._listener.on_headers_complete()
             self._begin_body()
+            self._listener.on_headers_complete()
             return True
         name, colon, value = line.partition(b":")
         value = value.strip(b" \t")
@@ -184,9 +195,5 @@ def load() -> tuple[Any, type[Exception], type[Exception]]:
     try:
         import httptools
     except ImportError:
-
-        class Never(Exception):
-            """Ours ignores the Upgrade header, as HTTP allows."""
-
-        return PurePythonParser, ParserError, Never
+        return PurePythonParser, ParserError, NeverRaised
     return httptools.HttpRequestParser, httptools.HttpParserError, httptools.HttpParserUpgrade

@@ -15,7 +15,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from penstock.engine.engine import Pending
 from penstock.errors import DynamoDBError, InternalServerError
@@ -87,6 +87,7 @@ class Connection(asyncio.Protocol):
         "_since",
         "_slow_reader",
         "_transport",
+        "_upgrading",
         "_url",
         "_write",
         "server",
@@ -95,9 +96,9 @@ class Connection(asyncio.Protocol):
     _transport: asyncio.Transport
     _write: Callable[[bytes], None]
 
-    def __init__(self, server: Server, parser: Any = None) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
-        self._parser = (parser or _Parser)(self)
+        self._parser = _Parser(self)
         self._feed = self._parser.feed_data
         self._headers: dict[bytes, bytes] = {}
         self._url = b""
@@ -115,6 +116,7 @@ class Connection(asyncio.Protocol):
         self._reading = True
         self._receiving = 0  # 0: between requests, 1: in a head, 2: in a body
         self._slow_reader = False
+        self._upgrading = False  # asked for another protocol: see `_without_upgrade`
         self._since = server.tick
 
     # ── the transport's calls ──
@@ -140,13 +142,14 @@ class Connection(asyncio.Protocol):
         try:
             self._feed(data)
         except _ParserUpgrade as upgrade:
-            # HTTP allows a server to go on as if it had not been asked.
-            self._renew_parser()
-            if rest := data[upgrade.args[0] :]:
-                self.data_received(rest)
-            return
+            rest = data[upgrade.args[0] :]
         except _ParserError as error:
             self._not_understood(error)
+            return
+        else:
+            rest = b""
+        if self._upgrading:
+            self.data_received(self._without_upgrade() + rest)
             return
         if self._receiving:
             self._note_partial(before, len(data))
@@ -191,6 +194,9 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._receiving = 2
         headers = self._headers
+        if b"upgrade" in headers and self._parser.should_upgrade():
+            self._upgrading = True
+            return
         if len(headers) > HEADERS:
             self._refuse(_HEADERS_TOO_LARGE)
             return
@@ -215,9 +221,9 @@ class Connection(asyncio.Protocol):
             self._refuse(_TOO_LARGE)
 
     def on_message_complete(self) -> None:
-        self._receiving = 0
-        if self._deaf:
+        if self._deaf or self._upgrading:
             return
+        self._receiving = 0
         body = self._body
         if self._body_parts is not None:
             body = bytes(self._body_parts)
@@ -325,11 +331,7 @@ class Connection(asyncio.Protocol):
 
     def answered(self, style: Style, answer: Answer) -> None:
         """The next answer of this connection; all of a group leave in one write."""
-        replies = self.server.replies
-        if style is PLAIN and type(answer) is bytes:
-            data = replies.plain(answer)
-        else:
-            data = replies.answer(style, answer)
+        data = self.server.replies.answer(style, answer)
         self._in_group -= 1
         if self._in_group:
             self._out.append(data)
@@ -381,10 +383,14 @@ class Connection(asyncio.Protocol):
 
     def _note_partial(self, before: int, count: int) -> None:
         """A request has arrived in part: its head may take only so long and be only so large."""
-        if before != 1 or self._receiving != 1:
+        if self._receiving == 2:
             self._since = self.server.tick
             return
-        self._head_bytes += count
+        if before == 1:
+            self._head_bytes += count
+        else:
+            self._since = self.server.tick
+            self._head_bytes = sum(len(name) + len(value) for name, value in self._headers.items())
         if self._head_bytes > HEAD_BYTES:
             self._refuse(_HEADERS_TOO_LARGE)
 
@@ -402,9 +408,22 @@ class Connection(asyncio.Protocol):
         if self._discarded > DISCARD_BYTES:
             self._transport.abort()
 
-    def _renew_parser(self) -> None:
+    def _without_upgrade(self) -> bytes:
+        """The head again, without its wish for another protocol, for a new parser.
+
+        HTTP allows a server to go on as if it had not been asked; httptools stops before the body.
+        """
+        self._upgrading = False
+        head = [self._parser.get_method() + b" " + self._url + b" HTTP/1.1"]
+        for name, value in self._headers.items():
+            if name == b"connection":
+                value = b"close" if b"close" in value.lower() else b"keep-alive"
+            if name not in (b"upgrade", b"http2-settings"):
+                head.append(name + b": " + value)
+        self._receiving = 0
         self._parser = _Parser(self)
         self._feed = self._parser.feed_data
+        return b"\r\n".join(head) + b"\r\n\r\n"
 
     def sweep(self, tick: int) -> None:
         """Called once a second: ends what has taken too long."""

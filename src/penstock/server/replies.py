@@ -92,18 +92,15 @@ class Replies:
             b"HTTP/1.1 200 OK\r\nContent-Type: " + JSON_10 + b"\r\n" + self._fixed
         ) + b"%012d\r\nx-amz-crc32: %d\r\nContent-Length: %d\r\n\r\n%b"
 
-    def plain(self, body: bytes) -> bytes:
-        """The usual answer: 200, JSON 1.0, nothing asked for."""
-        self._count += 1
-        return self._plain % (self._count, crc32(body), len(body), body)
-
     def answer(self, style: Style, answer: bytes | DynamoDBError) -> bytes:
         """What the engine gave, as the client asked for it."""
-        if isinstance(answer, DynamoDBError):
-            return self.build(style, Reply(answer.status, error_body(answer)))
-        if style is PLAIN:
-            return self.plain(answer)
-        return self.build(style, Reply(200, b"" if style.silent else answer))
+        if type(answer) is bytes:
+            if style is PLAIN:
+                self._count += 1
+                return self._plain % (self._count, crc32(answer), len(answer), answer)
+            return self.build(style, Reply(200, b"" if style.silent else answer))
+        assert isinstance(answer, DynamoDBError)
+        return self.build(style, Reply(answer.status, error_body(answer)))
 
     def build(self, style: Style, reply: Reply) -> bytes:
         body, extra = reply.body, reply.headers

@@ -72,10 +72,7 @@ Routed = tuple[Target, dict[str, Any], Scope]
 
 def targets_of(operations: Iterable[str]) -> dict[bytes, Target]:
     """Each operation under the one prefix that it answers to."""
-    return {
-        _target_name(name): Target(name, name in HEAVY, name == "Query", name in SILENT)
-        for name in operations
-    }
+    return {_target_name(name): Target(name, name in HEAVY, name == "Query", name in SILENT) for name in operations}
 
 
 def _target_name(operation: str) -> bytes:

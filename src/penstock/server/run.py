@@ -128,9 +128,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError, OverflowError) as error:
-        raise AddressError(
-            f"There is no host {host!r} to listen on ({error}). Try --host 127.0.0.1."
-        ) from error
+        raise AddressError(f"There is no host {host!r} to listen on ({error}). Try --host 127.0.0.1.") from error
     sockets: list[socket.socket] = []
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
@@ -257,6 +255,7 @@ class ServerThread:
         port: int = 0,
         options: Options | None = None,
     ) -> None:
+        self.engine = engine
         self._sockets = listen(host, port)
         self.url = url_of(self._sockets[0])
         self._server = Server(engine, self._sockets, options or Options())

@@ -130,9 +130,7 @@ def _credential_scope(authorization: Authorization, stamp: str) -> tuple[str, st
     return key_id, date, region, service
 
 
-def canonical_request(
-    authorization: Authorization, method: bytes, url: bytes, headers: Headers, body: bytes
-) -> bytes:
+def canonical_request(authorization: Authorization, method: bytes, url: bytes, headers: Headers, body: bytes) -> bytes:
     """The request in the one form that both sides hash."""
     path, _, query = url.partition(b"?")
     names = authorization.signed_headers.lower().encode().split(b";")

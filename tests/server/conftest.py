@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from raw_http import EchoEngine, RawClient
+
+from penstock.server import http1, protocol
+from penstock.server.run import ServerThread, running_server
+
+
+@pytest.fixture(params=["httptools", "ours"])
+def echo_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerThread]:
+    """A server of an EchoEngine, once with each of the two HTTP parsers."""
+    if request.param == "ours":
+        monkeypatch.setattr(protocol, "_Parser", http1.PurePythonParser)
+        monkeypatch.setattr(protocol, "_ParserError", http1.ParserError)
+    with running_server(EchoEngine()) as server:
+        yield server
+
+
+@pytest.fixture
+def client(echo_server: ServerThread) -> Iterator[RawClient]:
+    with RawClient(echo_server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def engine(echo_server: ServerThread) -> EchoEngine:
+    engine = echo_server.engine
+    assert isinstance(engine, EchoEngine)
+    return engine
