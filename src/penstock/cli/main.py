@@ -12,6 +12,7 @@ from penstock.errors import PenstockError
 
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
+    "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
 }
 
@@ -46,6 +47,7 @@ def cli() -> None:
 
     \b
     Examples:
+      penstock quickstart                 see it work, in a second
       penstock serve                      a database in penstock.db, at http://127.0.0.1:8000
       penstock serve --memory --port 0    one that is forgotten, on any free port
       penstock serve --help               everything it can do

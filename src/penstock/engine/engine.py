@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.clock import Clock, SystemClock
-from penstock.engine import operations, requests
+from penstock.engine import operations, requests, sweeper  # noqa: F401 - the sweeper registers its chore
 from penstock.engine.call import Call
 from penstock.engine.catalog import Catalog
 from penstock.engine.maintenance import Maintenance
@@ -40,9 +40,7 @@ class Pending(NamedTuple):
 class Engine:
     """A DynamoDB in this process. Safe to use from many threads; close it when done."""
 
-    def __init__(
-        self, path: str = ":memory:", *, clock: Clock | None = None, settings: Settings | None = None
-    ) -> None:
+    def __init__(self, path: str = ":memory:", *, clock: Clock | None = None, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self.clock = clock or SystemClock()
         self.catalog = Catalog()
@@ -76,10 +74,10 @@ class Engine:
         return orjson.dumps(self._read(found, request, scope))
 
     def answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
-        """Answers calls that arrived together; their writes share one commit."""
-        if len(calls) > 1 and any(_is_write(call) for call in calls):
+        """Answers calls that arrived together: one snapshot if all of them read, otherwise one commit."""
+        if len(calls) > 1:
             try:
-                return self._together(calls)
+                return self._together(calls, any(map(_is_write, calls)))
             except (_Undo, sqlite3.Error):
                 pass  # What went wrong concerns one call or all: apart, each gets its own answer.
         return [self._alone(call) for call in calls]
@@ -111,13 +109,17 @@ class Engine:
         except DynamoDBError as error:
             return error
 
-    def _together(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
+    def _together(self, calls: Sequence[Pending], writes: bool) -> list[bytes | DynamoDBError]:
         store = self.store
         db = store.connection()
-        with store.lock:
-            store.begin(db)
+        with store.lock if writes or store.memory else nullcontext():
+            if writes:
+                store.begin(db)
+            else:
+                db.execute("BEGIN")
             try:
-                self.catalog.refresh(db)
+                if writes:
+                    self.catalog.refresh(db)
                 answers = [self._inside(db, call) for call in calls]
                 db.execute("COMMIT")
             except BaseException:
@@ -184,7 +186,7 @@ class Engine:
         return InternalServerError(str(self.store.trouble(error)))
 
 
-class _Undo(Exception):  # noqa: N818 - not an error: the group is run again, one by one
+class _Undo(Exception):
     """A call failed after it had begun to write."""
 
 
