@@ -26,7 +26,6 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW_SECONDS = 15 * 60
 _BASIC = "%Y%m%dT%H%M%SZ"
 _BASIC_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
-_HTTP_DATE = "%a, %d %b %Y %H:%M:%S GMT"
 _SPACES = re.compile(rb"[ \t]+")
 _REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-[0-9]+")
 
@@ -70,9 +69,11 @@ def _timestamp(date: str) -> str:
     """The request's date in ISO 8601 basic format; a Date header has HTTP's format instead."""
     if _BASIC_FORM.fullmatch(date) is not None and _seconds(date) is not None:
         return date
+    from email.utils import parsedate_to_datetime  # costly to import, and seldom needed
+
     try:
-        return time.strftime(_BASIC, time.strptime(date, _HTTP_DATE))
-    except ValueError:
+        return time.strftime(_BASIC, parsedate_to_datetime(date).utctimetuple())
+    except (ValueError, TypeError, OverflowError):
         raise IncompleteSignatureException(
             f"Date must be in ISO-8601 'basic format'. Got '{date}'. See http://en.wikipedia.org/wiki/ISO_8601"
         ) from None
