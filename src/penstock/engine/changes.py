@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import orjson
 
+from penstock.engine import expiry, journal, streams
 from penstock.engine.call import Call
 from penstock.engine.schema import TableInfo
-from penstock.wire.values import Item
+from penstock.wire.values import Item, equal
 
 
 @dataclass(slots=True)
@@ -68,3 +69,20 @@ def _follow(call: Call, change: Change) -> None:
                 f"INSERT OR REPLACE INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
                 (after, change.key),
             )
+    record = change.table.record
+    ttl = record.get("ttl")
+    if ttl:
+        expiry.follow(call, change, ttl["AttributeName"])
+    stream, pitr = record.get("stream"), record.get("pitr")
+    if (stream or pitr) and not _is_same(change.old, change.new):
+        if stream:
+            streams.append(call, change, stream)
+        if pitr:
+            journal.append(call, change)
+
+
+def _is_same(old: Item | None, new: Item | None) -> bool:
+    """Whether a write has changed nothing: then nobody is told of it."""
+    if old is None or new is None:
+        return old is new
+    return old == new or (old.keys() == new.keys() and all(equal(value, new[name]) for name, value in old.items()))

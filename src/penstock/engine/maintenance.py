@@ -56,7 +56,12 @@ class Maintenance:
         """When a file is opened: takes up what another process left."""
         if self._engine.store.memory:
             return
-        if any(_has_work(table.record) for table in self._engine.catalog.all(self._engine.store.connection())):
+        db = self._engine.store.connection()
+        # Streams and expiring backups of tables that are gone have no table to speak for them.
+        left = db.execute(
+            "SELECT EXISTS (SELECT 1 FROM streams) OR EXISTS (SELECT 1 FROM backups WHERE expires_at IS NOT NULL)"
+        ).fetchone()[0]
+        if left or any(_has_work(table.record) for table in self._engine.catalog.all(db)):
             self.wake()
 
     def stop(self) -> None:
@@ -84,4 +89,4 @@ def _has_work(record: object) -> bool:
     if not isinstance(record, dict):
         return False
     building = any("backfill_cursor" in index for index in record.get("GlobalSecondaryIndexes", ()))
-    return bool(building or record.get("ttl") or record.get("stream") or record.get("unsettled"))
+    return bool(building or any(record.get(member) for member in ("ttl", "stream", "pitr", "unsettled")))

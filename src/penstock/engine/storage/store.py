@@ -39,20 +39,24 @@ CREATE TABLE idempotency (
 CREATE TABLE streams (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     account TEXT NOT NULL, region TEXT NOT NULL, table_name TEXT NOT NULL, label TEXT NOT NULL,
-    record BLOB NOT NULL
+    view TEXT NOT NULL, key_schema BLOB NOT NULL, secret BLOB NOT NULL,
+    created_at REAL NOT NULL, closed_at REAL, start INTEGER NOT NULL, trimmed INTEGER NOT NULL,
+    UNIQUE (account, region, table_name, label)
 );
 CREATE TABLE stream_records (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-    stream INTEGER NOT NULL, created_at REAL NOT NULL, record BLOB NOT NULL
+    sequence INTEGER PRIMARY KEY,
+    stream INTEGER NOT NULL, created_at REAL NOT NULL,
+    event INTEGER NOT NULL, size INTEGER NOT NULL, images BLOB NOT NULL
 );
-CREATE INDEX stream_records_by_stream ON stream_records (stream, sequence);
+CREATE INDEX stream_records_by_stream ON stream_records (stream);
 CREATE TABLE backups (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    account TEXT NOT NULL, region TEXT NOT NULL, arn TEXT NOT NULL UNIQUE,
-    created_at REAL NOT NULL, record BLOB NOT NULL
+    account TEXT NOT NULL, region TEXT NOT NULL, table_name TEXT NOT NULL, name TEXT NOT NULL,
+    type TEXT NOT NULL, created_at REAL NOT NULL, expires_at REAL, record BLOB NOT NULL,
+    UNIQUE (account, region, table_name, name)
 );
 CREATE TABLE journal (
-    sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+    sequence INTEGER PRIMARY KEY,
     table_id INTEGER NOT NULL, at REAL NOT NULL, key BLOB NOT NULL, size INTEGER, item BLOB
 );
 CREATE INDEX journal_by_table ON journal (table_id, at);
@@ -216,5 +220,3 @@ def create_expiries(connection: Connection, table: str) -> None:
         f"CREATE TABLE IF NOT EXISTS {table}_ttl "
         "(at INTEGER NOT NULL, key BLOB NOT NULL, PRIMARY KEY (at, key)) WITHOUT ROWID"
     )
-
-

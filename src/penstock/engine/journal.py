@@ -1,0 +1,121 @@
+"""The journal of point-in-time recovery: for each change of an item, how the item was before it.
+
+1. While recovery is on, each change's entry is written in the change's own transaction.
+2. A table as it was at a time T is its items now, with every change undone from the first one made after T on.
+3. Entries older than the recovery period, or than the last switching-on, are never needed, and are deleted in
+   bounded steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from penstock.engine.call import Call
+from penstock.engine.maintenance import chore
+from penstock.engine.schema import Record, TableInfo
+from penstock.wire.values import item_size
+
+if TYPE_CHECKING:
+    from penstock.engine.changes import Change
+    from penstock.engine.engine import Engine
+
+DEFAULT_DAYS: Final = 35
+TRIM_STEP: Final = 1_000
+"""Entries deleted in one background transaction."""
+
+_DAY_SECONDS: Final = 86_400.0
+_APPEND: Final = "INSERT INTO journal (table_id, at, key, size, item) VALUES (?, ?, ?, ?, ?)"
+
+
+def enable(call: Call, record: Record, days: int | None) -> None:
+    """Switches recovery on in the record, or changes its period; the caller saves the record."""
+    pitr = record.get("pitr")
+    if not pitr:
+        record["pitr"] = {"enabled_at": call.now, "days": days or DEFAULT_DAYS}
+    elif days is not None:
+        # What the old period has let go does not come back with a longer one.
+        pitr["enabled_at"] = earliest(record, call.now)
+        pitr["days"] = days
+    call.engine.maintenance.wake()
+
+
+def disable(call: Call, record: Record) -> None:
+    """Switches recovery off in the record; what was noted is forgotten. The caller saves the record."""
+    if record.pop("pitr", None):
+        call.engine.maintenance.wake()
+
+
+def append(call: Call, change: Change) -> None:
+    """Notes how the item was before a change."""
+    old = change.old
+    size, data = (None, None) if old is None else (item_size(old), orjson.dumps(old))
+    call.db.execute(_APPEND, (change.table.id, call.now, change.key, size, data))
+
+
+def earliest(record: Any, now: float) -> float:
+    """The first time that the table can be restored to."""
+    pitr = record["pitr"]
+    found: float = max(pitr["enabled_at"], now - pitr["days"] * _DAY_SECONDS)
+    return found
+
+
+def copy_as_of(call: Call, source: TableInfo, at: float, into: str) -> None:
+    """Copies the table's items as they were at `at` into an empty SQL table of items."""
+    first = call.db.execute(
+        "SELECT min(sequence) FROM journal WHERE table_id = ? AND at > ?", (source.id, at)
+    ).fetchone()[0]
+    if first is None:
+        call.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {source.storage}")  # noqa: S608
+        return
+    later = {"table": source.id, "first": first}
+    call.db.execute(
+        f"INSERT INTO {into} SELECT key, size, item FROM {source.storage} WHERE key NOT IN "  # noqa: S608
+        "(SELECT key FROM journal WHERE table_id = :table AND sequence >= :first)",
+        later,
+    )
+    call.db.execute(
+        f"INSERT INTO {into} SELECT key, size, item FROM journal WHERE item IS NOT NULL AND sequence IN "  # noqa: S608
+        "(SELECT min(sequence) FROM journal WHERE table_id = :table AND sequence >= :first GROUP BY key)",
+        later,
+    )
+
+
+@chore
+def trim_journal(engine: Engine) -> float | None:
+    """Deletes entries that no restore can ask for any more."""
+    with engine.reading() as call:
+        due, wait = _first_due(call)
+    if due is None:
+        return wait
+    with engine.writing() as call:
+        call.db.execute(
+            "DELETE FROM journal WHERE sequence IN "
+            "(SELECT sequence FROM journal WHERE table_id = ? AND at < ? ORDER BY at LIMIT ?)",
+            (due, _horizon(call, due), TRIM_STEP),
+        )
+    return 0.0
+
+
+def _first_due(call: Call) -> tuple[int | None, float | None]:
+    """A table with entries to delete; or None, and the seconds until there will be one."""
+    waits: list[float] = []
+    table_id = 0
+    while True:
+        row = call.db.execute(
+            "SELECT table_id, at FROM journal WHERE table_id > ? ORDER BY table_id, at LIMIT 1", (table_id,)
+        ).fetchone()
+        if row is None:
+            return None, min(waits) if waits else None
+        table_id, oldest = row
+        horizon = _horizon(call, table_id)
+        if oldest < horizon:
+            return table_id, None
+        waits.append(oldest - horizon + 1.0)
+
+
+def _horizon(call: Call, table_id: int) -> float:
+    row = call.db.execute("SELECT record FROM tables WHERE id = ?", (table_id,)).fetchone()
+    record = orjson.loads(row[0]) if row else {}
+    return earliest(record, call.now) if record.get("pitr") else float("inf")

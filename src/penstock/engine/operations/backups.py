@@ -1,0 +1,178 @@
+"""CreateBackup, DescribeBackup, ListBackups, DeleteBackup."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from penstock.engine import backups
+from penstock.engine.backups import Backup
+from penstock.engine.call import Call, parse_table_arn
+from penstock.engine.registry import Request, Response, operation
+from penstock.engine.schema import Record
+from penstock.errors import (
+    BackupInUseException,
+    BackupNotFoundException,
+    TableNotFoundException,
+    ValidationException,
+)
+
+_DEFAULT_LIMIT: Final = 100
+
+
+@operation("CreateBackup", kind="write")
+def create_backup(call: Call, request: Request) -> Response:
+    """Made at once; the answer says CREATING all the same, as DynamoDB's does."""
+    table = call.find(request["TableName"])
+    if table is None or call.now < table.record.get("active_at", 0.0):
+        raise TableNotFoundException(f"Table not found: {request['TableName']}")
+    return {"BackupDetails": _details(backups.create(call, table, request["BackupName"]), "CREATING")}
+
+
+@operation("DescribeBackup", kind="read")
+def describe_backup(call: Call, request: Request) -> Response:
+    return {"BackupDescription": _description(_visible(call, request["BackupArn"]), "AVAILABLE")}
+
+
+@operation("DeleteBackup", kind="write")
+def delete_backup(call: Call, request: Request) -> Response:
+    backup = _visible(call, request["BackupArn"])
+    if backup.expires_at is not None:
+        end = datetime.fromtimestamp(backup.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        raise ValidationException(
+            "Invalid Request: User is not allowed to delete the system backup with arn "
+            f"{backup.arn}. It will automatically expire on {end}"
+        )
+    refuse_in_use(call, backup, "table")
+    backups.remove(call, backup)
+    return {"BackupDescription": _description(backup, "DELETED")}
+
+
+@operation("ListBackups", kind="read")
+def list_backups(call: Call, request: Request) -> Response:
+    """Backups in the order they were made; without a BackupType, those that users made."""
+    limit = request.get("Limit", _DEFAULT_LIMIT)
+    found = backups.page(call.db, call.scope, _filter(call, request), _start(call, request), limit + 1)
+    response: Response = {"BackupSummaries": [_summary(one) for one in found[:limit]]}
+    if len(found) > limit:
+        response["LastEvaluatedBackupArn"] = found[limit - 1].arn
+    return response
+
+
+def refuse_in_use(call: Call, backup: Backup, what: str) -> None:
+    """A backup cannot be deleted, or restored once more, while a table is being restored from it."""
+    for table in call.engine.catalog.all(call.db):
+        source = table.record.get("RestoreSummary", {}).get("SourceBackupArn")
+        if source == backup.arn and call.now < table.record.get("active_at", 0.0):
+            raise BackupInUseException(f"Backup is being used to restore {what}: {backup.arn}")
+
+
+def _visible(call: Call, arn: str) -> Backup:
+    """The backup, if it is one of the caller's region."""
+    backup = backups.find(call, arn)
+    if backup.scope != call.scope:
+        raise BackupNotFoundException(f"Backup not found: {arn}")
+    return backup
+
+
+def _filter(call: Call, request: Request) -> backups.Filter:
+    since, before = request.get("TimeRangeLowerBound"), request.get("TimeRangeUpperBound")
+    if since is not None and before is not None and since > before:
+        raise ValidationException(
+            "One or more parameter values were invalid: "
+            "Time range lower bound must be less than or equal to upper bound"
+        )
+    name = request.get("TableName")
+    if name is not None and name.startswith("arn:"):
+        _, name = parse_table_arn(name, call.scope)
+    kind = request.get("BackupType", backups.USER)
+    return backups.Filter(name, None if kind == "ALL" else kind, since, before)
+
+
+def _start(call: Call, request: Request) -> tuple[str, str]:
+    arn = request.get("ExclusiveStartBackupArn")
+    if arn is None:
+        return "", ""
+    scope, table_name, name = backups.parse_arn(call, arn)
+    if scope != call.scope:
+        raise ValidationException("Invalid Request: The supplied ExclusiveStartBackupArn does not match the region")
+    return name, table_name
+
+
+def _details(backup: Backup, status: str) -> dict[str, Any]:
+    details = {
+        "BackupArn": backup.arn,
+        "BackupName": backup.title,
+        "BackupSizeBytes": backup.record["bytes"],
+        "BackupStatus": status,
+        "BackupType": backup.type,
+        "BackupCreationDateTime": backup.created_at,
+    }
+    if backup.expires_at is not None:
+        details["BackupExpiryDateTime"] = round(backup.expires_at, 3)
+    return details
+
+
+def _summary(backup: Backup) -> dict[str, Any]:
+    table = {
+        "TableName": backup.table_name,
+        "TableId": backup.table["TableId"],
+        "TableArn": backup.table_arn,
+    }
+    return table | _details(backup, "AVAILABLE")
+
+
+def _description(backup: Backup, status: str) -> dict[str, Any]:
+    return {
+        "BackupDetails": _details(backup, status),
+        "SourceTableDetails": _source(backup),
+        "SourceTableFeatureDetails": {} if backup.type == backups.SYSTEM else _features(backup.table),
+    }
+
+
+def _source(backup: Backup) -> dict[str, Any]:
+    record = backup.table
+    details = {
+        "TableName": backup.table_name,
+        "TableId": record["TableId"],
+        "TableArn": backup.table_arn,
+        "TableSizeBytes": backup.record["bytes"],
+        "ItemCount": backup.record["items"],
+        "KeySchema": record["KeySchema"],
+        "TableCreationDateTime": round(record["created_at"], 3),
+        "ProvisionedThroughput": _throughput(record),
+        "BillingMode": record.get("BillingMode", "PROVISIONED"),
+    }
+    if "OnDemandThroughput" in record:
+        details["OnDemandThroughput"] = record["OnDemandThroughput"]
+    return details
+
+
+def _features(record: Record) -> dict[str, Any]:
+    features: dict[str, Any] = {}
+    if record.get("LocalSecondaryIndexes"):
+        features["LocalSecondaryIndexes"] = [_index(one) for one in record["LocalSecondaryIndexes"]]
+    if record.get("GlobalSecondaryIndexes"):
+        features["GlobalSecondaryIndexes"] = [
+            _index(one) | {"ProvisionedThroughput": _throughput(one)} for one in record["GlobalSecondaryIndexes"]
+        ]
+    if record.get("StreamSpecification"):
+        features["StreamDescription"] = record["StreamSpecification"]
+    if record.get("ttl"):
+        features["TimeToLiveDescription"] = {
+            "TimeToLiveStatus": "ENABLED",
+            "AttributeName": record["ttl"]["AttributeName"],
+        }
+    encryption = record.get("SSESpecification") or {}
+    if encryption.get("Enabled"):
+        features["SSEDescription"] = {"Status": "ENABLED", "SSEType": "KMS"}
+    return features
+
+
+def _index(record: Record) -> dict[str, Any]:
+    return {name: record[name] for name in ("IndexName", "KeySchema", "Projection")}
+
+
+def _throughput(record: Record) -> dict[str, Any]:
+    units = record.get("ProvisionedThroughput") or {}
+    return {name: units.get(name, 0) for name in ("ReadCapacityUnits", "WriteCapacityUnits")}

@@ -1,0 +1,63 @@
+"""UpdateContinuousBackups, DescribeContinuousBackups."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from math import floor
+from typing import Any
+
+from penstock.engine import journal
+from penstock.engine.call import Call
+from penstock.engine.registry import Request, Response, operation
+from penstock.engine.schema import TableInfo
+from penstock.errors import TableNotFoundException, ValidationException
+
+
+@operation("UpdateContinuousBackups", kind="write")
+def update_continuous_backups(call: Call, request: Request) -> Response:
+    """Switches point-in-time recovery; said twice, it changes nothing."""
+    wanted = request["PointInTimeRecoverySpecification"]
+    days = wanted.get("RecoveryPeriodInDays")
+    if not wanted["PointInTimeRecoveryEnabled"] and days is not None:
+        raise ValidationException(
+            "Invalid Request: Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery."
+        )
+    table = _found(call, request["TableName"])
+    record = deepcopy(dict(table.record))
+    if wanted["PointInTimeRecoveryEnabled"]:
+        journal.enable(call, record, days)
+    else:
+        journal.disable(call, record)
+    if record != table.record:
+        table = call.engine.catalog.save(call.db, table, record)
+    return _described(call, table)
+
+
+@operation("DescribeContinuousBackups", kind="read")
+def describe_continuous_backups(call: Call, request: Request) -> Response:
+    return _described(call, _found(call, request["TableName"]))
+
+
+def _found(call: Call, name: str) -> TableInfo:
+    table = call.find(name)
+    if table is None or call.now < table.record.get("active_at", 0.0):
+        raise TableNotFoundException(f"Table not found: {name}")
+    return table
+
+
+def _described(call: Call, table: TableInfo) -> Response:
+    recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
+    if table.record.get("pitr"):
+        recovery = {
+            "PointInTimeRecoveryStatus": "ENABLED",
+            "RecoveryPeriodInDays": table.record["pitr"]["days"],
+            # Whole seconds: that is all an SDK sends back as RestoreDateTime.
+            "EarliestRestorableDateTime": floor(journal.earliest(table.record, call.now)),
+            "LatestRestorableDateTime": floor(call.now),
+        }
+    return {
+        "ContinuousBackupsDescription": {
+            "ContinuousBackupsStatus": "ENABLED",
+            "PointInTimeRecoveryDescription": recovery,
+        }
+    }
