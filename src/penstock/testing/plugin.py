@@ -68,5 +68,5 @@ def penstock_server(penstock_db: Database) -> Iterator[str]:
     """The URL of an HTTP server of `penstock_db` on a free port of this machine: for any SDK."""
     from penstock.server import running_server
 
-    with running_server(penstock_db.engine) as url:
-        yield url
+    with running_server(penstock_db.engine) as server:
+        yield server.url
