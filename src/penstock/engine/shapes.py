@@ -239,12 +239,23 @@ class Timestamp(_Scalar):
         raise self.refuse(value)
 
 
+class Anything(Shape):
+    """Whatever JSON: a member that is known of, and refused by its operation if it is given at all."""
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: value is not None
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        return value
+
+    def render(self, value: Any) -> str:
+        return "…"
+
+
 class List(Shape):
     """A list of `of`, of `minimum` to `maximum` elements."""
 
-    def __init__(
-        self, of: Shape, minimum: int = 0, maximum: int | None = None, *, newer: bool = False
-    ) -> None:
+    def __init__(self, of: Shape, minimum: int = 0, maximum: int | None = None, *, newer: bool = False) -> None:
         self.of, self.minimum, self.maximum, self.newer = of, minimum, maximum, newer
         self.java = f"java.util.List<{_java_name(of)}>"
 
@@ -308,10 +319,7 @@ class Map(Shape):
     def convert(self, value: Any, *, element: bool) -> Any:
         if isinstance(value, dict):
             of = self.of
-            return {
-                name: of.null() if one is None else of.convert(one, element=True)
-                for name, one in value.items()
-            }
+            return {name: of.null() if one is None else of.convert(one, element=True) for name, one in value.items()}
         if isinstance(value, list):
             raise SerializationException(f"Unrecognized collection type {self.java}")
         raise SerializationException(_not_a_field(element))
@@ -320,9 +328,7 @@ class Map(Shape):
         if len(value) < self.minimum:
             faults.add(self.render(value), path, _at_least(self.minimum))
         if self.names is not None and not all(map(self.names.accepts, value)):
-            faults.add(
-                self.render(value), path, f"Map keys must satisfy constraint: [{self.names.constraint}]"
-            )
+            faults.add(self.render(value), path, f"Map keys must satisfy constraint: [{self.names.constraint}]")
         if self.values is not None and not self._lengths_hold(value):
             low, high = self.values
             lengths = f"[Member must have length less than or equal to {high}, {_at_least(low)}]"
@@ -366,12 +372,8 @@ class Structure(Shape):
     def __init__(self, name: str, **members: Shape | Required) -> None:
         self.name = name
         self.java = _MODEL + name
-        self.members = {
-            member: given if isinstance(given, Shape) else given.shape for member, given in members.items()
-        }
-        self.required = {
-            member: given.unless for member, given in members.items() if isinstance(given, Required)
-        }
+        self.members = {member: given if isinstance(given, Shape) else given.shape for member, given in members.items()}
+        self.required = {member: given.unless for member, given in members.items() if isinstance(given, Required)}
 
     def acceptor(self) -> Acceptor:
         checks = {member: shape.acceptor() for member, shape in self.members.items()}.get
@@ -398,9 +400,7 @@ class Structure(Shape):
         if isinstance(value, list):
             raise SerializationException(f"Unrecognized collection type class {self.java}")
         if not isinstance(value, dict):
-            raise SerializationException(
-                "Unexpected value type in payload" if element else _not_a_field(False)
-            )
+            raise SerializationException("Unexpected value type in payload" if element else _not_a_field(False))
         known = self.members
         return {
             member: known[member].convert(given, element=False)

@@ -137,9 +137,7 @@ class AttributeValue(Shape):
         if isinstance(value, list):
             raise SerializationException(f"Unrecognized collection type class {self.java}")
         if not isinstance(value, dict):
-            raise SerializationException(
-                "Unexpected value type in payload" if element else "Unexpected field type"
-            )
+            raise SerializationException("Unexpected value type in payload" if element else "Unexpected field type")
         if depth > _WALKED:
             return value
         return {

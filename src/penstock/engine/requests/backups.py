@@ -71,8 +71,6 @@ REQUESTS = {
     "ListBackups": Request(LIST_BACKUPS),
     "RestoreTableFromBackup": Request(RESTORE_FROM_BACKUP),
     "RestoreTableToPointInTime": Request(RESTORE_TO_POINT_IN_TIME),
-    "DescribeContinuousBackups": Request(
-        Structure("DescribeContinuousBackupsInput", TableName=Required(TABLE))
-    ),
+    "DescribeContinuousBackups": Request(Structure("DescribeContinuousBackupsInput", TableName=Required(TABLE))),
     "UpdateContinuousBackups": Request(UPDATE_CONTINUOUS_BACKUPS),
 }

@@ -61,9 +61,7 @@ def table_name_first(request: dict[str, Any]) -> None:
     if name is None:
         raise ValidationException("The parameter 'TableName' is required but was not present in the request")
     if not name.startswith("arn:") and not 3 <= len(name) <= 255:
-        raise ValidationException(
-            "TableName must be at least 3 characters long and at most 255 characters long"
-        )
+        raise ValidationException("TableName must be at least 3 characters long and at most 255 characters long")
 
 
 TABLE = TableName()
@@ -108,6 +106,4 @@ EXPECTED = Map(
         Value=VALUE,
     )
 )
-CONDITIONS = Map(
-    Structure("Condition", AttributeValueList=AttributeList(), ComparisonOperator=Required(COMPARISON))
-)
+CONDITIONS = Map(Structure("Condition", AttributeValueList=AttributeList(), ComparisonOperator=Required(COMPARISON)))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.requests.common import FLAG, INDEX_NAME, TABLE, TEXT, table_name_first
-from penstock.engine.shapes import Enum, Integer, List, Request, Required, String, Structure
+from penstock.engine.shapes import Anything, Enum, Integer, List, Request, Required, String, Structure
 from penstock.errors import ValidationException
-from penstock.wire.limits import INDEX_HASH_ATTRIBUTES, INDEX_RANGE_ATTRIBUTES
 
+_ELSEWHERE = Anything()  # global tables and vector indexes: a service, not a database
 _LONG = Integer(long=True)
 _POSITIVE = Integer(1, long=True)
 _ATTRIBUTE_NAME = String(1, 255)
@@ -26,12 +26,12 @@ _KEY_ELEMENT = Structure(
     "KeySchemaElement", AttributeName=Required(_ATTRIBUTE_NAME), KeyType=Required(Enum("HASH", "RANGE"))
 )
 _KEY_SCHEMA = List(_KEY_ELEMENT, 1, 2)
-_INDEX_KEY_SCHEMA = List(_KEY_ELEMENT, 1, INDEX_HASH_ATTRIBUTES + INDEX_RANGE_ATTRIBUTES)
+_INDEX_KEY_SCHEMA = List(_KEY_ELEMENT, 1)  # how many is for its operation to say
 
 _PROJECTION = Structure(
     "Projection",
     ProjectionType=Enum("ALL", "INCLUDE", "KEYS_ONLY"),
-    NonKeyAttributes=List(_ATTRIBUTE_NAME, 1),
+    NonKeyAttributes=List(_ATTRIBUTE_NAME, 1, 20),
 )
 PROVISIONED = Structure(
     "ProvisionedThroughput",
@@ -85,6 +85,9 @@ CREATE_TABLE = Structure(
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
     ResourcePolicy=TEXT,
+    GlobalTableSourceArn=_ELSEWHERE,
+    GlobalTableSettingsReplicationMode=_ELSEWHERE,
+    VectorIndexes=_ELSEWHERE,
 )
 
 _INDEX_UPDATE = Structure(
@@ -121,7 +124,12 @@ UPDATE_TABLE = Structure(
     DeletionProtectionEnabled=FLAG,
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
-    ReplicaUpdates=List(Structure("ReplicationGroupUpdate"), 1),
+    ReplicaUpdates=_ELSEWHERE,
+    MultiRegionConsistency=_ELSEWHERE,
+    GlobalTableWitnessUpdates=_ELSEWHERE,
+    GlobalTableSettingsReplicationMode=_ELSEWHERE,
+    DisassociationProtectionEnabled=_ELSEWHERE,
+    VectorIndexUpdates=_ELSEWHERE,
 )
 
 _ONE_TABLE = {"TableName": Required(TABLE)}

@@ -1,0 +1,49 @@
+"""DeleteTable."""
+
+from __future__ import annotations
+
+from penstock.engine import backups, building, streams
+from penstock.engine.call import Call
+from penstock.engine.operations.table_description import describe_briefly
+from penstock.engine.operations.table_states import (
+    changed,
+    delay,
+    existing_table,
+    in_use,
+    index_status,
+    refuse_unless_active,
+    table_status,
+)
+from penstock.engine.registry import Request, Response, operation
+from penstock.engine.schema import TableInfo
+from penstock.errors import ValidationException
+
+
+@operation("DeleteTable", "write")
+def delete_table(call: Call, request: Request) -> Response:
+    table = existing_table(call, request["TableName"])
+    _refuse(call, table)
+    backups.keep_deleted(call, table)
+    record = changed(table)
+    streams.close_stream(call, record)
+    record["deleted_at"] = call.now
+    delay(call, record, "deleted_at")
+    table = call.engine.catalog.save(call.db, table, record)
+    response = {"TableDescription": describe_briefly(call, table)}
+    if record["deleted_at"] <= call.now:
+        building.drop_table(call, table)
+    return response
+
+
+def _refuse(call: Call, table: TableInfo) -> None:
+    refuse_unless_active(table, call.now)
+    if table.record.get("DeletionProtectionEnabled"):
+        raise ValidationException(
+            "Resource cannot be deleted as it is currently protected against deletion. "
+            "Disable deletion protection first."
+        )
+    statuses = [index_status(table.record, index.record, call.now) for index in table.index_list if not index.local]
+    if any(status != "ACTIVE" for status in statuses) or table.record.get("dropped_indexes"):
+        raise in_use("Cannot delete table while indexes are being created, updated, or deleted.")
+    if table_status(table.record, call.now) == "UPDATING":
+        raise in_use(f"Table is being updated: {table.name}")

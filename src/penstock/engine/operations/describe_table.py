@@ -1,0 +1,13 @@
+"""DescribeTable."""
+
+from __future__ import annotations
+
+from penstock.engine.call import Call
+from penstock.engine.operations.table_description import describe
+from penstock.engine.operations.table_states import existing_table
+from penstock.engine.registry import Request, Response, operation
+
+
+@operation("DescribeTable", "snapshot")
+def describe_table(call: Call, request: Request) -> Response:
+    return {"Table": describe(call, existing_table(call, request["TableName"]))}

@@ -1,0 +1,167 @@
+"""A table as DynamoDB describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.engine import streams
+from penstock.engine.call import Call
+from penstock.engine.operations.table_sizes import Size, size_of_index, size_of_table
+from penstock.engine.operations.table_states import (
+    dropped_indexes,
+    index_status,
+    is_backfilling,
+    is_building,
+    table_status,
+)
+from penstock.engine.schema import IndexInfo, TableInfo
+
+ON_DEMAND_WARM = {"ReadUnitsPerSecond": 12_000, "WriteUnitsPerSecond": 4_000}
+"""What a new on-demand table can take at once."""
+
+NO_THROUGHPUT = {"NumberOfDecreasesToday": 0, "ReadCapacityUnits": 0, "WriteCapacityUnits": 0}
+
+_NOTHING = Size(0, 0)
+
+
+def describe(call: Call, table: TableInfo) -> dict[str, Any]:
+    """What DescribeTable answers."""
+    record = table.record
+    description = describe_briefly(call, table, size_of_table(call, table))
+    description["DeletionProtectionEnabled"] = record.get("DeletionProtectionEnabled", False)
+    description["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
+    return description
+
+
+def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING) -> dict[str, Any]:
+    """The same without what was never asked for, as CreateTable answers."""
+    record = table.record
+    return {
+        "AttributeDefinitions": sorted(record["AttributeDefinitions"], key=lambda one: str(one["AttributeName"])),
+        "TableName": table.name,
+        "KeySchema": record["KeySchema"],
+        "TableStatus": table_status(record, call.now),
+        "CreationDateTime": round(record["created_at"], 3),
+        "ProvisionedThroughput": throughput(record),
+        "TableSizeBytes": size.bytes,
+        "ItemCount": size.items,
+        "TableArn": table.arn,
+        "TableId": record["TableId"],
+        **_billing(record),
+        **_indexes(call, table),
+        **streams.described(table.scope, dict(record)),
+        **_settings(table),
+    }
+
+
+def warm_throughput(record: Mapping[str, Any]) -> dict[str, int]:
+    """What the table can take at once: what was asked for, or what its capacity mode gives."""
+    if billing_mode(record) == "PAY_PER_REQUEST":
+        given = dict(ON_DEMAND_WARM)
+    else:
+        units = throughput(record)
+        given = {
+            "ReadUnitsPerSecond": units["ReadCapacityUnits"],
+            "WriteUnitsPerSecond": units["WriteCapacityUnits"],
+        }
+    return given | (record.get("WarmThroughput") or {})
+
+
+def billing_mode(record: Mapping[str, Any]) -> str:
+    mode: str = record.get("BillingMode") or "PROVISIONED"
+    return mode
+
+
+def throughput(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's or an index's; nothing where it is on demand."""
+    return NO_THROUGHPUT | (record.get("ProvisionedThroughput") or {})
+
+
+def _billing(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Absent from a table that was always provisioned."""
+    mode = billing_mode(record)
+    since = record.get("on_demand_since")
+    if mode == "PROVISIONED" and since is None:
+        return {}
+    last = {} if since is None else {"LastUpdateToPayPerRequestDateTime": since}
+    return {
+        "BillingModeSummary": {"BillingMode": mode, **last},
+        "TableThroughputModeSummary": {"TableThroughputMode": mode, **last},
+    }
+
+
+def _indexes(call: Call, table: TableInfo) -> dict[str, Any]:
+    if "deleted_at" in table.record:
+        return {}
+    local = [_index(call, table, index) for index in table.index_list if index.local]
+    world = [
+        _index(call, table, index) | _global_state(call, table, index) for index in table.index_list if not index.local
+    ]
+    world += [_dropped(table, index) for index in dropped_indexes(table.record, call.now)]
+    return {
+        **({"LocalSecondaryIndexes": local} if local else {}),
+        **({"GlobalSecondaryIndexes": world} if world else {}),
+    }
+
+
+def _index(call: Call, table: TableInfo, index: IndexInfo) -> dict[str, Any]:
+    size = size_of_index(call, table, index)
+    return _index_shape(table, index.record) | {"IndexSizeBytes": size.bytes, "ItemCount": size.items}
+
+
+def _index_shape(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "IndexName": record["IndexName"],
+        "KeySchema": record["KeySchema"],
+        "Projection": record["Projection"],
+        "IndexArn": f"{table.arn}/index/{record['IndexName']}",
+    }
+
+
+def _global_state(call: Call, table: TableInfo, index: IndexInfo) -> dict[str, Any]:
+    record = index.record
+    state: dict[str, Any] = {
+        "IndexStatus": index_status(table.record, record, call.now),
+        "ProvisionedThroughput": throughput(record),
+    }
+    if is_building(record, call.now):
+        state["Backfilling"] = is_backfilling(table.record, record, call.now)
+    if "OnDemandThroughput" in record:
+        state["OnDemandThroughput"] = record["OnDemandThroughput"]
+    if "WarmThroughput" in record:
+        state["WarmThroughput"] = record["WarmThroughput"] | {"Status": "ACTIVE"}
+    return state
+
+
+def _dropped(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
+    return _index_shape(table, record) | {
+        "IndexStatus": "DELETING",
+        "ProvisionedThroughput": throughput(record),
+        "IndexSizeBytes": 0,
+        "ItemCount": 0,
+    }
+
+
+def _settings(table: TableInfo) -> dict[str, Any]:
+    record = table.record
+    shown: dict[str, Any] = {}
+    if (record.get("SSESpecification") or {}).get("Enabled"):
+        shown["SSEDescription"] = _encryption(table)
+    if "TableClass" in record:
+        shown["TableClassSummary"] = {"TableClass": record["TableClass"]}
+    for member in ("OnDemandThroughput", "DeletionProtectionEnabled", "RestoreSummary"):
+        if member in record:
+            shown[member] = record[member]
+    if "WarmThroughput" in record:
+        shown["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
+    return shown
+
+
+def _encryption(table: TableInfo) -> dict[str, Any]:
+    scope = table.scope
+    key = table.record["SSESpecification"].get("KMSMasterKeyId", "alias/aws/dynamodb")
+    if not key.startswith("arn:"):
+        resource = key if key.startswith("alias/") else f"key/{key}"
+        key = f"arn:aws:kms:{scope.region}:{scope.account}:{resource}"
+    return {"Status": "ENABLED", "SSEType": "KMS", "KMSMasterKeyArn": key}

@@ -1,0 +1,78 @@
+"""How many items a table or index holds, and their bytes.
+
+DynamoDB counts every six hours. Here a small table is counted exactly each time. A large one is counted at most
+so often that counting takes one per cent of the time; in between, the figures of the last count are given.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+import orjson
+
+from penstock.engine.call import Call
+from penstock.engine.schema import IndexInfo, TableInfo
+from penstock.wire.values import item_size
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
+
+COUNTED_EXACTLY = 5_000
+"""Rows up to which a table is counted each time: a millisecond or two."""
+
+_SAMPLED_ITEMS = 100
+_REST_PER_WORK = 100
+
+
+class Size(NamedTuple):
+    items: int
+    bytes: int
+
+
+class _Counted(NamedTuple):
+    size: Size
+    good_until: float
+
+
+# The figures of large tables' last counts, for each engine, by the SQL table that was counted.
+_COUNTED: WeakKeyDictionary[Engine, dict[str, _Counted]] = WeakKeyDictionary()
+
+
+def size_of_table(call: Call, table: TableInfo) -> Size:
+    return _size(call, table.storage, f"SELECT size FROM {table.storage}")  # noqa: S608
+
+
+def size_of_index(call: Call, table: TableInfo, index: IndexInfo) -> Size:
+    """An index's bytes are the number of its entries times the mean size of some of its items."""
+    entries = _size(call, index.storage, f"SELECT 0 AS size FROM {index.storage}").items  # noqa: S608
+    return Size(entries, round(entries * _mean_bytes(call, table, index)))
+
+
+def _size(call: Call, storage: str, rows: str) -> Size:
+    counted = _COUNTED.setdefault(call.engine, {})
+    known = counted.get(storage)
+    if known is not None and perf_counter() < known.good_until:
+        return known.size
+    started = perf_counter()
+    size = _count(call, f"{rows} LIMIT {COUNTED_EXACTLY + 1}")
+    if size.items > COUNTED_EXACTLY:
+        size = _count(call, rows)
+        took = perf_counter() - started
+        counted[storage] = _Counted(size, perf_counter() + took * _REST_PER_WORK)
+    return size
+
+
+def _count(call: Call, rows: str) -> Size:
+    row = call.db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM ({rows})").fetchone()  # noqa: S608
+    return Size(*row)
+
+
+def _mean_bytes(call: Call, table: TableInfo, index: IndexInfo) -> float:
+    items = call.db.execute(
+        f"SELECT item FROM (SELECT item_key FROM {index.storage} LIMIT {_SAMPLED_ITEMS}) "  # noqa: S608
+        f"JOIN {table.storage} ON key = item_key"
+    ).fetchall()
+    sizes = [item_size(index.view(orjson.loads(item))) for (item,) in items]
+    return sum(sizes) / len(sizes) if sizes else 0.0
