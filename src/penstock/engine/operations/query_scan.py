@@ -7,7 +7,7 @@ from typing import Any
 from penstock.engine import capacity, key_ranges
 from penstock.engine.call import Call
 from penstock.engine.item_keys import refuse_nested_keys
-from penstock.engine.pages import Page, Walk, read_page
+from penstock.engine.pages import Page, Projector, Walk, read_page
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import IndexInfo, TableInfo
 from penstock.errors import ValidationException
@@ -22,7 +22,7 @@ def query(call: Call, request: Request) -> Response:
     _check_select(request, parts)
     table = call.table(request["TableName"])
     index = _index_of(call, table, request)
-    walk = key_ranges.walk_of(table, index, parts.key_terms)
+    walk = key_ranges.walk_of(table, index, parts.key_terms, start.values)
     walk.forward = request.get("ScanIndexForward", True) is not False
     refuse_nested_keys(table, parts.projected_nested)
     _refuse_key_filters(table, index, parts, "QueryFilter" in request)
@@ -66,7 +66,7 @@ def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: 
         walk,
         limit=request.get("Limit"),
         keep=parts.filter,
-        project=parts.projector,
+        project=_shown(walk.index, request, parts, whole),
         count_only=count_only,
         whole_items=whole,
     )
@@ -80,6 +80,13 @@ def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: 
         units = _units(walk, page, consistent)
         response["ConsumedCapacity"] = capacity.report(walk.table, units, request["ReturnConsumedCapacity"])
     return response
+
+
+def _shown(index: IndexInfo | None, request: Request, parts: QueryParts, whole: bool) -> Projector | None:
+    """What an answer shows of each item. Of one fetched for its filter's sake: still what the index holds."""
+    if whole and parts.projector is None and request.get("Select") != "ALL_ATTRIBUTES" and index is not None:
+        return index.view
+    return parts.projector
 
 
 def _units(walk: Walk, page: Page, consistent: bool) -> capacity.Units:
