@@ -85,9 +85,7 @@ def test_positional_arguments_are_refused_as_ever(dynamodb):
 def test_botocores_events_are_emitted_in_order(dynamodb):
     seen = []
     for event in ("provide-client-params", "before-parameter-build", "before-call", "after-call"):
-        dynamodb.meta.events.register(
-            f"{event}.dynamodb.ListTables", lambda event_name, **_: seen.append(event_name)
-        )
+        dynamodb.meta.events.register(f"{event}.dynamodb.ListTables", lambda event_name, **_: seen.append(event_name))
     dynamodb.list_tables()
     assert seen == [
         f"{event}.dynamodb.ListTables"
@@ -182,15 +180,11 @@ def test_a_boto3_client_of_ones_own_is_not_touched():
 def test_an_open_file_is_a_blob_for_botocore_only(dynamodb, jobs):
     # botocore's validator takes a file and its JSON serialiser then does not: the same happens here.
     with pytest.raises(TypeError):
-        dynamodb.put_item(
-            TableName=jobs, Item={"id": {"S": "1"}, "at": {"N": "1"}, "b": {"B": io.BytesIO(b"hi")}}
-        )
+        dynamodb.put_item(TableName=jobs, Item={"id": {"S": "1"}, "at": {"N": "1"}, "b": {"B": io.BytesIO(b"hi")}})
 
 
 def test_streams_have_a_client(dynamodb, dynamodb_streams, jobs):
-    dynamodb.update_table(
-        TableName=jobs, StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
-    )
+    dynamodb.update_table(TableName=jobs, StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"})
     item = {"id": {"S": "1"}, "at": {"N": "1"}, "b": {"B": b"hi"}}
     dynamodb.put_item(TableName=jobs, Item=item)
     [stream] = dynamodb_streams.list_streams(TableName=jobs)["Streams"]

@@ -15,23 +15,23 @@ def test_these_are_all_paginators_and_waiters(dynamodb):
 
 
 def test_query_pages_follow_on(dynamodb, twelve):
-    pages = dynamodb.get_paginator("query").paginate(
-        TableName=twelve,
-        KeyConditionExpression="id = :a",
-        ExpressionAttributeValues={":a": {"S": "a"}},
-        PaginationConfig={"PageSize": 5},
-    )
-    assert [page["Count"] for page in pages] == [5, 5, 2]
-    whole = pages.build_full_result()
+    def pages():
+        return dynamodb.get_paginator("query").paginate(
+            TableName=twelve,
+            KeyConditionExpression="id = :a",
+            ExpressionAttributeValues={":a": {"S": "a"}},
+            PaginationConfig={"PageSize": 5},
+        )
+
+    assert [page["Count"] for page in pages()] == [5, 5, 2]
+    whole = pages().build_full_result()
     assert [item["at"]["N"] for item in whole["Items"]] == [str(at) for at in range(12)]
     assert whole["Count"] == 12
 
 
 def test_scan_pages_follow_on_and_can_be_resumed(dynamodb, twelve):
     paginator = dynamodb.get_paginator("scan")
-    first = paginator.paginate(
-        TableName=twelve, PaginationConfig={"PageSize": 4, "MaxItems": 6}
-    ).build_full_result()
+    first = paginator.paginate(TableName=twelve, PaginationConfig={"PageSize": 4, "MaxItems": 6}).build_full_result()
     assert len(first["Items"]) == 6
     rest = paginator.paginate(
         TableName=twelve, PaginationConfig={"StartingToken": first["NextToken"]}

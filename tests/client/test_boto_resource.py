@@ -83,13 +83,12 @@ def test_the_batch_writer_writes_more_than_one_batch(table):
 
 def test_batch_get_takes_python_values(dynamodb_resource, table):
     table.put_item(Item=FULL)
-    answer = dynamodb_resource.batch_get_item(
-        RequestItems={"jobs": {"Keys": [{"id": "1", "at": Decimal("1.5")}]}}
-    )
+    answer = dynamodb_resource.batch_get_item(RequestItems={"jobs": {"Keys": [{"id": "1", "at": Decimal("1.5")}]}})
     assert answer["Responses"] == {"jobs": [FULL]}
 
 
 def test_a_table_describes_itself_and_is_found_in_the_collection(dynamodb_resource, table):
+    table.reload()
     assert table.table_status == "ACTIVE"
     assert table.creation_date_time.year >= 2023
     assert [found.name for found in dynamodb_resource.tables.all()] == ["jobs"]

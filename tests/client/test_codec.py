@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.client.codec import Decoders, Encoders, decode_value, encode_value
 
-SERVICES = {
-    name: botocore.session.Session().get_service_model(name) for name in ("dynamodb", "dynamodbstreams")
-}
+SERVICES = {name: botocore.session.Session().get_service_model(name) for name in ("dynamodb", "dynamodbstreams")}
 DYNAMODB = SERVICES["dynamodb"]
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -76,9 +74,7 @@ def test_an_answer_is_decoded_as_botocore_parses_it(item):
 
 
 @settings(max_examples=300)
-@given(
-    st.dictionaries(st.sampled_from(["TableName", "Item", "ReturnValues", "Nonsense"]), anything, max_size=4)
-)
+@given(st.dictionaries(st.sampled_from(["TableName", "Item", "ReturnValues", "Nonsense"]), anything, max_size=4))
 def test_an_encoder_never_vouches_for_what_botocore_refuses(params):
     shape = DYNAMODB.operation_model("PutItem").input_shape
     try:

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.clock import Clock
 from penstock.engine.engine import Engine
 from penstock.engine.settings import Settings
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StorageError
 
 MEMORY = ":memory:"
 
@@ -23,16 +23,20 @@ class Database:
     def __init__(self, engine: Engine, name: str = MEMORY) -> None:
         self.engine = engine
         self.name = name
+        self._closed = False
 
     def execute(self, operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
         """DynamoDB's answer to `operation`, in DynamoDB's own JSON: a B is base64 text, an N is text.
 
         Raises the `DynamoDBError` that DynamoDB would answer with.
         """
+        if self._closed:
+            raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
         return self.engine.execute(operation, {} if request is None else request)
 
     def close(self) -> None:
         """Releases the file. A second close does nothing."""
+        self._closed = True
         self.engine.close()
 
     def __enter__(self) -> Database:
