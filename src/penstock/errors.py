@@ -91,6 +91,7 @@ class UnrecognizedClientException(DynamoDBError):
 
 class AccessDeniedException(DynamoDBError):
     namespace = _CORAL_SERVICE
+    message_key = "Message"
 
 
 class ResourceNotFoundException(DynamoDBError):

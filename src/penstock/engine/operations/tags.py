@@ -16,7 +16,7 @@ from penstock.engine.operations.resources import (
 from penstock.engine.operations.table_states import changed, refuse_unless_active
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import TableInfo
-from penstock.errors import ValidationException
+from penstock.errors import ResourceNotFoundException, ValidationException
 
 MOST_TAGS = 50
 _KEY_CHARACTERS = 128
@@ -37,7 +37,7 @@ def tag_resource(call: Call, request: Request) -> Response:
     if not request["Tags"]:
         raise ValidationException("Atleast one Tag needs to be provided as Input.")
     added = checked_tags(request["Tags"])
-    table = _table(call, arn)
+    table = _table(call, arn, not_found(arn))
     _save(call, table, _limited(table.record.get("tags", {}) | added))
     return {}
 
@@ -53,7 +53,7 @@ def untag_resource(call: Call, request: Request) -> Response:
         raise ValidationException("Atleast one Tag Key needs to be provided as Input.")
     for key in keys:
         _check_key(key)
-    table = _table(call, arn)
+    table = _table(call, arn, ResourceNotFoundException("Requested resource not found"))
     tags = {key: value for key, value in table.record.get("tags", {}).items() if key not in keys}
     _save(call, table, tags)
     return {}
@@ -104,10 +104,10 @@ def _arn(call: Call, operation: str, request: Request) -> str:
     return arn or ""
 
 
-def _table(call: Call, arn: str) -> TableInfo:
+def _table(call: Call, arn: str, missing: ResourceNotFoundException) -> TableInfo:
     table = tagged_table(call, arn)
     if table is None:
-        raise not_found(arn)
+        raise missing
     refuse_unless_active(table, call.now)
     return table
 
