@@ -24,7 +24,7 @@ def row_key_of_key(table: TableInfo, key: Item) -> bytes:
         value = key.get(part.name)
         if value is None or part.kind not in value:
             raise ValidationException(_MISMATCH)
-        _check_key_value(part, value, part is table.hash)
+        check_key_value(part, value, part is table.hash)
     return table.row_key(key)
 
 
@@ -44,7 +44,7 @@ def row_key_of_item(table: TableInfo, item: Item) -> bytes:
             raise ValidationException(
                 f"{_INVALID}Type mismatch for key {part.name} expected: {part.kind} actual: {type_of(value)}"
             )
-        _check_key_value(part, value, part is table.hash)
+        check_key_value(part, value, part is table.hash)
     if table.indexes:
         check_index_keys(table, item)
     return table.row_key(item)
@@ -73,7 +73,8 @@ def refuse_nested_keys(table: TableInfo, nested: frozenset[str]) -> None:
                 raise ValidationException(f"{scalars}IndexKey: {part.name}")
 
 
-def _check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) -> None:
+def check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) -> None:
+    """Refuses a key value, of the right type, that is empty or too long."""
     data = value[part.kind]
     if not data:
         raise ValidationException(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from penstock.engine.item_keys import check_key_value
 from penstock.engine.pages import Walk
 from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.errors import ValidationException
@@ -17,6 +18,7 @@ from penstock.wire.values import AttributeValue, Item, check_item
 
 _INVALID = "One or more parameter values were invalid: "
 _START = "The provided starting key is invalid"
+_MISMATCH = "The provided key element does not match the schema"
 _COMPARISONS = ("=", "<", "<=", ">", ">=", "BETWEEN", "begins_with")
 
 
@@ -29,55 +31,107 @@ class Term(Protocol):
     def operands(self) -> tuple[AttributeValue, ...]: ...
 
 
-def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term]) -> Walk:
-    """The rows that a Query's key condition means."""
+def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term], start: Item | None = None) -> Walk:
+    """The rows that a Query's key condition means, from after `start` on if it is given."""
     hashes = index.hash if index is not None else (table.hash,)
     ranges = index.range if index is not None else table.key[1:]
     by_name = {term.attribute: term for term in terms}
-    _check_terms(hashes, ranges, by_name)
+    _check_terms(hashes, ranges, by_name, start, len(table.key_names if index is None else index.key_names))
     prefix = keys.partition_of_many([by_name[part.name].operands[0] for part in hashes])
+    named = [by_name[part.name] for part in ranges if part.name in by_name]
+    if start is not None:
+        _check_start(table, hashes, by_name, named, start)
     if index is None:
-        return _table_walk(table, prefix, by_name.get(ranges[0].name) if ranges else None)
-    return _index_walk(table, index, prefix, [by_name[part.name] for part in ranges if part.name in by_name])
+        return _table_walk(table, prefix, named[0] if named else None)
+    return _index_walk(table, index, prefix, named)
 
 
-def _check_terms(hashes: Sequence[KeyAttribute], ranges: Sequence[KeyAttribute], by_name: dict[str, Term]) -> None:
-    parts = [*hashes, *ranges]
+def _check_terms(
+    hashes: Sequence[KeyAttribute],
+    ranges: Sequence[KeyAttribute],
+    by_name: dict[str, Term],
+    start: Item | None,
+    start_attributes: int,
+) -> None:
+    """DynamoDB looks at each attribute of the key in turn: first at the starting key, then at the condition."""
+    if start is not None and len(start) != start_attributes:
+        raise ValidationException(_START)
     if not ranges and len(by_name) > len(hashes):
         raise ValidationException("Query key condition not supported")
-    for part in parts:
+    for part in (*hashes, *ranges):
+        if start is not None:
+            _check_start_part(part, start)
+        is_hash = part in hashes
         term = by_name.get(part.name)
         if term is None:
+            if is_hash or (len(ranges) == 1 and len(by_name) > len(hashes)):
+                raise ValidationException(f"Query condition missed key schema element: {part.name}")
             continue
         if term.operator not in _COMPARISONS:
             raise ValidationException("Attempted conditional constraint is not an indexable operation")
-        _check_operands(part, term)
-    for part in hashes:
-        if part.name not in by_name:
-            raise ValidationException(f"Query condition missed key schema element: {part.name}")
-        if by_name[part.name].operator != "=":
+        _check_operands(part, term, is_hash)
+        if is_hash and term.operator != "=":
             raise ValidationException("Query key condition not supported")
     _check_ranges(ranges, by_name)
-    known = {part.name for part in parts}
+    known = {part.name for part in (*hashes, *ranges)}
     if any(name not in known for name in by_name):
-        missing = next(part.name for part in parts if part.name not in by_name) if len(by_name) <= len(parts) else None
+        raise ValidationException("Query key condition not supported")
+
+
+def _check_start_part(part: KeyAttribute, start: Item) -> None:
+    value = start.get(part.name)
+    if value is None:
+        raise ValidationException(_START)
+    if part.kind not in value:
+        raise ValidationException(_MISMATCH)
+
+
+def _check_start(
+    table: TableInfo,
+    hashes: Sequence[KeyAttribute],
+    by_name: dict[str, Term],
+    ranges: Sequence[Term],
+    start: Item,
+) -> None:
+    """Refuses a starting key that the table could not have, or that the condition does not mean."""
+    for part in table.key:
+        if part.kind not in start.get(part.name, {}):
+            raise ValidationException(f"{_START}: {_MISMATCH}")
+    if not all(_holds(term, start[term.attribute]) for term in ranges):
+        raise ValidationException("The provided starting key does not match the range key predicate")
+    if not all(_holds(by_name[part.name], start[part.name]) for part in hashes):
         raise ValidationException(
-            f"Query condition missed key schema element: {missing}" if missing else "Query key condition not supported"
+            "The query can return at most one row and cannot be restarted"
+            if ranges
+            else "The provided starting key is outside query boundaries based on provided conditions"
         )
 
 
-def _check_operands(part: KeyAttribute, term: Term) -> None:
+def _holds(term: Term, value: AttributeValue) -> bool:
+    data = keys.data_of(value)
+    first, *second = map(keys.data_of, term.operands)
+    match term.operator:
+        case "=":
+            return data == first
+        case "<":
+            return data < first
+        case "<=":
+            return data <= first
+        case ">":
+            return data > first
+        case ">=":
+            return data >= first
+        case "BETWEEN":
+            return first <= data <= second[0]
+        case _:
+            return data.startswith(first)
+
+
+def _check_operands(part: KeyAttribute, term: Term, is_hash: bool) -> None:
     for value in term.operands:
         if part.kind not in value:
             raise ValidationException(f"{_INVALID}Condition parameter type does not match schema type")
-        if not value[part.kind]:
-            kind = "string" if part.kind == "S" else "binary"
-            raise ValidationException(
-                "One or more parameter values are not valid. The AttributeValue for a key attribute "
-                f"cannot contain an empty {kind} value. Key: {part.name}"
-            )
-        if keys.length_of(value) > (keys.MOST_BYTES):
-            raise ValidationException(f"{_INVALID}Size of hashkey has exceeded the maximum size limit of2048 bytes")
+        check_key_value(part, value, is_hash)
 
 
 def _check_ranges(ranges: Sequence[KeyAttribute], by_name: dict[str, Term]) -> None:
@@ -148,10 +202,8 @@ def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequen
 
 
 def start_after(walk: Walk, start: Item) -> None:
-    """Makes a walk go on after ExclusiveStartKey, whose values must have been checked."""
+    """Makes a walk go on after ExclusiveStartKey."""
     position = position_of(walk.table, walk.index, start)
-    if not _inside(walk, position):
-        raise ValidationException("The provided starting key is outside query boundaries based on provided conditions")
     if walk.forward:
         walk.low, walk.low_open = position, True
     else:
@@ -161,10 +213,12 @@ def start_after(walk: Walk, start: Item) -> None:
 def position_of(table: TableInfo, index: IndexInfo | None, start: Item) -> bytes:
     """The row key that a starting key means."""
     names = table.key_names if index is None else index.key_names
-    if len(start) != len(names) or any(name not in start for name in names):
+    if len(start) != len(names):
         raise ValidationException(_START if index is not None else f"{_START}: {_MISMATCH}")
-    for part in (*table.key, *(index.key if index is not None else ())):
-        if part.kind not in start[part.name] or not start[part.name][part.kind]:
+    for part in index.key if index is not None else ():
+        _check_start_part(part, start)
+    for part in table.key:
+        if part.kind not in start.get(part.name, {}) or not start[part.name][part.kind]:
             raise ValidationException(f"{_START}: {_MISMATCH}")
     row_key = table.row_key(start)
     if index is None:
@@ -173,9 +227,6 @@ def position_of(table: TableInfo, index: IndexInfo | None, start: Item) -> bytes
     if entry is None:
         raise ValidationException(_START)
     return entry
-
-
-_MISMATCH = "The provided key element does not match the schema"
 
 
 class StartKey:
@@ -206,9 +257,3 @@ _PLAIN_TEXTS = (
     "significant digits",
     "number with magnitude",
 )
-
-
-def _inside(walk: Walk, position: bytes) -> bool:
-    if walk.low is not None and (position < walk.low or (walk.low_open and position == walk.low)):
-        return False
-    return walk.high is None or position < walk.high or (not walk.high_open and position == walk.high)

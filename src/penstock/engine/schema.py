@@ -78,7 +78,8 @@ class IndexInfo:
             if value is None or not fits(value, part, limits.SORT_KEY_BYTES):
                 return None
             tail += keys.escaped(value)
-        return keys.partition_of_many(hashes) + tail + row_key
+        tie = keys.tie([item[part.name] for part in self.table_key])
+        return keys.partition_of_many(hashes) + tail + tie + row_key
 
     def view(self, item: Item) -> Item:
         """The part of the item that the index holds."""
@@ -183,9 +184,7 @@ def compile_table(table_id: int, scope: Scope, record: Record) -> TableInfo:
 
     def parts(schema: list[dict[str, str]], role: str) -> tuple[KeyAttribute, ...]:
         return tuple(
-            KeyAttribute(one["AttributeName"], kinds[one["AttributeName"]])
-            for one in schema
-            if one["KeyType"] == role
+            KeyAttribute(one["AttributeName"], kinds[one["AttributeName"]]) for one in schema if one["KeyType"] == role
         )
 
     table_hash = parts(record["KeySchema"], "HASH")[0]

@@ -2,7 +2,7 @@
 
 A table's row key:  hash(8) · length(2) · partition key · sort key
 An index's row key: hash(8) · (length(2) · value)* for its partition attributes · (escaped value)* for its sort
-                    attributes · the table's row key, which makes it unique
+                    attributes · hash of the item's primary key(4) · the table's row key, which makes it unique
 
 1. Rows of one partition are neighbours, in the order of their sort keys.
 2. Partitions follow each other in the order of a hash of their key, as DynamoDB's do, so that a Scan's segments
@@ -15,10 +15,10 @@ from __future__ import annotations
 from hashlib import md5
 
 from penstock.wire import numbers
-from penstock.wire.limits import PARTITION_KEY_BYTES
 from penstock.wire.values import AttributeValue, binary
 
 HASH_BYTES = 8
+TIE_BYTES = 4
 
 # DynamoDB's own hash of a partition key, as far as the order of its scans shows it: MD5 of this word and the key.
 _SALT = b"Outliers"
@@ -64,6 +64,12 @@ def partition_of_many(values: list[AttributeValue]) -> bytes:
     return md5(_SALT + framed, usedforsecurity=False).digest()[:HASH_BYTES] + framed
 
 
+def tie(primary_key: list[AttributeValue]) -> bytes:
+    """What orders items of equal index keys: a hash of their primary keys, as DynamoDB's queries show it."""
+    hashed = b"".join(numbers.hash_bytes(value["N"]) if "N" in value else data_of(value) for value in primary_key)
+    return md5(_SALT + hashed, usedforsecurity=False).digest()[:TIE_BYTES]
+
+
 def escaped(value: AttributeValue) -> bytes:
     """A sort attribute inside an index's key: keeps order although more bytes follow."""
     ((kind, data),) = value.items()
@@ -90,7 +96,3 @@ def segment_start(segment: int, total: int) -> bytes:
     # DynamoDB's own segments begin at multiples of 1/4096 of the hash space, as far as its scans show it.
     grain = max(total, 4096)
     return (-(-grain * segment // total) * ((1 << 64) // grain)).to_bytes(9, "big")[1:]
-
-
-MOST_BYTES = PARTITION_KEY_BYTES
-"""No key value is longer."""

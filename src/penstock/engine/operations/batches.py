@@ -39,7 +39,9 @@ def batch_get_item(call: Call, request: Request) -> Response:
             total += size
             units.table += capacity.read_units(size, bool(asked.get("ConsistentRead")))
             if row is not None:
-                responses[name].append(orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0])))
+                responses[name].append(
+                    orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
+                )
         consumed[name] = (table, units)
     response: dict[str, Any] = {"Responses": responses, "UnprocessedKeys": unprocessed}
     if capacity.wanted(request):
@@ -108,10 +110,18 @@ def _planned(call: Call, request: Request) -> dict[str, list[writes.Write]]:
     by_table = {name: [_write(name, one) for one in asked] for name, asked in items.items()}
     for planned in by_table.values():
         for write in planned:
-            write.resolve(call)
+            _resolve(call, write)
         if len({write.key for write in planned}) != len(planned):
             raise ValidationException(_DUPLICATES)
     return by_table
+
+
+def _resolve(call: Call, write: writes.Write) -> None:
+    """Finds the table and the row; a batch says the same of a put's key as of a delete's."""
+    table = call.table(write.request["TableName"])
+    if any(part.kind not in write.key_values.get(part.name, {}) for part in table.key):
+        raise ValidationException("The provided key element does not match the schema")
+    write.resolve(call)
 
 
 def _write(table: str, asked: dict[str, Any]) -> writes.Write:
