@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from raw_http import EchoEngine, RawClient
 
-from penstock.server import http1, protocol
+from penstock.server import http1, reading
 from penstock.server.run import ServerThread, running_server
 
 
@@ -13,8 +13,8 @@ from penstock.server.run import ServerThread, running_server
 def echo_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerThread]:
     """A server of an EchoEngine, once with each of the two HTTP parsers."""
     if request.param == "ours":
-        monkeypatch.setattr(protocol, "_Parser", http1.PurePythonParser)
-        monkeypatch.setattr(protocol, "_ParserError", http1.ParserError)
+        monkeypatch.setattr(reading, "_Parser", http1.PurePythonParser)
+        monkeypatch.setattr(reading, "_ParserError", http1.ParserError)
     with running_server(EchoEngine()) as server:
         yield server
 

@@ -2,7 +2,8 @@
 
 The life of a request, one file a step:
 
-    protocol.py       bytes of one connection → requests, answers in order → bytes
+    reading.py        bytes of one connection → requests
+    protocol.py       one connection: its requests in order, its answers in order
     http1.py          the HTTP/1.1 parser: httptools where installed, ours where not
     routing.py        which operation is meant, or which refusal DynamoDB would give
     authorization.py  the form of the Authorization header or query

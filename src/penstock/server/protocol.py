@@ -10,37 +10,31 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from penstock.engine.engine import Pending
-from penstock.errors import DynamoDBError, InternalServerError
-from penstock.server import http1
+from penstock.errors import DynamoDBError
 from penstock.server.encodings import BodyTooLarge, chosen_encoding
 from penstock.server.groups import Answer
+from penstock.server.reading import TOO_LARGE, RequestReader
 from penstock.server.replies import (
     JSON,
     JSON_10,
     PLAIN,
     TEXT,
-    TOO_LARGE_BODY,
     Reply,
     Style,
     error_body,
 )
 from penstock.server.routing import Refused, content_type_of, is_filtered
-from penstock.wire.limits import REQUEST_BYTES
 
 if TYPE_CHECKING:
     from penstock.server.run import Server
 
 PIPELINE = 32
-HEAD_BYTES = 64 * 1024
-HEADERS = 256
 WRITE_BUFFER_BYTES = 1024 * 1024
 DISCARD_BYTES = 128 * 1024 * 1024  # read and thrown away so that the client sees why it was refused
 
@@ -51,44 +45,27 @@ STALLED_SECONDS = 60
 LINGER_SECONDS = 10
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_BAD_REQUEST = Reply(400, b"Bad Request\n", content_type=TEXT)
 _TIMED_OUT = Reply(408, b"Request Timeout\n", content_type=TEXT)
-_HEADERS_TOO_LARGE = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
-# AWS sends this one chunked.
-_TOO_LARGE = Reply(413, TOO_LARGE_BODY, chunked=True)
-_FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
-
-_Parser, _ParserError, _ParserUpgrade = http1.load()
 
 Waiting = tuple[Style, Pending | None, bool, Reply | None]
 """A request that must wait for those before it: its call and whether that is heavy, or its finished reply."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(RequestReader):
     """See the promises above; `Server` makes one for each client."""
 
     __slots__ = (
         "_backlog",
-        "_body",
-        "_body_parts",
         "_busy",
         "_closing",
-        "_deaf",
         "_discarded",
-        "_feed",
-        "_head_bytes",
-        "_headers",
         "_in_group",
         "_lingers",
         "_out",
-        "_parser",
         "_reading",
-        "_receiving",
         "_since",
         "_slow_reader",
         "_transport",
-        "_upgrading",
-        "_url",
         "_write",
         "server",
     )
@@ -98,13 +75,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self._parser = _Parser(self)
-        self._feed = self._parser.feed_data
-        self._headers: dict[bytes, bytes] = {}
-        self._url = b""
-        self._body = b""
-        self._body_parts: bytearray | None = None
-        self._head_bytes = 0
+        super().__init__()
         self._discarded = 0
         self._in_group = 0
         self._out: list[bytes] = []
@@ -112,11 +83,8 @@ class Connection(asyncio.Protocol):
         self._busy = False  # a heavy call is under way
         self._closing = False  # closes once everything is answered
         self._lingers = False  # and then goes on reading for a while, so that the client reads the answer
-        self._deaf = False  # what still arrives is thrown away
         self._reading = True
-        self._receiving = 0  # 0: between requests, 1: in a head, 2: in a body
         self._slow_reader = False
-        self._upgrading = False  # asked for another protocol: see `_without_upgrade`
         self._since = server.tick
 
     # ── the transport's calls ──
@@ -134,28 +102,6 @@ class Connection(asyncio.Protocol):
         self._body_parts = None
         self.server.disconnected(self)
 
-    def data_received(self, data: bytes) -> None:
-        if self._deaf:
-            self._discard(len(data))
-            return
-        before = self._receiving
-        try:
-            self._feed(data)
-        except _ParserUpgrade as upgrade:
-            rest = data[upgrade.args[0] :]
-        except _ParserError as error:
-            self._not_understood(error)
-            return
-        else:
-            rest = b""
-        if self._upgrading:
-            self.data_received(self._without_upgrade() + rest)
-            return
-        if self._receiving:
-            self._note_partial(before, len(data))
-        else:
-            self._since = self.server.tick
-
     def eof_received(self) -> bool:
         """A client that has said all may still be waiting for its answers."""
         self._closing = True
@@ -172,62 +118,9 @@ class Connection(asyncio.Protocol):
         self._since = self.server.tick
         self._proceed()
 
-    # ── the parser's calls ──
+    # ── requests ──
 
-    def on_message_begin(self) -> None:
-        self._headers = {}
-        self._url = b""
-        self._body = b""
-        self._receiving = 1
-        self._head_bytes = 0
-
-    def on_url(self, url: bytes) -> None:
-        self._url = self._url + url if self._url else url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        headers = self._headers
-        if name in headers:
-            value = headers[name] + b"," + value
-        headers[name] = value
-
-    def on_headers_complete(self) -> None:
-        self._receiving = 2
-        headers = self._headers
-        if b"upgrade" in headers and self._parser.should_upgrade():
-            self._upgrading = True
-            return
-        if len(headers) > HEADERS:
-            self._refuse(_HEADERS_TOO_LARGE)
-            return
-        length = headers.get(b"content-length")
-        if length is not None and len(length) > 7 and int(length) > REQUEST_BYTES:
-            self._refuse(_TOO_LARGE)
-        elif b"expect" in headers and headers[b"expect"].lower() == b"100-continue" and self._is_quiet():
-            self._write(_CONTINUE)
-
-    def on_body(self, body: bytes) -> None:
-        if not self._body:
-            self._body = body
-        elif not self._deaf:
-            self._more_body(body)
-
-    def _more_body(self, body: bytes) -> None:
-        if self._body_parts is None:
-            self._body_parts = bytearray(self._body)
-        self._body_parts += body
-        if len(self._body_parts) > REQUEST_BYTES:
-            self._body_parts = None
-            self._refuse(_TOO_LARGE)
-
-    def on_message_complete(self) -> None:
-        if self._deaf or self._upgrading:
-            return
-        self._receiving = 0
-        body = self._body
-        if self._body_parts is not None:
-            body = bytes(self._body_parts)
-            self._body_parts = None
+    def _received(self, body: bytes) -> None:
         method = self._parser.get_method()
         style = self._style(method)
         try:
@@ -237,14 +130,12 @@ class Connection(asyncio.Protocol):
         except Refused as refused:
             self._reply(style, refused.reply)
         except BodyTooLarge:
-            self._reply(style, _TOO_LARGE)
+            self._reply(style, TOO_LARGE)
         else:
             if target.silent:
                 style = replace(style, silent=True)
             heavy = target.heavy or (target.filters and is_filtered(request))
             self._call(style, Pending(target.operation, request, scope), heavy)
-
-    # ── requests ──
 
     def _style(self, method: bytes) -> Style:
         """How this request wants its answer; the one object PLAIN for nearly all."""
@@ -257,16 +148,20 @@ class Connection(asyncio.Protocol):
             self._deaf = True
         plain_type = headers.get(b"content-type") == JSON_10
         usual = keeps and plain_type and not encoding and method == b"POST"
-        if usual and b"origin" not in headers and b"connection" not in headers:
+        if usual and b"origin" not in headers and not self._is_old():
             return PLAIN
         return Style(
             content_type=JSON_10 if content_type_of(headers.get(b"content-type")) == JSON_10 else JSON,
             encoding=encoding,
             cors=b"origin" in headers,
             close=not keeps,
-            keep_alive=keeps and self._parser.get_http_version() == "1.0",
+            keep_alive=keeps and self._is_old(),
             bodiless=method == b"HEAD",
         )
+
+    def _is_old(self) -> bool:
+        """HTTP/1.0, where keeping a connection alive is asked for and said aloud."""
+        return b"connection" in self._headers and self._parser.get_http_version() == "1.0"
 
     def _call(self, style: Style, call: Pending, heavy: bool) -> None:
         """Executes the call after those before it."""
@@ -381,49 +276,17 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
-    def _note_partial(self, before: int, count: int) -> None:
-        """A request has arrived in part: its head may take only so long and be only so large."""
-        if self._receiving == 2:
-            self._since = self.server.tick
-            return
-        if before == 1:
-            self._head_bytes += count
-        else:
-            self._since = self.server.tick
-            self._head_bytes = sum(len(name) + len(value) for name, value in self._headers.items())
-        if self._head_bytes > HEAD_BYTES:
-            self._refuse(_HEADERS_TOO_LARGE)
+    def _touch(self) -> None:
+        self._since = self.server.tick
 
-    def _not_understood(self, error: Exception) -> None:
-        fault = error.__context__ or error.__cause__
-        if fault is None:
-            self._refuse(_BAD_REQUEST)
-        else:
-            # httptools wraps what our own methods raise: a fault of ours, not of the client.
-            traceback.print_exception(fault, file=sys.stderr)
-            self._refuse(_FAULT)
+    def _continue(self) -> None:
+        if self._is_quiet():
+            self._write(_CONTINUE)
 
     def _discard(self, count: int) -> None:
         self._discarded += count
         if self._discarded > DISCARD_BYTES:
             self._transport.abort()
-
-    def _without_upgrade(self) -> bytes:
-        """The head again, without its wish for another protocol, for a new parser.
-
-        HTTP allows a server to go on as if it had not been asked; httptools stops before the body.
-        """
-        self._upgrading = False
-        head = [self._parser.get_method() + b" " + self._url + b" HTTP/1.1"]
-        for name, value in self._headers.items():
-            if name == b"connection":
-                value = b"close" if b"close" in value.lower() else b"keep-alive"
-            if name not in (b"upgrade", b"http2-settings"):
-                head.append(name + b": " + value)
-        self._receiving = 0
-        self._parser = _Parser(self)
-        self._feed = self._parser.feed_data
-        return b"\r\n".join(head) + b"\r\n\r\n"
 
     def sweep(self, tick: int) -> None:
         """Called once a second: ends what has taken too long."""

@@ -1,0 +1,205 @@
+"""Bytes of one connection put together to requests.
+
+`RequestReader` is the half of a connection that listens: it feeds the parser, gathers head and body within
+their limits, and hands each whole request to `_received`. What follows is `protocol.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from abc import abstractmethod
+from typing import Any
+
+from penstock.errors import InternalServerError
+from penstock.server import http1
+from penstock.server.replies import TEXT, TOO_LARGE_BODY, Reply, error_body
+from penstock.wire.limits import REQUEST_BYTES
+
+HEAD_BYTES = 64 * 1024
+HEADERS = 256
+REPEATED_BYTES = 8 * 1024  # of one header that comes several times
+
+# AWS sends this one chunked.
+TOO_LARGE = Reply(413, TOO_LARGE_BODY, chunked=True)
+_BAD_REQUEST = Reply(400, b"Bad Request\n", content_type=TEXT)
+_HEADERS_TOO_LARGE = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
+_FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
+
+BETWEEN, IN_HEAD, IN_BODY = range(3)
+
+_Parser, _ParserError, _ParserUpgrade = http1.load()
+
+
+class RequestReader(asyncio.Protocol):
+    """Listens; a `Connection` also answers."""
+
+    __slots__ = (
+        "_body",
+        "_body_parts",
+        "_deaf",
+        "_feed",
+        "_head_bytes",
+        "_headers",
+        "_parser",
+        "_receiving",
+        "_upgrading",
+        "_url",
+    )
+
+    def __init__(self) -> None:
+        self._parser: Any = _Parser(self)
+        self._feed = self._parser.feed_data
+        self._headers: dict[bytes, bytes] = {}
+        self._url = b""
+        self._body = b""
+        self._body_parts: bytearray | None = None
+        self._head_bytes = 0
+        self._receiving = BETWEEN
+        self._deaf = False  # what still arrives is thrown away
+        self._upgrading = False  # asked for another protocol: see `_without_upgrade`
+
+    @abstractmethod
+    def _received(self, body: bytes) -> None:
+        """A whole request has arrived: `_headers`, `_url`, the parser's method, and this body."""
+
+    @abstractmethod
+    def _refuse(self, reply: Reply) -> None:
+        """Answers, listens no more, and closes."""
+
+    @abstractmethod
+    def _continue(self) -> None:
+        """The client waits to be told that it may send its body."""
+
+    @abstractmethod
+    def _discard(self, count: int) -> None:
+        """So many bytes came after the connection stopped listening."""
+
+    @abstractmethod
+    def _touch(self) -> None:
+        """There was progress."""
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            self._discard(len(data))
+            return
+        before = self._receiving
+        try:
+            self._feed(data)
+        except _ParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
+        except _ParserError as error:
+            self._not_understood(error)
+            return
+        else:
+            rest = b""
+        if self._upgrading:
+            self.data_received(self._without_upgrade() + rest)
+            return
+        if self._receiving:
+            self._note_partial(before, len(data))
+        else:
+            self._touch()
+
+    # ── the parser's calls ──
+
+    def on_message_begin(self) -> None:
+        self._headers = {}
+        self._url = b""
+        self._body = b""
+        self._receiving = IN_HEAD
+        self._head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url = self._url + url if self._url else url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        headers = self._headers
+        if name in headers:
+            if len(headers[name]) + len(value) > REPEATED_BYTES:
+                self._head_bytes += len(value)
+                return
+            value = headers[name] + b"," + value
+        headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        self._receiving = IN_BODY
+        headers = self._headers
+        if b"upgrade" in headers and self._parser.should_upgrade():
+            self._upgrading = True
+            return
+        if len(headers) > HEADERS or self._head_bytes > HEAD_BYTES:
+            self._refuse(_HEADERS_TOO_LARGE)
+            return
+        length = headers.get(b"content-length")
+        if length is not None and len(length) > 7 and int(length) > REQUEST_BYTES:
+            self._refuse(TOO_LARGE)
+        elif b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+            self._continue()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._body:
+            self._body = body
+        elif not self._deaf:
+            self._more_body(body)
+
+    def _more_body(self, body: bytes) -> None:
+        if self._body_parts is None:
+            self._body_parts = bytearray(self._body)
+        self._body_parts += body
+        if len(self._body_parts) > REQUEST_BYTES:
+            self._body_parts = None
+            self._refuse(TOO_LARGE)
+
+    def on_message_complete(self) -> None:
+        if self._deaf or self._upgrading:
+            return
+        self._receiving = BETWEEN
+        body = self._body
+        if self._body_parts is not None:
+            body = bytes(self._body_parts)
+            self._body_parts = None
+        self._received(body)
+
+    # ── limits and oddities ──
+
+    def _note_partial(self, before: int, count: int) -> None:
+        """A request has arrived in part: its head may take only so long and be only so large."""
+        if self._receiving == IN_BODY:
+            self._touch()
+            return
+        if before == IN_HEAD:
+            self._head_bytes += count
+        else:
+            self._touch()
+            self._head_bytes += sum(len(name) + len(value) for name, value in self._headers.items())
+        if self._head_bytes > HEAD_BYTES:
+            self._refuse(_HEADERS_TOO_LARGE)
+
+    def _not_understood(self, error: Exception) -> None:
+        fault = error.__context__ or error.__cause__
+        if fault is None:
+            self._refuse(_BAD_REQUEST)
+        else:
+            # httptools wraps what our own methods raise: a fault of ours, not of the client.
+            traceback.print_exception(fault, file=sys.stderr)
+            self._refuse(_FAULT)
+
+    def _without_upgrade(self) -> bytes:
+        """The head again, without its wish for another protocol, for a new parser.
+
+        HTTP allows a server to go on as if it had not been asked; httptools stops before the body.
+        """
+        self._upgrading = False
+        head = [self._parser.get_method() + b" " + self._url + b" HTTP/1.1"]
+        for name, value in self._headers.items():
+            if name == b"connection":
+                value = b"close" if b"close" in value.lower() else b"keep-alive"
+            if name not in (b"upgrade", b"http2-settings"):
+                head.append(name + b": " + value)
+        self._receiving = BETWEEN
+        self._parser = _Parser(self)
+        self._feed = self._parser.feed_data
+        return b"\r\n".join(head) + b"\r\n\r\n"
