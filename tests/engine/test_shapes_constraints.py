@@ -15,10 +15,7 @@ NAME = "Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
 CAPACITY = "Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
 METRICS = "Member must satisfy enum value set: [SIZE, NONE]"
 RETURNS = "Member must satisfy enum value set: [ALL_NEW, UPDATED_OLD, ALL_OLD, NONE, UPDATED_NEW]"
-SELECT = (
-    "Member must satisfy enum value set: "
-    "[SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES]"
-)
+SELECT = "Member must satisfy enum value set: [SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES]"
 COMPARISON = (
     "Member must satisfy enum value set: [IN, NULL, BETWEEN, LT, NOT_CONTAINS, EQ, GT, NOT_NULL, NE, LE, "
     "BEGINS_WITH, GE, CONTAINS]"
@@ -161,22 +158,16 @@ def test_list_tables_returns_at_most_a_hundred() -> None:
 @pytest.mark.parametrize("operation", ["BatchGetItem", "BatchWriteItem"])
 def test_a_batch_of_nothing_has_a_sentence_of_its_own(operation: str) -> None:
     assert refusal(operation, {}) == listed(fault(None, "requestItems", NULL))
-    assert (
-        refusal(operation, {"RequestItems": {}}) == f"The requestItems parameter is required for {operation}"
-    )
+    assert refusal(operation, {"RequestItems": {}}) == f"The requestItems parameter is required for {operation}"
 
 
 def test_a_batch_names_its_tables_by_the_rules() -> None:
     keys = f"Map keys must satisfy constraint: [{at_most(255)}, {at_least(3)}, {NAME}]"
     got = refusal("BatchGetItem", {"RequestItems": {"a": {}}, "ReturnConsumedCapacity": "hi"})
-    shown = (
-        "{a=KeysAndAttributes(keys=null, attributesToGet=null, consistentRead=null, "
-        "projectionExpression=null, expressionAttributeNames=null)}"
-    )
     assert got == listed(
-        fault("hi", "returnConsumedCapacity", CAPACITY),
-        fault(shown, "requestItems", keys),
+        fault('{"a":{}}', "requestItems", keys),
         fault(None, "requestItems.a.member.keys", NULL),
+        fault("hi", "returnConsumedCapacity", CAPACITY),
     )
 
 
@@ -201,8 +192,8 @@ def test_a_batch_write_takes_twenty_five_requests() -> None:
 def test_a_batch_write_asks_for_each_requests_item_or_key() -> None:
     got = refusal("BatchWriteItem", {"RequestItems": {"abc": [{"PutRequest": {}, "DeleteRequest": {}}]}})
     assert got == listed(
-        fault(None, "requestItems.abc.member.1.member.deleteRequest.key", NULL),
         fault(None, "requestItems.abc.member.1.member.putRequest.item", NULL),
+        fault(None, "requestItems.abc.member.1.member.deleteRequest.key", NULL),
     )
 
 
@@ -347,9 +338,7 @@ def test_a_value_nested_too_deep_is_left_to_be_refused_later(levels: int) -> Non
     for _ in range(levels):
         value = {"M": {"n": value}}
     check("PutItem", {"TableName": "abc", "Item": {"a": value}})
-    assert "returnValues" in refusal(
-        "PutItem", {"TableName": "abc", "Item": {"a": value}, "ReturnValues": "X"}
-    )
+    assert "returnValues" in refusal("PutItem", {"TableName": "abc", "Item": {"a": value}, "ReturnValues": "X"})
     requests = [{"PutRequest": {"Item": {"pk": value}}}] * 26
     assert "Map value" in refusal("BatchWriteItem", {"RequestItems": {"jobs": requests}})
 

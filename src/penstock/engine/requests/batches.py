@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from penstock.engine.requests.common import (
     ATTRIBUTE_MAP,
     ATTRIBUTE_NAMES,
@@ -30,16 +32,27 @@ _KEYS_AND_ATTRIBUTES = Structure(
     ExpressionAttributeNames=ATTRIBUTE_NAMES,
 )
 
+
+class _ShownAsJson(Map):
+    """BatchGetItem is alone in echoing its request as JSON."""
+
+    def render(self, value: Any) -> str:
+        try:
+            return orjson.dumps(value).decode()
+        except orjson.JSONEncodeError:  # deeper than orjson goes
+            return "…"
+
+
 BATCH_GET_ITEM = Structure(
     "BatchGetItemInput",
+    RequestItems=Required(_ShownAsJson(_KEYS_AND_ATTRIBUTES, 1, names=TABLE_NAMES)),
     ReturnConsumedCapacity=CONSUMED_CAPACITY,
-    RequestItems=Required(Map(_KEYS_AND_ATTRIBUTES, 1, names=TABLE_NAMES)),
 )
 
 _WRITE_REQUEST = Structure(
     "WriteRequest",
-    DeleteRequest=Structure("DeleteRequest", Key=Required(ATTRIBUTE_MAP)),
     PutRequest=Structure("PutRequest", Item=Required(ATTRIBUTE_MAP)),
+    DeleteRequest=Structure("DeleteRequest", Key=Required(ATTRIBUTE_MAP)),
 )
 
 BATCH_WRITE_ITEM = Structure(

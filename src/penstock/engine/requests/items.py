@@ -72,8 +72,8 @@ UPDATE_ITEM = Structure(
     ReturnItemCollectionMetrics=COLLECTION_METRICS,
     ReturnValues=RETURN_VALUES,
     ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
-    Key=Required(ATTRIBUTE_MAP),
     ConditionalOperator=CONDITIONAL_OPERATOR,
+    Key=Required(ATTRIBUTE_MAP),
     Expected=EXPECTED,
     AttributeUpdates=Map(
         Structure("AttributeValueUpdate", Action=Enum("ADD", "PUT", "DELETE"), Value=VALUE),
