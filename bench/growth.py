@@ -21,6 +21,8 @@ from bench.servers import Server, Subject, find_peers, penstock, running
 from bench.throughput import SCRIPTS
 from bench.workload import Execute, Json
 
+Measured = dict[tuple[str, str], list[tuple[float, float]]]
+
 ROWS = 25
 WIDE_BYTES = 8000
 """Data of the items that fill the file up: few enough to write in a minute, many enough to be a real tree."""
@@ -59,16 +61,25 @@ def _size_table(plan: Plan, root: Path) -> Table:
     measured = _in_turn(plan, {name: database.execute for name, database in databases.items()}, sizes)
     for database in databases.values():
         database.close()
-    title = "Microseconds a call in process, on a file"
-    table = Table(title, ["", f"{plan.small:,} items", f"{plan.large:,} items", "ratio"])
+    return _compared(plan, measured)
+
+
+def _compared(plan: Plan, measured: Measured) -> Table:
+    title = "Microseconds a call in process, on a file: wall (CPU)"
+    table = Table(title, ["", f"{plan.small:,} items", f"{plan.large:,} items", "ratio of wall", "ratio of CPU"])
     for operation in ("GetItem", "PutItem", "Query of 25"):
-        small, large = (statistics.median(measured[operation, name]) for name in ("small", "large"))
-        table.rows.append([operation, f"{small:.1f}", f"{large:.1f}", times(large / small)])
+        walls, cpus = zip(*(_medians(measured[operation, name]) for name in ("small", "large")), strict=True)
+        cells = [f"{wall:.1f} ({cpu:.1f})" for wall, cpu in zip(walls, cpus, strict=True)]
+        table.rows.append([operation, *cells, times(walls[1] / walls[0]), times(cpus[1] / cpus[0])])
     return table
 
 
-def _in_turn(plan: Plan, databases: dict[str, Execute], sizes: dict[str, int]) -> dict[tuple[str, str], list[float]]:
-    measured: dict[tuple[str, str], list[float]] = {}
+def _medians(samples: list[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.median(wall for wall, _ in samples), statistics.median(cpu for _, cpu in samples)
+
+
+def _in_turn(plan: Plan, databases: dict[str, Execute], sizes: dict[str, int]) -> Measured:
+    measured: Measured = {}
     chooser = random.Random(11)
     for _ in range(plan.rounds):
         for name, execute in databases.items():
@@ -88,11 +99,13 @@ def _calls(execute: Execute, partitions: int, chooser: random.Random) -> Iterato
     yield "Query of 25", lambda: execute("Query", workload.query(place()[0]))
 
 
-def _microseconds(call: Callable[[], object], calls: int) -> float:
-    began = time.perf_counter()
+def _microseconds(call: Callable[[], object], calls: int) -> tuple[float, float]:
+    """Wall and CPU time of one call."""
+    began, began_cpu = time.perf_counter(), time.process_time()
     for _ in range(calls):
         call()
-    return (time.perf_counter() - began) / calls * 1e6
+    cpu, wall = time.process_time() - began_cpu, time.perf_counter() - began
+    return wall / calls * 1e6, cpu / calls * 1e6
 
 
 def _fill(path: Path, plan: Plan) -> None:

@@ -76,7 +76,8 @@ def _start(subjects: list[Subject], root: Path, stack: ExitStack, notes: list[st
             workload.load(server.execute, workload.partitions(LOADED_PARTITIONS))
             _check(server)
         except (OSError, RuntimeError) as error:
-            notes.append(f"{subject.name}: could not be measured ({str(error)[:200]}).")
+            last = (str(error).strip().splitlines() or ["no message"])[-1]
+            notes.append(f"{subject.name}: could not be measured ({last[:200]}).")
             continue
         servers.append(server)
     return servers
