@@ -6,18 +6,17 @@ A closure reads the item as it was and gives the new value, or None where nothin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any
 
 from penstock.expressions import wording
 from penstock.expressions.checks import OPERAND_COUNTS
-from penstock.expressions.evaluate import Scope
+from penstock.expressions.evaluate import Scope, value_of
 from penstock.expressions.paths import BoundPath, Getter, bind_path, find, getter, path_text
 from penstock.expressions.tree import (
     Action,
     AddAction,
     Arithmetic,
     Call,
-    DeleteAction,
     Operand,
     Path,
     RemoveAction,
@@ -38,31 +37,20 @@ _INTEGER_DIGITS = 18
 
 def bind_action(action: Action, path: BoundPath, scope: Scope) -> Compute:
     """What stands at `path` after this action."""
-    match action:
-        case SetAction(_, value):
-            return bind_value(value, scope)
-        case RemoveAction():
-            return lambda item: None
-        case AddAction(_, Value(name)):
-            return adder(path, _typed(name, scope, "ADD", ADDABLE))
-        case DeleteAction(_, Value(name)):
-            return deleter(path, _typed(name, scope, "DELETE", SETS))
-        case _:
-            assert_never(action)
+    if isinstance(action, SetAction):
+        return bind_value(action.value, scope)
+    if isinstance(action, RemoveAction):
+        return lambda item: None
+    if isinstance(action, AddAction):
+        return adder(path, _typed(action.value, scope, "ADD", ADDABLE))
+    return deleter(path, _typed(action.value, scope, "DELETE", SETS))
 
 
-def _typed(name: str, scope: Scope, keyword: str, allowed: frozenset[str]) -> AttributeValue:
-    value = _constant(name, scope)
+def _typed(operand: Value, scope: Scope, keyword: str, allowed: frozenset[str]) -> AttributeValue:
+    value = value_of(operand, scope)
     kind = next(iter(value))
     if kind not in allowed:
         raise wording.action_type(keyword, kind)
-    return value
-
-
-def _constant(name: str, scope: Scope) -> AttributeValue:
-    value = scope.values.get(name)
-    if value is None:
-        raise wording.undefined_value(name)
     return value
 
 
@@ -71,20 +59,14 @@ def _constant(name: str, scope: Scope) -> AttributeValue:
 
 def bind_value(operand: Operand, scope: Scope) -> Compute:
     """What SET writes; a path that finds nothing is an error when the update is applied."""
-    match operand:
-        case Value(name):
-            value = _constant(name, scope)
-            return lambda item: value
-        case Path():
-            return _required(getter(bind_path(operand, scope.names)))
-        case Arithmetic():
-            return _sum(operand, scope)
-        case Call("if_not_exists"):
-            return _if_not_exists(operand, scope)
-        case Call():
-            return _list_append(operand, scope)
-        case _:
-            assert_never(operand)
+    if isinstance(operand, Value):
+        value = value_of(operand, scope)
+        return lambda item: value
+    if isinstance(operand, Path):
+        return _required(getter(bind_path(operand, scope.names)))
+    if isinstance(operand, Arithmetic):
+        return _sum(operand, scope)
+    return _if_not_exists(operand, scope) if operand.name == "if_not_exists" else _list_append(operand, scope)
 
 
 def _required(get: Getter) -> Compute:
@@ -142,7 +124,7 @@ def _operands(operator: str, operands: tuple[Operand, ...], kind: str, scope: Sc
     if operator in OPERAND_COUNTS and len(operands) != OPERAND_COUNTS[operator]:
         raise wording.operand_count(operator, len(operands))
     for operand in operands:
-        if isinstance(operand, Value) and kind not in (value := _constant(operand.name, scope)):
+        if isinstance(operand, Value) and kind not in (value := value_of(operand, scope)):
             raise wording.operand_type(operator, next(iter(value)))
     return bound
 

@@ -9,8 +9,17 @@ from typing import NamedTuple
 from penstock.expressions import wording
 from penstock.expressions.checks import check_condition, check_size, placeholders
 from penstock.expressions.conditions import CACHED
-from penstock.expressions.evaluate import Bound, Scope, bind_operand, bind_term
+from penstock.expressions.evaluate import (
+    ORDERED,
+    Bound,
+    Scope,
+    bind_operand,
+    bind_term,
+    refuse_bounds,
+    value_of,
+)
 from penstock.expressions.parser import parse_condition
+from penstock.expressions.paths import bind_path
 from penstock.expressions.tree import (
     And,
     Arithmetic,
@@ -23,9 +32,11 @@ from penstock.expressions.tree import (
     Or,
     Path,
     Term,
+    Value,
 )
 from penstock.wire.values import AttributeValue
 
+_PREFIXES = frozenset({"S", "B"})
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -40,34 +51,50 @@ class KeyTerm(NamedTuple):
     operands: tuple[AttributeValue, ...]
 
 
+class _Plain(NamedTuple):
+    """A term of the form that nearly all have: one attribute against values. `written` is its operator in the text."""
+
+    path: Path
+    written: str
+    operator: str
+    values: tuple[Value, ...]
+
+
 class KeyCondition:
     """A key condition that is well formed; it may be bound any number of times."""
 
-    __slots__ = ("names", "tree", "values")
+    __slots__ = ("_plain", "names", "tree", "values")
 
     def __init__(self, tree: Term) -> None:
         self.tree = tree
         self.names, self.values = placeholders((tree,))
+        plain = [_plain(term) for term in _factors(tree)]
+        self._plain = None if None in plain else [term for term in plain if term is not None]
 
-    def check(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> None:
-        """What is checked of it as of any condition: placeholders and operands."""
-        bind_term(self.tree, Scope(names, values))
-
-    def terms(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:
-        """Its terms, as they are written; refuses what a key condition may not have. `check` comes first."""
-        found: dict[str, KeyTerm] = {}
+    def check(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...] | None:
+        """What is checked of it as of any condition: placeholders and operands. Gives what `terms` needs."""
         scope = Scope(names, values)
-        for term in _factors(self.tree):
-            key_term = _key_term(term, scope)
-            if key_term.attribute in found:
-                raise wording.key_conditions("must only contain one condition per key")
-            found[key_term.attribute] = key_term
-        return tuple(found.values())
+        if self._plain is not None:
+            return tuple(_bind_plain(term, scope) for term in self._plain)
+        bind_term(self.tree, scope)
+        return None
+
+    def terms(
+        self,
+        names: Mapping[str, str],
+        values: Mapping[str, AttributeValue],
+        checked: tuple[KeyTerm, ...] | None,
+    ) -> tuple[KeyTerm, ...]:
+        """Its terms, as they are written; refuses what a key condition may not have. `check` comes first."""
+        scope = Scope(names, values)
+        terms = checked or tuple(_key_term(term, scope) for term in _factors(self.tree))
+        if len({term.attribute for term in terms}) != len(terms):
+            raise wording.key_conditions("must only contain one condition per key")
+        return terms
 
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:
         """Its terms, checked."""
-        self.check(names, values)
-        return self.terms(names, values)
+        return self.terms(names, values, self.check(names, values))
 
 
 @lru_cache(maxsize=CACHED)
@@ -86,6 +113,46 @@ def _factors(tree: Term) -> list[Term]:
     return [factor for term in tree.terms for factor in _factors(term)]
 
 
+def _plain(term: Term) -> _Plain | None:
+    """The term, if it is plain."""
+    match term:
+        case Comparison(operator, Path(parts) as path, Value() as value) if operator != "<>" and len(parts) == 1:
+            return _Plain(path, operator, operator, (value,))
+        case Comparison(operator, Value() as value, Path(parts) as path) if operator != "<>" and len(parts) == 1:
+            return _Plain(path, operator, _MIRRORED[operator], (value,))
+        case Between(Path(parts) as path, Value() as low, Value() as high) if len(parts) == 1:
+            return _Plain(path, "BETWEEN", "BETWEEN", (low, high))
+        case Call("begins_with", (Path(parts) as path, Value() as value)) if len(parts) == 1:
+            return _Plain(path, "begins_with", "begins_with", (value,))
+        case _:
+            return None
+
+
+def _bind_plain(term: _Plain, scope: Scope) -> KeyTerm:
+    """The term of these names and values, with the checks that `bind_term` makes of it."""
+    path, written, operator, wanted = term
+    # A value that stands first is looked up first.
+    if operator != written:
+        operands = _values(wanted, scope)
+        attribute = bind_path(path, scope.names)[0]
+    else:
+        attribute = bind_path(path, scope.names)[0]
+        operands = _values(wanted, scope)
+    if written != "=":
+        allowed = _PREFIXES if written == "begins_with" else ORDERED
+        for operand in operands:
+            kind = next(iter(operand))
+            if kind not in allowed:
+                raise wording.operand_type(written, kind)
+        if written == "BETWEEN":
+            refuse_bounds(*operands)
+    return KeyTerm(str(attribute), operator, operands)
+
+
+def _values(wanted: tuple[Value, ...], scope: Scope) -> tuple[AttributeValue, ...]:
+    return tuple([value_of(value, scope) for value in wanted])
+
+
 def _key_term(term: Term, scope: Scope) -> KeyTerm:
     operator, operands = _parts(term)
     if operator in ("BETWEEN", "begins_with") and not isinstance(operands[0], Path):
@@ -94,7 +161,7 @@ def _key_term(term: Term, scope: Scope) -> KeyTerm:
     first = True
     constants: list[AttributeValue] = []
     for operand in operands:
-        bound = _plain(operand, scope)
+        bound = _bind_side(operand, scope)
         if bound.path is None:
             constants.append(bound.constant or {})
             first = first and attribute is not None
@@ -127,7 +194,7 @@ def _parts(term: Term) -> tuple[str, tuple[Operand, ...]]:
             raise wording.key_operator("OR")
 
 
-def _plain(operand: Operand, scope: Scope) -> Bound:
+def _bind_side(operand: Operand, scope: Scope) -> Bound:
     if isinstance(operand, Call | Arithmetic):
         raise wording.key_conditions("cannot contain nested operations")
     return bind_operand(operand, scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from penstock.errors import ValidationException
@@ -72,14 +73,20 @@ def _checked_values(values: Mapping[str, AttributeValue]) -> dict[str, Attribute
     return checked
 
 
+@lru_cache(maxsize=4096)
+def _is_placeholder(key: str, form: re.Pattern[str]) -> bool:
+    return len(key) <= PLACEHOLDER_BYTES and form.fullmatch(key) is not None
+
+
 def _check_key(parameter: str, key: str, form: re.Pattern[str]) -> None:
+    if _is_placeholder(key, form):
+        return
     if form.fullmatch(key) is None:
         raise ValidationException(f'{parameter} contains invalid key: Syntax error; key: "{key}"')
-    if len(key) > PLACEHOLDER_BYTES:
-        raise ValidationException(
-            f"{parameter} contains invalid key: "
-            f"The expression attribute map contains a key that is too long; size of key: {len(key)}"
-        )
+    raise ValidationException(
+        f"{parameter} contains invalid key: "
+        f"The expression attribute map contains a key that is too long; size of key: {len(key)}"
+    )
 
 
 def _refuse_unused(parameter: str, given: Mapping[str, Any], used: frozenset[str]) -> None:

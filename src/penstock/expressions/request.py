@@ -41,24 +41,30 @@ class _Parameters(NamedTuple):
 
     expressions: tuple[str, ...]
     legacy: tuple[str, ...]
+    usual: str  # the expression that most requests of this kind have
     conditions: str = ""  # the legacy parameter that ConditionalOperator joins
 
 
-_CONDITION = _Parameters(("ConditionExpression",), ("Expected", "ConditionalOperator"), "Expected")
+_CONDITION = _Parameters(
+    ("ConditionExpression",), ("Expected", "ConditionalOperator"), "ConditionExpression", "Expected"
+)
 _UPDATE = _Parameters(
     ("UpdateExpression", "ConditionExpression"),
     ("AttributeUpdates", "Expected", "ConditionalOperator"),
+    "UpdateExpression",
     "Expected",
 )
-_PROJECTION = _Parameters(("ProjectionExpression",), ("AttributesToGet",))
+_PROJECTION = _Parameters(("ProjectionExpression",), ("AttributesToGet",), "ProjectionExpression")
 _QUERY = _Parameters(
     ("ProjectionExpression", "FilterExpression", "KeyConditionExpression"),
     ("AttributesToGet", "QueryFilter", "ConditionalOperator", "KeyConditions"),
+    "KeyConditionExpression",
     "QueryFilter",
 )
 _SCAN = _Parameters(
     ("ProjectionExpression", "FilterExpression"),
     ("AttributesToGet", "ScanFilter", "ConditionalOperator"),
+    "FilterExpression",
     "ScanFilter",
 )
 
@@ -146,11 +152,13 @@ def projection_of(request: Request, between: Between | None = None, *, transacti
 def query_of(request: Request, between: Between | None = None) -> QueryParts:
     """What a Query asks for."""
     _check_parameters(request, _QUERY)
-    conditions = request.get("QueryFilter") or {}
-    parts = QueryParts(
-        filter=legacy.filter_of(conditions, request.get("ConditionalOperator")),
-        filter_attributes=frozenset(conditions),
-    )
+    parts = _EVERYTHING
+    conditions = request.get("QueryFilter")
+    if conditions:
+        parts = QueryParts(
+            filter=legacy.filter_of(conditions, request.get("ConditionalOperator")),
+            filter_attributes=frozenset(conditions),
+        )
     projector = _attributes_to_get(request.get("AttributesToGet"))
     if between is not None:
         between()
@@ -158,7 +166,9 @@ def query_of(request: Request, between: Between | None = None) -> QueryParts:
         raise ValidationException(
             "Either the KeyConditions or KeyConditionExpression parameter must be specified in the request."
         )
-    return _expressions_of(request, parts._replace(projector=projector))
+    if projector is not None:
+        parts = parts._replace(projector=projector)
+    return _expressions_of(request, parts)
 
 
 def scan_of(request: Request, between: Between | None = None) -> QueryParts:
@@ -199,6 +209,8 @@ def _legacy_scan(get: Callable[[str], Any]) -> bool:
 
 
 def _check_parameters(request: Request, known: _Parameters, transaction: bool = False) -> None:
+    if request.get(known.usual) is not None and not any(map(request.__contains__, known.legacy)):
+        return  # an expression that takes names and values, and nothing that it replaced
     expressions = [name for name in known.expressions if request.get(name) is not None]
     if expressions:
         _refuse_mixture(request, known, expressions)
@@ -251,8 +263,9 @@ def _expressions_of(request: Request, parts: QueryParts) -> QueryParts:
     key_text = request.get("KeyConditionExpression")
     filter_text = request.get("FilterExpression")
     projection_text = request.get("ProjectionExpression")
+    plain_terms = None
     if key_text is not None:
-        _refusing("KeyConditionExpression", lambda: _check_key_condition(key_text, placeholders))
+        plain_terms = _refusing("KeyConditionExpression", lambda: _check_key_condition(key_text, placeholders))
     if filter_text is not None:
         parts = _refusing("FilterExpression", lambda: _with_filter(parts, filter_text, placeholders))
     projector = parts.projector
@@ -263,19 +276,20 @@ def _expressions_of(request: Request, parts: QueryParts) -> QueryParts:
         parts = parts._replace(
             projector=projector, projected_attributes=projector.attributes, projected_nested=projector.nested
         )
-    return parts._replace(key_terms=_key_terms(request, key_text, placeholders))
+    if key_text is None and request.get("KeyConditions") is None:
+        return parts
+    return parts._replace(key_terms=_key_terms(request, key_text, placeholders, plain_terms))
 
 
-def _key_terms(request: Request, text: str | None, placeholders: Placeholders) -> tuple[KeyTerm, ...]:
+def _key_terms(
+    request: Request, text: str | None, placeholders: Placeholders, plain: tuple[KeyTerm, ...] | None
+) -> tuple[KeyTerm, ...]:
     if text is not None:
-        terms = _refusing(
-            "KeyConditionExpression",
-            lambda: compile_key_condition(text).terms(placeholders.names, placeholders.values),
-        )
-    elif request.get("KeyConditions") is not None:
-        terms = legacy.key_terms_of(request["KeyConditions"])
+        names, values = placeholders.names, placeholders.values
+        condition = compile_key_condition(text)
+        terms = _refusing("KeyConditionExpression", lambda: condition.terms(names, values, plain))
     else:
-        return ()
+        terms = legacy.key_terms_of(request["KeyConditions"])
     # An index may have up to eight key attributes; a table has two at most.
     if not terms or (len(terms) > _TABLE_KEY_ATTRIBUTES and request.get("IndexName") is None):
         raise ValidationException("Conditions can be of length 1 or 2 only")
@@ -310,10 +324,11 @@ def _bind_projection(text: str, placeholders: Placeholders) -> Projector:
     return projector
 
 
-def _check_key_condition(text: str, placeholders: Placeholders) -> None:
+def _check_key_condition(text: str, placeholders: Placeholders) -> tuple[KeyTerm, ...] | None:
     condition = compile_key_condition(text)
-    condition.check(placeholders.names, placeholders.values)
+    plain = condition.check(placeholders.names, placeholders.values)
     placeholders.use(condition.names, condition.values)
+    return plain
 
 
 def _with_filter(parts: QueryParts, text: str, placeholders: Placeholders) -> QueryParts:

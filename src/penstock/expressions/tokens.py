@@ -93,7 +93,8 @@ def _tokenize(source: str) -> list[Token]:
         group = match.lastgroup or BAD
         text = match[group]
         tokens.append(Token(_kind(group, text), text, match.start(group), match.end(group)))
-    tokens.append(Token(END, END, len(source), len(source)))
+    end = tokens[-1].end if tokens else 0
+    tokens.append(Token(END, END, end, end))
     return tokens
 
 

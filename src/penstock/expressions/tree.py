@@ -1,4 +1,7 @@
-"""Expressions as trees: one frozen class a case. Brackets are not kept; `render` puts them back where they are needed."""
+"""Expressions as trees: one frozen class a case.
+
+Brackets are not kept; `render` puts them back where they are needed.
+"""
 
 from __future__ import annotations
 

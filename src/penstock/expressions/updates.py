@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
+from penstock.errors import ValidationException
 from penstock.expressions import wording
 from penstock.expressions.assignments import Compute, bind_action
 from penstock.expressions.checks import check_size, check_update, placeholders
@@ -21,15 +21,14 @@ from penstock.expressions.conditions import CACHED
 from penstock.expressions.evaluate import Scope
 from penstock.expressions.parser import parse_update
 from penstock.expressions.paths import BoundPath, bind_path, find, refuse_clashes, shape_of, show
-from penstock.expressions.tree import Path, UpdateTree, walk
+from penstock.expressions.tree import Action, Path, UpdateTree, walk
 from penstock.expressions.wording import ExpressionError
 from penstock.wire.values import AttributeValue, Item
 
 _REMOVED: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """One action: `compute` gives what stands at `path` afterwards, None for nothing."""
 
     path: BoundPath
@@ -40,22 +39,26 @@ class Write:
 class BoundUpdate:
     """An update whose placeholders are known."""
 
-    __slots__ = ("_flat", "_shape", "_tree", "_writes", "attributes", "nested")
+    __slots__ = ("_flat", "_shape", "_tree", "_writes", "nested")
 
     def __init__(self, writes: Sequence[Write]) -> None:
-        self._writes = tuple(writes)
-        self.attributes = frozenset(str(write.path[0]) for write in writes)
-        self.nested = frozenset(str(write.path[0]) for write in writes if len(write.path) > 1)
-        self._flat = () if self.nested else tuple((str(write.path[0]), write.compute) for write in writes)
+        self._writes = writes
+        self.nested = frozenset(str(path[0]) for path, _, _ in writes if len(path) > 1)
+        self._flat = [] if self.nested else [(str(path[0]), compute) for path, compute, _ in writes]
         self._shape: dict[str | int, Any] | None = None
-        self._tree = _write_tree(self._writes) if self.nested else {}
+        self._tree = _write_tree(writes) if self.nested else {}
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The top-level attributes that are written; of those in `nested`, a part."""
+        return frozenset(str(write.path[0]) for write in self._writes)
 
     def apply(self, item: Item) -> Item:
-        """The item as the update leaves it."""
+        """The item as the update leaves it; a ValidationException where it cannot be done to this item."""
         try:
             return self._apply_nested(item) if self.nested else self._apply_flat(item)
         except ExpressionError as problem:
-            raise self._first_problem(item) or problem from None
+            raise ValidationException((self._first_problem(item) or problem).message) from None
 
     def project(self, item: Item) -> Item:
         """What UPDATED_OLD and UPDATED_NEW show of `item`: what stands at the paths that are written."""
@@ -102,25 +105,26 @@ class BoundUpdate:
 class Update:
     """An update that is well formed; it may be bound any number of times."""
 
-    __slots__ = ("names", "tree", "values")
+    __slots__ = ("_actions", "names", "tree", "values")
 
     def __init__(self, tree: UpdateTree) -> None:
         self.tree = tree
+        self._actions = [(number, action) for number, one in enumerate(tree.sections) for action in one.actions]
         self.names, self.values = placeholders(tree.actions)
 
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> BoundUpdate:
         """The update of these names and values; refuses paths that clash and operands of a wrong type."""
-        actions = [(number, action) for number, s in enumerate(self.tree.sections) for action in s.actions]
-        paths = [bind_path(action.path, names) for _, action in actions]
-        refuse_clashes(paths)
+        paths = [bind_path(action.path, names) for _, action in self._actions]
+        if len(paths) > 1:
+            refuse_clashes(paths)
         scope = Scope(names, values)
         # DynamoDB looks at the actions from the last to the first: at their names, then at their values.
         if not self.names <= names.keys():
-            for _, action in reversed(actions):
-                _refuse_unknown_names(walk(action), names)
+            for _, action in reversed(self._actions):
+                _refuse_unknown_names(action, names)
         writes = [
             Write(path, bind_action(action, path, scope), number)
-            for path, (number, action) in zip(reversed(paths), reversed(actions), strict=True)
+            for path, (number, action) in zip(reversed(paths), reversed(self._actions), strict=True)
         ]
         writes.reverse()
         return BoundUpdate(writes)
@@ -135,8 +139,8 @@ def compile_update(text: str) -> Update:
     return Update(tree)
 
 
-def _refuse_unknown_names(nodes: Any, names: Mapping[str, str]) -> None:
-    for node in nodes:
+def _refuse_unknown_names(action: Action, names: Mapping[str, str]) -> None:
+    for node in walk(action):
         if isinstance(node, Path):
             bind_path(node, names)
 
