@@ -47,7 +47,7 @@ def encode(text: str) -> bytes:
     """Bytes that sort as numbers do (base 100, exponent first; complemented when negative)."""
     negative, digits, exponent = _parts(text)
     if not digits:
-        return b"\x80"
+        return b"\x80\x00"  # 0x80 is also the lead of the least positive numbers, whose pairs are above zero
     odd = exponent % 2
     padded = "0" * odd + digits
     if len(padded) % 2:
