@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -24,9 +25,17 @@ from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, Operation, Request, Response
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
 from penstock.engine.storage.store import Connection, Store
-from penstock.errors import DynamoDBError, InternalServerError, UnknownOperationException
+from penstock.errors import (
+    DynamoDBError,
+    InternalServerError,
+    SerializationException,
+    StorageError,
+    UnknownOperationException,
+)
 
 operations.load()
+
+_log = logging.getLogger(__name__)
 
 
 class Pending(NamedTuple):
@@ -63,7 +72,13 @@ class Engine:
 
     def execute(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> dict[str, Any]:
         """Answers one call in DynamoDB's JSON; raises DynamoDBError."""
-        answer: dict[str, Any] = orjson.loads(self.answer(operation, request, scope))
+        try:
+            answer: dict[str, Any] = orjson.loads(self.answer(operation, request, scope))
+        except (UnicodeEncodeError, TypeError) as error:
+            # Python's texts may hold half a surrogate pair, which no JSON can: only calls in process come with one.
+            if "surrogates" not in str(error):
+                raise
+            raise SerializationException("A string of the request is not valid Unicode") from error
         return answer
 
     def answer(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> bytes:
@@ -78,7 +93,7 @@ class Engine:
         if len(calls) > 1:
             try:
                 return self._together(calls, any(map(_is_write, calls)))
-            except (_Undo, sqlite3.Error):
+            except Exception:  # noqa: S110
                 pass  # What went wrong concerns one call or all: apart, each gets its own answer.
         return [self._alone(call) for call in calls]
 
@@ -108,6 +123,10 @@ class Engine:
             return self.answer(*call)
         except DynamoDBError as error:
             return error
+        except Exception as error:
+            # The other calls of the group may be committed by now: they must still be answered.
+            _log.exception("%s failed", call.operation)
+            return InternalServerError(str(error) if isinstance(error, StorageError) else "Internal server error")
 
     def _together(self, calls: Sequence[Pending], writes: bool) -> list[bytes | DynamoDBError]:
         store = self.store
