@@ -42,7 +42,6 @@ HEAVY = frozenset(
 # DynamoDB answers these with no body, not even an empty object.
 SILENT = frozenset({"TagResource", "UntagResource"})
 _FILTERS = ("FilterExpression", "QueryFilter")
-_SIGNATURE_CHARACTERS = 64
 _REMEMBERED = 1024
 _PREFLIGHT_SECONDS = b"172800"
 _NOT_FOUND = Reply(404, b"<UnknownOperationException/>\n", content_type=b"")
@@ -134,16 +133,16 @@ class Router:
 
     def _authorised(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Scope:
         """The scope of a request that has the authorization it needs."""
-        # All but the signature is the same for a day: it is read once.
-        constant = headers.get(b"authorization", b"")[:-_SIGNATURE_CHARACTERS]
+        # All that stands before the signature is the same for a day: it is read once.
+        constant, _, signature = headers.get(b"authorization", b"").rpartition(b" Signature=")
         scope = self._scopes.get(constant)
-        if scope is not None and url == b"/" and b"x-amz-date" in headers:
+        if scope is not None and signature and url == b"/" and b"x-amz-date" in headers:
             return scope
         given = authorization.read(headers, url.partition(b"?")[2])
         scope = authorization.scope_of(given, self._scope) if self._per_account else self._scope
         if self._verifier is not None:
             self._verifier.check(given, method, url, headers, body, self._now())
-        elif constant.endswith(b" Signature="):
+        elif constant and b"Signature=" not in constant:
             self._remember(constant, scope)
         return scope
 
