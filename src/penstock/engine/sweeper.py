@@ -30,16 +30,12 @@ SWEEP_STEP: Final = 200
 @chore
 def sweep(engine: Engine) -> float | None:
     """One step for each table with TTL; seconds until the next one has something to do."""
-    waits = [_sweep_table(engine, table) for table in _tables_with_ttl(engine)]
+    waits = [wait or _sweep_table(engine, table) for table, wait in _tables_with_ttl(engine)]
     # Another process, or a put, may bring an earlier end than those we know: nobody wakes us for that.
     return min([*waits, engine.settings.ttl_sweep_seconds]) if waits else None
 
 
 def _sweep_table(engine: Engine, stale: TableInfo) -> float:
-    with engine.reading() as call:
-        wait = _wait(call, stale)
-    if wait > 0 and not expiry.is_filling(stale):
-        return wait
     with engine.writing() as call:
         table = engine.catalog.find(call.db, stale.scope, stale.name)
         if table is None or table.id != stale.id or not _is_due(call, table):
@@ -81,11 +77,21 @@ def _has_ended(call: Call, table: TableInfo, item: Item, until: float) -> bool:
     return end is not None and call.now - expiry.LONGEST_PAST_SECONDS <= end <= until
 
 
-def _tables_with_ttl(engine: Engine) -> list[TableInfo]:
+def _tables_with_ttl(engine: Engine) -> list[tuple[TableInfo, float]]:
+    """Tables with TTL, and the seconds until each has something to do."""
     with engine.reading() as call:
-        # The text is looked for in SQL: a thousand tables without TTL are not decoded each second.
-        rows = call.db.execute(
-            "SELECT id, account, region, record FROM tables WHERE instr(record, ?) ORDER BY id", (b'"ttl":{',)
-        ).fetchall()
+        # One snapshot: a TTL that is being switched off takes its SQL table with it.
+        call.db.execute("BEGIN")
+        try:
+            return [(table, 0.0 if expiry.is_filling(table) else _wait(call, table)) for table in _with_ttl(call)]
+        finally:
+            call.db.execute("ROLLBACK")
+
+
+def _with_ttl(call: Call) -> list[TableInfo]:
+    # The text is looked for in SQL: a thousand tables without TTL are not decoded each second.
+    rows = call.db.execute(
+        "SELECT id, account, region, record FROM tables WHERE instr(record, ?) ORDER BY id", (b'"ttl":{',)
+    ).fetchall()
     found = (compile_table(row[0], Scope(row[1], row[2]), orjson.loads(row[3])) for row in rows)
     return [table for table in found if table.ttl_attribute is not None]
