@@ -13,12 +13,9 @@ from typing import Any
 
 import boto3
 import pytest
+from node_packages import NotInstalled, installed
 from orders import order, orders_table
-from served import serving
-
-REGION = "us-east-1"
-ACCESS_KEY = "AKIDCLIENTS"
-SECRET_KEY = "secret"
+from served import ACCESS_KEY, REGION, SECRET_KEY, serving
 
 _numbers = count(1)
 _HERE = Path(__file__).parent
@@ -54,6 +51,15 @@ def client_environment() -> dict[str, str]:
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_PAGER": "",
     }
+
+
+@pytest.fixture(scope="session")
+def node_packages() -> Path:
+    """The folder of the Node clients' node_modules."""
+    try:
+        return installed()
+    except NotInstalled as reason:
+        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")

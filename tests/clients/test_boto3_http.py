@@ -95,13 +95,15 @@ class TestPaginators:
         assert {name for name in methods if dynamodb.can_paginate(name)} == tried
 
 
-class TestWaiters:
-    """Every waiter that boto3 has for DynamoDB, on a server whose tables take their time."""
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory, boto_session: boto3.session.Session) -> Iterator[Any]:
+    """A client of a server whose tables take their time."""
+    with serving(tmp_path_factory.mktemp("slow") / "slow.db", "--table-delay", "0.4") as url:
+        yield boto_session.client("dynamodb", endpoint_url=url)
 
-    @pytest.fixture(scope="class")
-    def slow(self, tmp_path_factory: pytest.TempPathFactory, boto_session: boto3.session.Session) -> Iterator[Any]:
-        with serving(tmp_path_factory.mktemp("slow") / "slow.db", "--table-delay", "0.4") as url:
-            yield boto_session.client("dynamodb", endpoint_url=url)
+
+class TestWaiters:
+    """Every waiter that boto3 has for DynamoDB."""
 
     def test_a_table_is_waited_for_at_both_ends_of_its_life(self, slow: Any, table_name: str):
         config = {"Delay": 0.1, "MaxAttempts": 100}
