@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 from raw_http import EchoEngine, RawClient
 
-from penstock.server import http1, reading
+from penstock.server import http1, reading, run
 from penstock.server.run import ServerThread, running_server
 
 
-@pytest.fixture(params=["httptools", "ours"])
+@pytest.fixture(params=["fast", "neither"])
 def echo_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerThread]:
-    """A server of an EchoEngine, once with each of the two HTTP parsers."""
-    if request.param == "ours":
+    """A server of an EchoEngine: once on uvloop and httptools, once as it is where neither is installed."""
+    if request.param == "neither":
+        monkeypatch.setattr(run, "new_loop", asyncio.new_event_loop)
         monkeypatch.setattr(reading, "_Parser", http1.PurePythonParser)
         monkeypatch.setattr(reading, "_ParserError", http1.ParserError)
     with running_server(EchoEngine()) as server:

@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from penstock.server.protocol import Connection
 
 HEAVY_THREADS = 4
+
+_log = logging.getLogger(__name__)
 
 Answer = bytes | DynamoDBError
 
@@ -88,5 +89,5 @@ class Groups:
 def _recorded(error: Exception) -> DynamoDBError:
     if isinstance(error, DynamoDBError):
         return error
-    traceback.print_exception(error, file=sys.stderr)
+    _log.error("a call failed", exc_info=error)
     return InternalServerError("Internal server error")

@@ -7,8 +7,7 @@ their limits, and hands each whole request to `_received`. What follows is `prot
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
+import logging
 from abc import abstractmethod
 from typing import Any
 
@@ -28,6 +27,8 @@ _HEADERS_TOO_LARGE = Reply(431, b"Request Header Fields Too Large\n", content_ty
 _FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 BETWEEN, IN_HEAD, IN_BODY = range(3)
+
+_log = logging.getLogger(__name__)
 
 _Parser, _ParserError, _ParserUpgrade = http1.load()
 
@@ -184,7 +185,7 @@ class RequestReader(asyncio.Protocol):
             self._refuse(_BAD_REQUEST)
         else:
             # httptools wraps what our own methods raise: a fault of ours, not of the client.
-            traceback.print_exception(fault, file=sys.stderr)
+            _log.error("a request could not be routed", exc_info=fault)
             self._refuse(_FAULT)
 
     def _without_upgrade(self) -> bytes:
