@@ -216,6 +216,22 @@ def test_a_forgotten_stream_leaves_at_most_one_row_behind(engine: Engine, clock:
         assert call.db.execute("SELECT count(*) FROM streams").fetchone() == (0,)
 
 
+def statements_of_a_put(engine: Engine, table: str) -> int:
+    put(engine, "a", table, n={"N": "1"})
+    seen: list[str] = []
+    with engine.reading() as call:
+        call.db.set_trace_callback(seen.append)
+        put(engine, "a", table, n={"N": "2"})
+        call.db.set_trace_callback(None)
+    return len(seen)
+
+
+def test_a_stream_costs_a_put_two_statements(engine: Engine) -> None:
+    create_table(engine, "plain")
+    create_table(engine, "streamed", view="NEW_AND_OLD_IMAGES")
+    assert statements_of_a_put(engine, "streamed") <= statements_of_a_put(engine, "plain") + 2
+
+
 KEYS = st.sampled_from("abc")
 STEPS = st.lists(st.tuples(st.sampled_from(["put", "delete"]), KEYS, st.integers(0, 3)), max_size=40)
 

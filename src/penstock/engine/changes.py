@@ -43,12 +43,14 @@ def old_item(call: Call, table: TableInfo, key: bytes) -> Item | None:
 def write(call: Call, change: Change) -> None:
     """Makes the change, and all that goes with it."""
     table = change.table
+    data = b""
     if change.new is not None:
-        call.db.execute(table.sql_put, (change.key, change.size, orjson.dumps(change.new)))
+        data = orjson.dumps(change.new)
+        call.db.execute(table.sql_put, (change.key, change.size, data))
     elif change.old is not None:
         call.db.execute(table.sql_delete, (change.key,))
     if table.watched:
-        _follow(call, change)
+        _follow(call, change, data)
 
 
 def put_unwatched(call: Call, table: TableInfo, key: bytes, item: Item, size: int) -> None:
@@ -56,7 +58,8 @@ def put_unwatched(call: Call, table: TableInfo, key: bytes, item: Item, size: in
     call.db.execute(table.sql_put, (key, size, orjson.dumps(item)))
 
 
-def _follow(call: Call, change: Change) -> None:
+def _follow(call: Call, change: Change, data: bytes) -> None:
+    """Keeps in step what stands beside the item; `data` is the new item's JSON."""
     for index in change.table.index_list:
         before = None if change.old is None else index.entry(change.old, change.key)
         after = None if change.new is None else index.entry(change.new, change.key)
@@ -76,7 +79,7 @@ def _follow(call: Call, change: Change) -> None:
     stream, pitr = record.get("stream"), record.get("pitr")
     if (stream or pitr) and not _is_same(change.old, change.new):
         if stream:
-            streams.append(call, change, stream)
+            streams.append(call, change, stream, data)
         if pitr:
             journal.append(call, change)
 

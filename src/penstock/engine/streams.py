@@ -23,7 +23,7 @@ import orjson
 
 from penstock.engine.call import Call
 from penstock.engine.maintenance import chore
-from penstock.engine.schema import Record, TableInfo
+from penstock.engine.schema import Record
 from penstock.engine.settings import Scope
 from penstock.engine.storage.store import Connection
 from penstock.wire.values import Item, item_size
@@ -146,14 +146,14 @@ def described(scope: Scope, record: Record) -> dict[str, Any]:
     return members
 
 
-def append(call: Call, change: Change, stream: Record) -> None:
-    """Writes the record of a change that is one."""
+def append(call: Call, change: Change, stream: Record, data: bytes) -> None:
+    """Writes the record of a change; `data` is the new item's JSON."""
     old, new, view = change.old, change.new, stream["view"]
     key = change.table.key_of(new if new is not None else old or {})
-    images: dict[str, Item] = {"Keys": key}
+    images: dict[str, Item | orjson.Fragment] = {"Keys": key}
     size = item_size(key)
     if new is not None and view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES"):
-        images["NewImage"] = new
+        images["NewImage"] = orjson.Fragment(data)
         size += change.size
     if old is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES"):
         images["OldImage"] = old
@@ -297,9 +297,3 @@ def _free_label(call: Call, scope: Scope, table_name: str) -> str:
 
 def _stream(row: tuple[Any, ...]) -> Stream:
     return Stream(row[0], Scope(row[1], row[2]), *row[3:])
-
-
-def of_table(call: Call, table: TableInfo) -> Stream | None:
-    """The table's open stream."""
-    stream = table.record.get("stream")
-    return find(call.db, table.scope, table.name, stream["label"]) if stream else None
