@@ -313,3 +313,28 @@ def test_other_checks_are_made_in_between(call: str, before: dict, after: dict) 
         FUNCTIONS[call](before, check)
     with pytest.raises(Between):
         FUNCTIONS[call](after, check)
+
+
+MB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "message"),
+    [
+        ({"#a": "a" * 65536}, {":v": {"S": "x"}}, "contains invalid value: Attribute name is too large"),
+        ({"#a": "a"}, {":v": {"S": "x" * 2 * MB}}, "ExpressionAttributeValues exceeds max size"),
+        (
+            {f"#{n}": "a" * 65000 for n in range(33)},
+            {":v": {"S": "x"}},
+            "ExpressionAttributeNames exceeds max size",
+        ),
+        (
+            {f"#{n}": "a" * 65000 for n in range(17)},
+            {":v": {"S": "x" * MB}},
+            "Combined size of ExpressionAttributeNames and ExpressionAttributeValues exceeds max size",
+        ),
+    ],
+)
+def test_placeholders_stand_for_2_mb_at_most(names: dict, values: dict, message: str) -> None:
+    request = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+    assert message in refusal("put", ConditionExpression="#a = :v", **request)

@@ -378,3 +378,18 @@ def test_constants_are_of_the_type_that_is_needed(text: str, operator: str, allo
         assert refusal(text, {":a": value}) == (
             f"Incorrect operand type for operator or function; operator or function: {operator}, operand type: {kind}"
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "creates"),
+    [
+        ("SET a = :v", True),
+        ("ADD a :v", True),
+        ("REMOVE a", False),
+        ("DELETE a :v", False),
+        ("REMOVE a ADD b :v", True),
+    ],
+)
+def test_an_update_that_only_takes_away_creates_no_item(text: str, creates: bool) -> None:
+    values = {":v": {"SS": ["x"]}} if ":v" in text else {}
+    assert bound(text, values).creates is creates

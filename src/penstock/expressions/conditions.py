@@ -12,8 +12,8 @@ from penstock.expressions.paths import bind_path
 from penstock.expressions.tree import Path, Term, walk
 from penstock.wire.values import AttributeValue
 
-CACHED = 4096
-"""Compiled expressions that are kept of each kind: programs have few, and each holds a few KB at most."""
+CACHED = 1024
+"""Compiled expressions that are kept of each kind: programs have few, and the largest takes some 50 KB."""
 
 
 class Condition:

@@ -9,12 +9,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
 from penstock.expressions import wording
 from penstock.expressions.checks import OPERAND_COUNTS
+from penstock.expressions.comparing import (
+    ORDERED,
+    SCALARS,
+    SIZED,
+    begins_with,
+    contains,
+    order_key,
+    refuse_bounds,
+    size_of,
+)
 from penstock.expressions.paths import BoundPath, Getter, bind_path, getter, path_text
 from penstock.expressions.tree import (
     And,
@@ -30,13 +39,10 @@ from penstock.expressions.tree import (
     Value,
 )
 from penstock.wire.limits import EXPRESSION_IN_OPERANDS
-from penstock.wire.values import TYPES, AttributeValue, Item, binary, equal
+from penstock.wire.values import TYPES, AttributeValue, Item, equal
 
 Predicate = Callable[[Item], bool]
 
-ORDERED = frozenset({"S", "N", "B"})
-SCALARS = frozenset({"S", "N", "B", "BOOL", "NULL"})
-SIZED = frozenset({"S", "B", "SS", "NS", "BS", "L", "M"})
 
 _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
@@ -148,17 +154,6 @@ def _size(arguments: list[Bound]) -> Bound:
     return Bound(size, "N")
 
 
-def size_of(value: AttributeValue) -> int | None:
-    """DynamoDB's size(): characters, bytes or elements; None for a type that has none."""
-    ((kind, data),) = value.items()
-    if kind == "S":
-        # Characters are counted as UTF-16 has them.
-        return len(data) if data.isascii() else len(data.encode("utf-16-le", "surrogatepass")) // 2
-    if kind == "B":
-        return len(binary(data))
-    return len(data) if kind in SIZED else None
-
-
 def _refuse_count(operator: str, operands: list[Bound]) -> None:
     if len(operands) != OPERAND_COUNTS[operator]:
         raise wording.operand_count(operator, len(operands))
@@ -223,13 +218,6 @@ def _equal_scalar(path: BoundPath | None, get: Getter, constant: AttributeValue)
     return lambda item: get(item) == constant
 
 
-def order_key(kind: str, data: Any) -> Any:
-    """What values of one type are ordered by; text is ordered as its UTF-8 is."""
-    if kind == "S":
-        return data
-    return Decimal(data) if kind == "N" else binary(data)
-
-
 def _ordering(compare: Callable[[Any, Any], bool], left: Bound, right: Bound) -> Predicate:
     get_left, get_right = left.get, right.get
     if right.constant is not None:
@@ -267,15 +255,6 @@ def _between(term: Between, scope: Scope) -> Predicate:
         refuse_bounds(low.constant, high.constant)
     at_least, at_most = _ordering(ge, operand, low), _ordering(le, operand, high)
     return lambda item: at_least(item) and at_most(item)
-
-
-def refuse_bounds(low: AttributeValue, high: AttributeValue) -> None:
-    """Refuses bounds of two types and a lower bound above the upper one."""
-    ((kind, data),) = low.items()
-    if kind not in high:
-        raise wording.bounds_of_two_types(low, high)
-    if order_key(kind, data) > order_key(kind, high[kind]):
-        raise wording.bounds_out_of_order(low, high)
 
 
 def _in(term: In, scope: Scope) -> Predicate:
@@ -368,26 +347,6 @@ def _pairwise(holds: Callable[[AttributeValue, AttributeValue], bool], first: Bo
         return one is not None and other is not None and holds(one, other)
 
     return both
-
-
-def begins_with(value: AttributeValue, prefix: AttributeValue) -> bool:
-    """Of two texts or two binaries, whether the first starts with the second."""
-    if "S" in value and "S" in prefix:
-        return bool(value["S"].startswith(prefix["S"]))
-    if "B" in value and "B" in prefix:
-        return binary(value["B"]).startswith(binary(prefix["B"]))
-    return False
-
-
-def contains(value: AttributeValue, part: AttributeValue) -> bool:
-    """A part of a text or binary, a member of a set, or an element of a list."""
-    ((kind, data),) = value.items()
-    ((part_kind, part_data),) = part.items()
-    if kind == "L":
-        return any(equal(element, part) for element in data)
-    if kind == "S" or kind in ("SS", "NS", "BS"):
-        return part_kind == kind[0] and part_data in data
-    return kind == "B" and part_kind == "B" and binary(part_data) in binary(data)
 
 
 _TERMS: dict[type, Callable[[Any, Scope], Predicate]] = {

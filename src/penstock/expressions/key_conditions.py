@@ -8,16 +8,9 @@ from typing import NamedTuple
 
 from penstock.expressions import wording
 from penstock.expressions.checks import check_condition, check_size, placeholders
+from penstock.expressions.comparing import ORDERED, refuse_bounds
 from penstock.expressions.conditions import CACHED
-from penstock.expressions.evaluate import (
-    ORDERED,
-    Bound,
-    Scope,
-    bind_operand,
-    bind_term,
-    refuse_bounds,
-    value_of,
-)
+from penstock.expressions.evaluate import Bound, Scope, bind_operand, bind_term, value_of
 from penstock.expressions.parser import parse_condition
 from penstock.expressions.paths import bind_path
 from penstock.expressions.tree import (

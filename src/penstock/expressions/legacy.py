@@ -12,15 +12,8 @@ from typing import Any
 from penstock.errors import ValidationException
 from penstock.expressions import wording
 from penstock.expressions.assignments import ADDABLE, SETS, Compute, adder, deleter
-from penstock.expressions.evaluate import (
-    ORDERED,
-    Predicate,
-    all_of,
-    any_of,
-    begins_with,
-    contains,
-    order_key,
-)
+from penstock.expressions.comparing import ORDERED, begins_with, contains, order_key
+from penstock.expressions.evaluate import Predicate, all_of, any_of
 from penstock.expressions.key_conditions import KeyTerm
 from penstock.expressions.updates import BoundUpdate, Write
 from penstock.wire.values import AttributeValue, Item, check_value, equal, type_of
@@ -202,7 +195,10 @@ def _ordered(ordering: Callable[[Any, Any], bool], value: AttributeValue, other:
 
 def updates_of(updates: Mapping[str, Any]) -> BoundUpdate | None:
     """AttributeUpdates; None where it asks nothing."""
-    writes = [Write((name,), _action(name, update)) for name, update in updates.items()]
+    writes = [
+        Write((name,), _action(name, update), removes=update.get("Action") == "DELETE")
+        for name, update in updates.items()
+    ]
     return BoundUpdate(writes) if writes else None
 
 

@@ -8,8 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 from penstock.errors import ValidationException
-from penstock.wire.limits import PLACEHOLDER_BYTES
-from penstock.wire.values import AttributeValue, check_value
+from penstock.wire.limits import EXPRESSION_VALUES_BYTES, PLACEHOLDER_BYTES
+from penstock.wire.values import AttributeValue, Item, check_item, check_value
+
+_ATTRIBUTE_NAME_BYTES = 65535
 
 _NAME = re.compile(r"#[0-9a-zA-Z_]+")
 _VALUE = re.compile(r":[0-9a-zA-Z_]+")
@@ -31,9 +33,11 @@ class Placeholders:
         """The request's names and values, checked; its values are normalised."""
         names = request.get("ExpressionAttributeNames")
         values = request.get("ExpressionAttributeValues")
-        if names is not None:
-            _check_names(names)
-        return cls(names or {}, {} if values is None else _checked_values(values))
+        names_size = 0 if names is None else _check_names(names)
+        checked, values_size = ({}, 0) if values is None else _checked_values(values)
+        if names_size + values_size > EXPRESSION_VALUES_BYTES:
+            _refuse_size(names_size, values_size)
+        return cls(names or {}, checked)
 
     def use(self, names: frozenset[str], values: frozenset[str]) -> None:
         """Notes what an expression uses."""
@@ -46,31 +50,52 @@ class Placeholders:
         _refuse_unused("ExpressionAttributeValues", self.values, self._used_values)
 
 
-def _check_names(names: Mapping[str, str]) -> None:
+def _check_names(names: Mapping[str, str]) -> int:
+    """The size of all keys and names."""
     if not names:
         raise ValidationException("ExpressionAttributeNames must not be empty")
+    size = 0
     for key, name in names.items():
         _check_key("ExpressionAttributeNames", key, _NAME)
-        if not name:
-            raise ValidationException(
-                f"ExpressionAttributeNames contains invalid value: Empty attribute name for key {key}"
-            )
+        length = len(name) if name.isascii() else len(name.encode("utf-8", "surrogatepass"))
+        if not 0 < length <= _ATTRIBUTE_NAME_BYTES:
+            why = "Attribute name is too large, must be less than 65536 bytes" if length else "Empty attribute name"
+            raise ValidationException(f"ExpressionAttributeNames contains invalid value: {why} for key {key}")
+        size += len(key) + length
+    return size
 
 
-def _checked_values(values: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
+def _checked_values(values: Item) -> tuple[Item, int]:
+    """The values, normalised, and the size of all keys and values."""
     if not values:
         raise ValidationException("ExpressionAttributeValues must not be empty")
     for key in values:
         _check_key("ExpressionAttributeValues", key, _VALUE)
-    checked = {}
-    for key, value in values.items():
-        try:
-            checked[key] = check_value(value)
-        except ValidationException as problem:
-            raise ValidationException(
-                f"ExpressionAttributeValues contains invalid value: {problem.message} for key {key}"
-            ) from None
-    return checked
+    try:
+        return check_item(values)
+    except ValidationException:
+        for key, value in values.items():
+            _refuse_value(key, value)
+        raise
+
+
+def _refuse_value(key: str, value: AttributeValue) -> None:
+    try:
+        check_value(value)
+    except ValidationException as problem:
+        raise ValidationException(
+            f"ExpressionAttributeValues contains invalid value: {problem.message} for key {key}"
+        ) from None
+
+
+def _refuse_size(names: int, values: int) -> None:
+    if names > EXPRESSION_VALUES_BYTES:
+        raise ValidationException("ExpressionAttributeNames exceeds max size")
+    if values > EXPRESSION_VALUES_BYTES:
+        raise ValidationException("ExpressionAttributeValues exceeds max size")
+    raise ValidationException(
+        "Combined size of ExpressionAttributeNames and ExpressionAttributeValues exceeds max size"
+    )
 
 
 @lru_cache(maxsize=4096)

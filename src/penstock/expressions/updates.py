@@ -21,7 +21,7 @@ from penstock.expressions.conditions import CACHED
 from penstock.expressions.evaluate import Scope
 from penstock.expressions.parser import parse_update
 from penstock.expressions.paths import BoundPath, bind_path, find, refuse_clashes, shape_of, show
-from penstock.expressions.tree import Action, Path, UpdateTree, walk
+from penstock.expressions.tree import Action, DeleteAction, Path, RemoveAction, UpdateTree, walk
 from penstock.expressions.wording import ExpressionError
 from penstock.wire.values import AttributeValue, Item
 
@@ -34,6 +34,7 @@ class Write(NamedTuple):
     path: BoundPath
     compute: Compute
     section: int = 0
+    removes: bool = False  # REMOVE and DELETE only take away
 
 
 class BoundUpdate:
@@ -43,8 +44,8 @@ class BoundUpdate:
 
     def __init__(self, writes: Sequence[Write]) -> None:
         self._writes = writes
-        self.nested = frozenset(str(path[0]) for path, _, _ in writes if len(path) > 1)
-        self._flat = [] if self.nested else [(str(path[0]), compute) for path, compute, _ in writes]
+        self.nested = frozenset(str(path[0]) for path, _, _, _ in writes if len(path) > 1)
+        self._flat = [] if self.nested else [(str(path[0]), compute) for path, compute, _, _ in writes]
         self._shape: dict[str | int, Any] | None = None
         self._tree = _write_tree(writes) if self.nested else {}
 
@@ -52,6 +53,11 @@ class BoundUpdate:
     def attributes(self) -> frozenset[str]:
         """The top-level attributes that are written; of those in `nested`, a part."""
         return frozenset(str(write.path[0]) for write in self._writes)
+
+    @property
+    def creates(self) -> bool:
+        """Whether DynamoDB makes an item of this update where there is none: not if it only takes away."""
+        return not all(write.removes for write in self._writes)
 
     def apply(self, item: Item) -> Item:
         """The item as the update leaves it; a ValidationException where it cannot be done to this item."""
@@ -123,7 +129,7 @@ class Update:
             for _, action in reversed(self._actions):
                 _refuse_unknown_names(action, names)
         writes = [
-            Write(path, bind_action(action, path, scope), number)
+            Write(path, bind_action(action, path, scope), number, isinstance(action, RemoveAction | DeleteAction))
             for path, (number, action) in zip(reversed(paths), reversed(self._actions), strict=True)
         ]
         writes.reverse()
