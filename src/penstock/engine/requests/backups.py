@@ -11,7 +11,8 @@ from penstock.engine.requests.tables import (
     PROVISIONED,
     SSE,
 )
-from penstock.engine.shapes import Enum, Integer, Request, Required, Shape, String, Structure, Timestamp
+from penstock.engine.shapes import Enum, Integer, Shape, String, Timestamp
+from penstock.engine.structures import Request, Required, Structure
 
 _BACKUP_ARN = String(37, 1024)
 _NEW_TABLE = String(3, 255, NAME)

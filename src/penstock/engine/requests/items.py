@@ -20,7 +20,8 @@ from penstock.engine.requests.common import (
     TEXT,
     TableName,
 )
-from penstock.engine.shapes import Enum, Integer, Map, Request, Required, Structure
+from penstock.engine.shapes import Enum, Integer
+from penstock.engine.structures import Map, Request, Required, Structure
 
 _SELECT = Enum("SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from penstock.engine.requests.common import ARN, FLAG, TEXT
 from penstock.engine.requests.tables import TAGS
-from penstock.engine.shapes import List, Request, Required, String, Structure
+from penstock.engine.shapes import String
+from penstock.engine.structures import List, Request, Required, Structure
 
 _REVISION = String(1, 255)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.requests.common import FLAG, INDEX_NAME, TABLE, TEXT, table_name_first
-from penstock.engine.shapes import Anything, Enum, Integer, List, Request, Required, String, Structure
+from penstock.engine.shapes import Anything, Enum, Integer, String
+from penstock.engine.structures import List, Request, Required, Structure
 from penstock.errors import ValidationException
 
 _ELSEWHERE = Anything()  # global tables and vector indexes: a service, not a database
