@@ -1,0 +1,168 @@
+"""Literals and parameters as attribute values.
+
+DynamoDB says where in a value a number is wrong: `… under root.x[1]`; the root is the attribute, or the operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Members
+from decimal import Decimal
+from typing import Any
+
+from penstock.errors import ValidationException
+from penstock.expressions.partiql import wording
+from penstock.expressions.partiql.tree import (
+    Bag,
+    Boolean,
+    Call,
+    Node,
+    Null,
+    Number,
+    Parameter,
+    Sequence,
+    Struct,
+    Text,
+)
+from penstock.wire import numbers
+from penstock.wire.limits import NESTING
+from penstock.wire.values import AttributeValue, Item, check_value
+
+Parameters = Members[AttributeValue]
+
+LITERALS = Text | Number | Boolean | Null | Parameter | Sequence | Bag | Struct
+"""Nodes that are values whatever the item is."""
+
+_INVALID = "One or more parameter values were invalid: "
+_UNCONVERTIBLE = "The parameter cannot be converted to a numeric value"
+_UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+_TOO_DEEP = (
+    "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"
+)
+_INT_MAX = 2**31 - 1
+
+
+def value_of(node: Node, parameters: Parameters, under: str = "root") -> AttributeValue:
+    """The value that a literal or parameter means."""
+    match node:
+        case Text(text):
+            return {"S": text}
+        case Number(text):
+            return {"N": _number(text, under)}
+        case Boolean(flag):
+            return {"BOOL": flag}
+        case Null():
+            return {"NULL": True}
+        case Parameter(number):
+            return parameters[number]
+        case Sequence(members):
+            return {"L": [value_of(one, parameters, f"{under}[{i}]") for i, one in enumerate(members)]}
+        case Bag():
+            return _set_of(node, parameters, under)
+        case Struct():
+            return {"M": members_of(node, parameters, under)}
+    raise ValidationException(f"Unsupported data type: {_name_of(node)} under key {under} at {_place_of(node)}")
+
+
+def members_of(struct: Struct, parameters: Parameters, under: str | None = None) -> Item:
+    """A struct's members. Without `under` it is an item: each attribute is then a root of its own."""
+    members: Item = {}
+    for name, node in struct.members:
+        if not isinstance(name, Text):
+            raise ValidationException(f"Struct keys must be string literals at {_place_of(name)}")
+        members[name.text] = value_of(node, parameters, "root" if under is None else f"{under}.{name.text}")
+    return members
+
+
+def _number(text: str, under: str) -> str:
+    try:
+        return numbers.normalise(text)
+    except ValidationException as error:
+        raise ValidationException(f"{error.message} under {under}") from None
+
+
+def _set_of(bag: Bag, parameters: Parameters, under: str) -> AttributeValue:
+    if not bag.members:
+        raise ValidationException(wording.EMPTY_BAG)
+    members = [value_of(node, parameters, under) for node in bag.members]
+    for kind in ("S", "N"):
+        if all(kind in member for member in members):
+            data = [member[kind] for member in members]
+            if len(set(data)) != len(data):
+                raise _duplicates(bag, data, kind, under)
+            return {kind + "S": data}
+    raise ValidationException(wording.MIXED_BAG)
+
+
+def _duplicates(bag: Bag, data: list[str], kind: str, under: str) -> ValidationException:
+    if kind == "S":
+        return ValidationException(f"{_INVALID}Input collection [{', '.join(data)}] contains duplicates.")
+    written = [_written(node, text) for node, text in zip(bag.members, data, strict=True)]
+    return ValidationException(f"{_INVALID}Input collection [{', '.join(written)}] contains duplicates! under {under}")
+
+
+def _written(node: Node, normalised: str) -> str:
+    """A number of a set as DynamoDB shows it: with the zeros that it was written with."""
+    return str(Decimal(node.text)) if isinstance(node, Number) else normalised
+
+
+def _name_of(node: Node) -> str:
+    return node.name if isinstance(node, Call) else type(node).__name__
+
+
+def _place_of(node: Node) -> str:
+    return str(getattr(node, "place", "1:1:1"))
+
+
+# ── parameters ───────────────────────────────────────────────────────────────────────────────────
+
+
+def checked_parameters(given: Members[AttributeValue] | None) -> list[AttributeValue]:
+    """The request's Parameters, normalised; DynamoDB looks at them before it reads the statement."""
+    checked: list[AttributeValue] = []
+    for value in given or ():
+        try:
+            checked.append(check_value(value))
+        except ValidationException:
+            _raise_first_problem(value, 0)
+            raise
+    for value in checked:
+        if _has_long_exponent(value):
+            _raise_first_problem(value, 0)
+    return checked
+
+
+def _has_long_exponent(value: AttributeValue) -> bool:
+    """Zero may have any exponent for `wire.numbers`; here it may not."""
+    number = value.get("N")
+    return number is not None and "e" in number.lower()
+
+
+def _raise_first_problem(value: Any, depth: int) -> None:
+    """Raises what is wrong with a number or with the nesting, in the order of the document."""
+    for kind, data in value.items():
+        if kind == "N":
+            _refuse_number(data)
+        elif kind == "NS":
+            for number in data:
+                _refuse_number(number)
+        elif kind in ("L", "M"):
+            if depth >= NESTING:
+                raise ValidationException(_TOO_DEEP)
+            for member in data if kind == "L" else data.values():
+                _raise_first_problem(member, depth + 1)
+
+
+def _refuse_number(text: str) -> None:
+    """Refuses a number as Java's BigDecimal does, whose exponents and scales have 32 bits."""
+    mantissa, _, exponent = text.lower().partition("e")
+    if exponent.lstrip("+-").isdigit() and exponent.isascii():
+        digits = exponent.lstrip("+-").lstrip("0")
+        power = (-1 if exponent[0] == "-" else 1) * (int(digits or "0") if len(digits) <= 10 else 2**40)
+        fraction = mantissa.partition(".")[2]
+        scale = len(fraction) - power
+        if not -_INT_MAX - 1 < power <= _INT_MAX or abs(scale) > _INT_MAX:
+            raise ValidationException(f"{_UNCONVERTIBLE}: {text}")
+        precision = len(mantissa.lstrip("+-").replace(".", "").lstrip("0"))
+        if precision - scale > _INT_MAX:
+            raise ValidationException(_UNDERFLOW)  # the sum has 32 bits too, and wraps
+    numbers.normalise(text)
