@@ -109,11 +109,16 @@ def parse_arn(call: Call, arn: str) -> tuple[Scope, str, str]:
     """The scope, table name and name that a backup's ARN means; refused as DynamoDB refuses it."""
     match = _ARN.fullmatch(arn)
     if match is None:
-        raise ValidationException("Invalid Request: Invalid Backup ARN")
+        raise ValidationException(_refusal(arn))
     region, account, table_name, name = match.groups()
     if account != call.scope.account:
         raise AccessDeniedException("Access is denied")
     return Scope(account, region), table_name, name
+
+
+def _refusal(arn: str) -> str:
+    is_one = arn.startswith("arn:") and "/backup/" in arn
+    return "Invalid Request: BackupArn is not valid" if is_one else "Invalid Backup ARN"
 
 
 def find(call: Call, arn: str) -> Backup:
