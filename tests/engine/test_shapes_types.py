@@ -305,15 +305,19 @@ def test_a_fraction_is_rounded_down_where_a_whole_number_is_asked_for() -> None:
     assert check("Scan", {"TableName": "abc", "Limit": 2.7})["Limit"] == 2
 
 
+@pytest.mark.parametrize("value", [1e300, 10**40, -(10**40), float("nan"), True, "today"])
+def test_a_time_lies_within_the_years_that_there_are(value: Any) -> None:
+    with pytest.raises(SerializationException, match="cannot be converted to Date"):
+        check("ListBackups", {"TimeRangeLowerBound": value})
+
+
 def test_nulls_are_as_good_as_absent() -> None:
     request = check("Scan", {"TableName": "abc", "Limit": None, "ExclusiveStartKey": None})
     assert request == {"TableName": "abc"}
 
 
 def test_types_of_value_that_do_not_exist_leave_the_value_empty() -> None:
-    item = check("PutItem", {"TableName": "abc", "Item": {"a": {"a": ""}, "b": None, "c": {"S": None}}})[
-        "Item"
-    ]
+    item = check("PutItem", {"TableName": "abc", "Item": {"a": {"a": ""}, "b": None, "c": {"S": None}}})["Item"]
     assert item == {"a": {}, "b": {}, "c": {}}
 
 

@@ -26,6 +26,8 @@ Acceptor = Callable[[Any], bool]
 LISTED_FAULTS = 10  # DynamoDB names no more than ten broken constraints
 RENDERED_CHARACTERS = 64 * 1024  # an echoed value is cut here: a request may be 16 MB long
 
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years that a date can have
+
 STRUCTURE_FOUND = "Start of structure or map found where not expected"
 
 
@@ -233,15 +235,16 @@ class Boolean(Scalar):
 
 
 class Timestamp(Scalar):
-    """Seconds since 1970, with or without a fraction."""
+    """Seconds since 1970, with or without a fraction, of the years 1 to 9999."""
 
     java = "Date"
 
     def acceptor(self) -> Acceptor:
-        return lambda value: type(value) is int or (type(value) is float and math.isfinite(value))
+        return lambda value: type(value) in (int, float) and FIRST_SECOND <= value <= LAST_SECOND
 
     def convert(self, value: Any, *, element: bool) -> Any:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and FIRST_SECOND <= value <= LAST_SECOND:
             return value
         raise self.refuse(value)
 
