@@ -14,6 +14,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from penstock.engine.settings import Settings
@@ -21,6 +22,7 @@ from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
+_MAGIC: Final = b"SQLite format 3\0"
 
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -116,6 +118,7 @@ class Store:
         if self._closed:
             raise StorageError(f"{self.path}: the database has been closed; open it again with connect().")
         settings = self._settings
+        self._refuse_text()
         try:
             connection = sqlite3.connect(
                 self.path,
@@ -142,6 +145,16 @@ class Store:
         # Deleted data should not linger in free pages, and freed pages are reused: no vacuum is needed for speed.
         connection.execute("PRAGMA foreign_keys = OFF")
 
+    def _refuse_text(self) -> None:
+        """SQLite takes a file that is shorter than its header for an empty one, and would write over it."""
+        path = Path(self.path)
+        if self.memory or not path.is_file():
+            return
+        with path.open("rb") as file:
+            start = file.read(len(_MAGIC))
+        if start and start != _MAGIC:
+            raise self.trouble(sqlite3.DatabaseError("file is not a database"))
+
     def _refuse_foreign(self, connection: Connection) -> None:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -152,7 +165,7 @@ class Store:
                 f"{self.path}: format {version} was written by a newer Penstock; "
                 f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
             )
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if application or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise StorageError(f"{self.path}: an SQLite file of another application. Name another file.")
 
     def _prepare_file(self, connection: Connection) -> None:
@@ -193,6 +206,7 @@ _ADVICE = (
     ("readonly", " The file or its folder is read-only: change its permissions, or name another file."),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
     ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
+    ("closed database", " It has been closed: open it again with connect()."),
     ("malformed", " The file is damaged: restore a backup."),
 )
 
