@@ -10,6 +10,7 @@ import zlib
 import pytest
 from raw_http import Answer, EchoEngine, RawClient, request
 
+from penstock.server import protocol
 from penstock.server.run import ServerThread
 from penstock.wire.limits import REQUEST_BYTES
 
@@ -126,6 +127,19 @@ def test_a_body_of_more_than_16_mb_is_refused_and_the_client_can_read_why(client
     assert client.at_end()
 
 
+def test_bodies_that_arrive_slowly_share_a_limit_3(echo_server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HELD_BYTES", 3_000_000)
+    data = request(body=b" " * 2_000_000 + b"{}")
+    with RawClient(echo_server.url) as first, RawClient(echo_server.url) as second:
+        first.send(data[:1_900_000])
+        time.sleep(0.1)
+        second.send(data[:1_900_000])
+        assert second.read().status == 503
+        assert first.ask(data[1_900_000:]).status == 200
+    with RawClient(echo_server.url) as third:
+        assert third.ask(data).status == 200
+
+
 def test_a_body_of_exactly_16_mb_is_taken(client: RawClient) -> None:
     body = b'{"Id":1}'
     client.send(request(body=body + b" " * (REQUEST_BYTES - len(body))))
@@ -145,7 +159,7 @@ def test_a_body_of_exactly_16_mb_is_taken(client: RawClient) -> None:
         b"no http at all\r\n\r\n",
     ],
 )
-def test_garbage_is_answered_with_400_and_the_connection_closed_4(client: RawClient, garbage: bytes) -> None:
+def test_garbage_is_answered_with_400_and_the_connection_closed_5(client: RawClient, garbage: bytes) -> None:
     answer = client.ask(garbage)
     assert answer.status == 400
     assert answer.headers["connection"] == "close"

@@ -91,7 +91,7 @@ def test_all_addresses_of_a_host_share_one_port() -> None:
         sock.close()
 
 
-# ── random bytes (protocol.py, 4) ──
+# ── random bytes (protocol.py, 5) ──
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,9 @@
 1. Answers leave in the order of their requests, whatever finishes first.
 2. A connection holds no more than `PIPELINE` calls in the engine and one read buffer of parsed requests;
    past that, or while its client reads slowly, it stops reading.
-3. A client that is too slow with a request, or idle for too long, is cut off (`sweep`).
-4. No bytes kill the server: what is not HTTP is answered with 400, and the connection closed.
+3. The bodies that are still arriving take no more than `HELD_BYTES` together.
+4. A client that is too slow with a request, or idle for too long, is cut off (`sweep`).
+5. No bytes kill the server: what is not HTTP is answered with 400, and the connection closed.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from penstock.server.run import Server
 
 PIPELINE = 32
+HELD_BYTES = 512 * 1024 * 1024  # of bodies that are still arriving, on all connections together
 WRITE_BUFFER_BYTES = 1024 * 1024
 DISCARD_BYTES = 128 * 1024 * 1024  # read and thrown away so that the client sees why it was refused
 
@@ -99,7 +101,7 @@ class Connection(RequestReader):
         self._deaf = True
         self._write = _nowhere
         self._backlog.clear()
-        self._body_parts = None
+        self._forget_body()
         self.server.disconnected(self)
 
     def eof_received(self) -> bool:
@@ -275,6 +277,10 @@ class Connection(RequestReader):
         if not self._reading and not self._transport.is_closing():
             self._reading = True
             self._transport.resume_reading()
+
+    def _has_room(self, count: int) -> bool:
+        self.server.held_bytes += count
+        return self.server.held_bytes <= HELD_BYTES
 
     def _touch(self) -> None:
         self._since = self.server.tick

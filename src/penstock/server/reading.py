@@ -24,6 +24,7 @@ REPEATED_BYTES = 8 * 1024  # of one header that comes several times
 TOO_LARGE = Reply(413, TOO_LARGE_BODY, chunked=True)
 _BAD_REQUEST = Reply(400, b"Bad Request\n", content_type=TEXT)
 _HEADERS_TOO_LARGE = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
+_NO_ROOM = Reply(503, b'{"__type":"com.amazon.coral.service#ServiceUnavailable"}')
 _FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 BETWEEN, IN_HEAD, IN_BODY = range(3)
@@ -76,6 +77,10 @@ class RequestReader(asyncio.Protocol):
     @abstractmethod
     def _discard(self, count: int) -> None:
         """So many bytes came after the connection stopped listening."""
+
+    @abstractmethod
+    def _has_room(self, count: int) -> bool:
+        """So many bytes more, or fewer, are held of a body that arrives in parts: is there room for them?"""
 
     @abstractmethod
     def _touch(self) -> None:
@@ -149,10 +154,19 @@ class RequestReader(asyncio.Protocol):
     def _more_body(self, body: bytes) -> None:
         if self._body_parts is None:
             self._body_parts = bytearray(self._body)
+            self._has_room(len(self._body))
         self._body_parts += body
         if len(self._body_parts) > REQUEST_BYTES:
-            self._body_parts = None
+            self._forget_body()
             self._refuse(TOO_LARGE)
+        elif not self._has_room(len(body)):
+            self._forget_body()
+            self._refuse(_NO_ROOM)
+
+    def _forget_body(self) -> None:
+        if self._body_parts is not None:
+            self._has_room(-len(self._body_parts))
+            self._body_parts = None
 
     def on_message_complete(self) -> None:
         if self._deaf or self._upgrading:
@@ -161,7 +175,7 @@ class RequestReader(asyncio.Protocol):
         body = self._body
         if self._body_parts is not None:
             body = bytes(self._body_parts)
-            self._body_parts = None
+            self._forget_body()
         self._received(body)
 
     # ── limits and oddities ──

@@ -52,6 +52,7 @@ class Server:
     def __init__(self, engine: AnswersCalls, sockets: list[socket.socket], options: Options) -> None:
         self.tick = 0
         self.stopping = False
+        self.held_bytes = 0
         self.replies = Replies()
         self.router = Router(
             _operations(),
