@@ -335,6 +335,13 @@ def test_a_table_may_be_described_by_its_arn(engine: Engine) -> None:
     assert engine.execute("DescribeTable", {"TableName": arn})["Table"]["TableName"] == "jobs"
 
 
+def test_a_table_may_be_made_by_its_arn(engine: Engine) -> None:
+    arn = "arn:aws:dynamodb:us-east-1:000000000000:table/jobs"
+    assert engine.execute("CreateTable", table(arn))["TableDescription"]["TableName"] == "jobs"
+    for wrong in (arn.replace("us-east-1", "eu-west-2"), "arn:what"):
+        assert "Invalid AWS region" in refusal(engine, "CreateTable", table(wrong))
+
+
 def test_a_deleted_table_is_gone_and_its_name_is_free(engine: Engine) -> None:
     engine.execute("CreateTable", table())
     engine.execute("PutItem", {"TableName": "jobs", "Item": {"a": {"S": "1"}}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -14,7 +15,9 @@ from penstock.engine.operations.table_validation import check_creation
 from penstock.engine.operations.tags import checked_tags
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import Record
-from penstock.errors import ResourceInUseException
+from penstock.errors import ResourceInUseException, ValidationException
+
+_TABLE_ARN = re.compile(r"arn:.*:table/([A-Za-z0-9_.-]{3,255})")
 
 _KEPT_AS_GIVEN = (
     "AttributeDefinitions",
@@ -31,11 +34,11 @@ _KEPT_AS_GIVEN = (
 def create_table(call: Call, request: Request) -> Response:
     check_creation(request)
     tags = checked_tags(request.get("Tags", []))
-    name = request["TableName"]
+    name = _name(call, request["TableName"])
     if find_table(call, name) is not None:
         raise ResourceInUseException(f"Table already exists: {name}")
     clear_remains(call, name)
-    record = _record(call, request)
+    record = _record(call, name, request)
     if tags:
         record["tags"] = tags
     if request.get("StreamSpecification", {}).get("StreamEnabled"):
@@ -85,10 +88,20 @@ def projection(index: dict[str, Any]) -> dict[str, Any]:
     return {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(given["NonKeyAttributes"])}
 
 
-def _record(call: Call, request: Request) -> Record:
+def _name(call: Call, given: str) -> str:
+    """The name of the table to be made: an ARN means it where it is of this account and region."""
+    if not given.startswith("arn:"):
+        return given
+    match = _TABLE_ARN.fullmatch(given)
+    if match is None or call.scope.arn(f"table/{match[1]}") != given:
+        raise ValidationException(f"1 validation error detected: Invalid AWS region in '{given}'")
+    return match[1]
+
+
+def _record(call: Call, name: str, request: Request) -> Record:
     billing = request.get("BillingMode", "PROVISIONED")
     record: Record = {
-        "TableName": request["TableName"],
+        "TableName": name,
         "TableId": str(uuid4()),
         "created_at": call.now,
         "BillingMode": billing,
