@@ -249,17 +249,19 @@ class Timestamp(Scalar):
         raise self.refuse(value)
 
 
-class Anything(Shape):
-    """Whatever JSON: a member that is known of, and refused by its operation if it is given at all."""
+class Unsupported(Shape):
+    """A member of something that does not exist here: better refused than silently left out."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def acceptor(self) -> Acceptor:
-        return lambda value: value is not None
+        return lambda value: False
 
     def convert(self, value: Any, *, element: bool) -> Any:
-        return value
-
-    def render(self, value: Any) -> str:
-        return "…"
+        raise ValidationException(
+            f"One or more parameter values were invalid: {self.name} is not supported by this endpoint"
+        )
 
 
 def _is_string(value: Any) -> bool:

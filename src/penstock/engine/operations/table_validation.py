@@ -25,32 +25,13 @@ CAPACITY_BOUND = 1_000_000_000_000
 Index = Mapping[str, Any]
 KeySchema = list[dict[str, str]]
 
-_UNSUPPORTED = (
-    "VectorIndexes",
-    "VectorIndexUpdates",
-    "GlobalTableSourceArn",
-    "GlobalTableSettingsReplicationMode",
-    "GlobalTableWitnessUpdates",
-    "MultiRegionConsistency",
-    "DisassociationProtectionEnabled",
-    "ReplicaUpdates",
-)
-
 
 def invalid(message: str) -> ValidationException:
     return ValidationException(f"One or more parameter values were invalid: {message}")
 
 
-def refuse_unsupported(request: Request) -> None:
-    """Global tables and vector indexes do not exist here: better refused than silently left out."""
-    for member in _UNSUPPORTED:
-        if request.get(member) is not None:
-            raise invalid(f"{member} is not supported by this endpoint")
-
-
 def check_creation(request: Request) -> None:
     """Everything that CreateTable refuses before it looks whether the table exists."""
-    refuse_unsupported(request)
     _check_billing(request)
     definitions = [one["AttributeName"] for one in request["AttributeDefinitions"]]
     schema = request["KeySchema"]

@@ -25,7 +25,6 @@ from penstock.engine.operations.table_validation import (
     check_projection,
     check_warm_rises,
     invalid,
-    refuse_unsupported,
 )
 from penstock.engine.registry import Request
 from penstock.engine.schema import TableInfo
@@ -58,7 +57,6 @@ Update = Mapping[str, Any]
 def check_request(request: Request) -> None:
     """Everything that is wrong whatever the table."""
     updates = request.get("GlobalSecondaryIndexUpdates", [])
-    refuse_unsupported(request)
     if not updates and not any(member in request for member in _CHANGES):
         raise ValidationException(
             "At least one of ProvisionedThroughput, BillingMode, UpdateStreamEnabled, "

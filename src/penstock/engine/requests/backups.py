@@ -11,7 +11,7 @@ from penstock.engine.requests.tables import (
     PROVISIONED,
     SSE,
 )
-from penstock.engine.shapes import Enum, Integer, Shape, String, Timestamp
+from penstock.engine.shapes import Enum, Integer, Shape, String, Timestamp, Unsupported
 from penstock.engine.structures import Request, Required, Structure
 
 _BACKUP_ARN = String(37, 1024)
@@ -25,6 +25,7 @@ _OVERRIDES: dict[str, Shape | Required] = {
     "ProvisionedThroughputOverride": PROVISIONED,
     "OnDemandThroughputOverride": ON_DEMAND,
     "SSESpecificationOverride": SSE,
+    "VectorIndexOverride": Unsupported("VectorIndexOverride"),
 }
 
 RESTORE_FROM_BACKUP = Structure(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.requests.common import FLAG, INDEX_NAME, TABLE, TEXT, table_name_first
-from penstock.engine.shapes import Anything, Enum, Integer, String
+from penstock.engine.shapes import Enum, Integer, String, Unsupported
 from penstock.engine.structures import List, Request, Required, Structure
 from penstock.errors import ValidationException
 
-_ELSEWHERE = Anything()  # global tables and vector indexes: a service, not a database
 _LONG = Integer(long=True)
 _POSITIVE = Integer(1, long=True)
 _ATTRIBUTE_NAME = String(1, 255)
@@ -86,9 +85,9 @@ CREATE_TABLE = Structure(
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
     ResourcePolicy=TEXT,
-    GlobalTableSourceArn=_ELSEWHERE,
-    GlobalTableSettingsReplicationMode=_ELSEWHERE,
-    VectorIndexes=_ELSEWHERE,
+    GlobalTableSourceArn=Unsupported("GlobalTableSourceArn"),
+    GlobalTableSettingsReplicationMode=Unsupported("GlobalTableSettingsReplicationMode"),
+    VectorIndexes=Unsupported("VectorIndexes"),
 )
 
 _INDEX_UPDATE = Structure(
@@ -125,12 +124,12 @@ UPDATE_TABLE = Structure(
     DeletionProtectionEnabled=FLAG,
     WarmThroughput=_WARM,
     OnDemandThroughput=ON_DEMAND,
-    ReplicaUpdates=_ELSEWHERE,
-    MultiRegionConsistency=_ELSEWHERE,
-    GlobalTableWitnessUpdates=_ELSEWHERE,
-    GlobalTableSettingsReplicationMode=_ELSEWHERE,
-    DisassociationProtectionEnabled=_ELSEWHERE,
-    VectorIndexUpdates=_ELSEWHERE,
+    ReplicaUpdates=Unsupported("ReplicaUpdates"),
+    MultiRegionConsistency=Unsupported("MultiRegionConsistency"),
+    GlobalTableWitnessUpdates=Unsupported("GlobalTableWitnessUpdates"),
+    GlobalTableSettingsReplicationMode=Unsupported("GlobalTableSettingsReplicationMode"),
+    DisassociationProtectionEnabled=Unsupported("DisassociationProtectionEnabled"),
+    VectorIndexUpdates=Unsupported("VectorIndexUpdates"),
 )
 
 _ONE_TABLE = {"TableName": Required(TABLE)}
