@@ -80,7 +80,7 @@ def _required(get: Getter) -> Compute:
 
 
 def _sum(operand: Arithmetic, scope: Scope) -> Compute:
-    left, right = _operands(operand.operator, (operand.left, operand.right), "N", scope)
+    left, right = _two_of(operand.operator, operand.left, operand.right, "N", scope)
     combine = plus if operand.operator == "+" else minus
 
     def total(item: Item) -> AttributeValue:
@@ -91,7 +91,12 @@ def _sum(operand: Arithmetic, scope: Scope) -> Compute:
 
 
 def _list_append(call: Call, scope: Scope) -> Compute:
-    first, second = _operands(call.name, call.arguments, "L", scope)
+    if len(call.arguments) != OPERAND_COUNTS[call.name]:
+        for argument in call.arguments:
+            bind_value(argument, scope)
+        _refuse_count(call)
+    left, right = call.arguments
+    first, second = _two_of(call.name, left, right, "L", scope)
 
     def appended(item: Item) -> AttributeValue:
         start = _data(first(item), "L")
@@ -118,14 +123,12 @@ def _if_not_exists(call: Call, scope: Scope) -> Compute:
     return existing
 
 
-def _operands(operator: str, operands: tuple[Operand, ...], kind: str, scope: Scope) -> tuple[Compute, ...]:
-    """The operands, of which constants must be of this type."""
-    bound = tuple(bind_value(operand, scope) for operand in operands)
-    if operator in OPERAND_COUNTS and len(operands) != OPERAND_COUNTS[operator]:
-        raise wording.operand_count(operator, len(operands))
-    for operand in operands:
-        if isinstance(operand, Value) and kind not in (value := value_of(operand, scope)):
-            raise wording.operand_type(operator, next(iter(value)))
+def _two_of(operator: str, left: Operand, right: Operand, kind: str, scope: Scope) -> tuple[Compute, Compute]:
+    """Two operands, of which constants must be of this type."""
+    bound = bind_value(left, scope), bind_value(right, scope)
+    for operand in (left, right):
+        if type(operand) is Value and kind not in scope.values[operand.name]:
+            raise wording.operand_type(operator, next(iter(scope.values[operand.name])))
     return bound
 
 

@@ -21,7 +21,7 @@ from penstock.expressions.conditions import CACHED
 from penstock.expressions.evaluate import Scope
 from penstock.expressions.parser import parse_update
 from penstock.expressions.paths import BoundPath, bind_path, find, refuse_clashes, shape_of, show
-from penstock.expressions.tree import Action, DeleteAction, Path, RemoveAction, UpdateTree, walk
+from penstock.expressions.tree import DeleteAction, Path, RemoveAction, UpdateTree, walk
 from penstock.expressions.wording import ExpressionError
 from penstock.wire.values import AttributeValue, Item
 
@@ -40,19 +40,24 @@ class Write(NamedTuple):
 class BoundUpdate:
     """An update whose placeholders are known."""
 
-    __slots__ = ("_flat", "_shape", "_tree", "_writes", "nested")
+    __slots__ = ("_flat", "_shape", "_writes")
 
-    def __init__(self, writes: Sequence[Write]) -> None:
+    def __init__(self, writes: Sequence[Write], nested: bool = False) -> None:
         self._writes = writes
-        self.nested = frozenset(str(path[0]) for path, _, _, _ in writes if len(path) > 1)
-        self._flat = [] if self.nested else [(str(path[0]), compute) for path, compute, _, _ in writes]
+        self._flat: list[tuple[Any, Compute]] | None = None
+        if not nested:
+            self._flat = [(write[0][0], write[1]) for write in writes]
         self._shape: dict[str | int, Any] | None = None
-        self._tree = _write_tree(writes) if self.nested else {}
 
     @property
     def attributes(self) -> frozenset[str]:
-        """The top-level attributes that are written; of those in `nested`, a part."""
-        return frozenset(str(write.path[0]) for write in self._writes)
+        """The top-level attributes that are written."""
+        return frozenset([str(write[0][0]) for write in self._writes])
+
+    @property
+    def nested(self) -> frozenset[str]:
+        """Those of which a part is written."""
+        return frozenset([str(write[0][0]) for write in self._writes if len(write[0]) > 1])
 
     @property
     def creates(self) -> bool:
@@ -62,31 +67,21 @@ class BoundUpdate:
     def apply(self, item: Item) -> Item:
         """The item as the update leaves it; a ValidationException where it cannot be done to this item."""
         try:
-            return self._apply_nested(item) if self.nested else self._apply_flat(item)
+            return self._apply_nested(item) if self._flat is None else _apply_flat(self._flat, item)
         except ExpressionError as problem:
             raise ValidationException((self._first_problem(item) or problem).message) from None
 
     def project(self, item: Item) -> Item:
         """What UPDATED_OLD and UPDATED_NEW show of `item`: what stands at the paths that are written."""
-        if not self.nested:
+        if self._flat is not None:
             return {name: item[name] for name, _ in self._flat if name in item}
         if self._shape is None:
             self._shape = shape_of([write.path for write in self._writes])
         return show(self._shape, item)
 
-    def _apply_flat(self, item: Item) -> Item:
-        updated = dict(item)
-        for name, compute in self._flat:
-            value = compute(item)
-            if value is not None:
-                updated[name] = value
-            else:
-                updated.pop(name, None)
-        return updated
-
     def _apply_nested(self, item: Item) -> Item:
         values = [write.compute(item) for write in self._writes]
-        return _write_members(self._tree, item, values)
+        return _write_members(_write_tree(self._writes), item, values)
 
     def _first_problem(self, item: Item) -> ExpressionError | None:
         missing: dict[int, ExpressionError] = {}
@@ -111,29 +106,40 @@ class BoundUpdate:
 class Update:
     """An update that is well formed; it may be bound any number of times."""
 
-    __slots__ = ("_actions", "names", "tree", "values")
+    __slots__ = ("_actions", "_nested", "names", "tree", "values")
 
     def __init__(self, tree: UpdateTree) -> None:
         self.tree = tree
-        self._actions = [(number, action) for number, one in enumerate(tree.sections) for action in one.actions]
         self.names, self.values = placeholders(tree.actions)
+        # DynamoDB looks at the actions from the last to the first.
+        self._actions = [
+            (action, number, isinstance(action, RemoveAction | DeleteAction))
+            for number, section in enumerate(tree.sections)
+            for action in section.actions
+        ][::-1]
+        self._nested = any(len(action.path.parts) > 1 for action in tree.actions)
 
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> BoundUpdate:
         """The update of these names and values; refuses paths that clash and operands of a wrong type."""
-        paths = [bind_path(action.path, names) for _, action in self._actions]
+        paths = [bind_path(action.path, names) for action, _, _ in reversed(self._actions)]
         if len(paths) > 1:
             refuse_clashes(paths)
+        if self.names and not self.names <= names.keys():
+            self._refuse_unknown_names(names)
         scope = Scope(names, values)
-        # DynamoDB looks at the actions from the last to the first: at their names, then at their values.
-        if not self.names <= names.keys():
-            for _, action in reversed(self._actions):
-                _refuse_unknown_names(action, names)
-        writes = [
-            Write(path, bind_action(action, path, scope), number, isinstance(action, RemoveAction | DeleteAction))
-            for path, (number, action) in zip(reversed(paths), reversed(self._actions), strict=True)
-        ]
+        writes = []
+        for action, section, removes in self._actions:
+            path = paths.pop()
+            writes.append(Write(path, bind_action(action, path, scope), section, removes))
         writes.reverse()
-        return BoundUpdate(writes)
+        return BoundUpdate(writes, self._nested)
+
+    def _refuse_unknown_names(self, names: Mapping[str, str]) -> None:
+        """All names of all actions come before any of their values."""
+        for action, _, _ in self._actions:
+            for node in walk(action):
+                if isinstance(node, Path):
+                    bind_path(node, names)
 
 
 @lru_cache(maxsize=CACHED)
@@ -145,10 +151,16 @@ def compile_update(text: str) -> Update:
     return Update(tree)
 
 
-def _refuse_unknown_names(action: Action, names: Mapping[str, str]) -> None:
-    for node in walk(action):
-        if isinstance(node, Path):
-            bind_path(node, names)
+def _apply_flat(writes: list[tuple[Any, Compute]], item: Item) -> Item:
+    """The same for an update of top-level attributes only, as nearly all are."""
+    updated = dict(item)
+    for name, compute in writes:
+        value = compute(item)
+        if value is not None:
+            updated[name] = value
+        else:
+            updated.pop(name, None)
+    return updated
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
