@@ -203,10 +203,11 @@ def test_serve_on_a_taken_port_says_so_and_ends_with_1(tmp_path: Path) -> None:
     (sock,) = listen("127.0.0.1", 0)
     with sock:
         port = str(sock.getsockname()[1])
-        process, _ = start("--memory", "--port", port, cwd=tmp_path, wait=False)
+        process, _ = start("--port", port, cwd=tmp_path, wait=False)
         _, errors = process.communicate(timeout=10)
     assert process.returncode == 1
     assert f"Port {port} on 127.0.0.1 is taken" in errors and "Traceback" not in errors
+    assert not list(tmp_path.iterdir())
 
 
 def test_serving_the_world_without_keys_is_warned_of(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import click
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.credentials import load_credentials
-from penstock.server.run import DEFAULT_PORT, Options, serve
+from penstock.server.run import DEFAULT_PORT, Options, listen, serve
 
 DEFAULT_FILE = "penstock.db"
 _SECONDS = click.FloatRange(min=0)
@@ -39,12 +39,8 @@ _SECONDS = click.FloatRange(min=0)
 @click.option("--per-account", is_flag=True, help="Keep the tables of each access key and region apart.")
 @click.option("--credentials", metavar="FILE", help="Check signatures against the access keys in FILE.")
 @click.option("--ttl-lag", type=_SECONDS, default=0, metavar="SECONDS", help="How late TTL deletes.")
-@click.option(
-    "--table-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a table is CREATING."
-)
-@click.option(
-    "--index-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a new index is CREATING."
-)
+@click.option("--table-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a table is CREATING.")
+@click.option("--index-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a new index is CREATING.")
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, pid.")
 def command(
@@ -97,10 +93,9 @@ def command(
             click.echo(_ready_line(url, path, as_json))
             sys.stdout.flush()
 
+    sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
     with Engine(path, settings=settings) as engine:
-        code = serve(engine, host, port, options, ready)
-    if code:
-        sys.exit(code)
+        serve(engine, sockets, options, ready)
 
 
 def _ready_line(url: str, path: str, as_json: bool) -> str:

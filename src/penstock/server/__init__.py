@@ -14,6 +14,6 @@ The life of a request, one file a step:
     run.py            start and stop, in the foreground or in a thread
 """
 
-from penstock.server.run import AddressError, Options, ServerThread, running_server, serve
+from penstock.server.run import AddressError, Options, ServerThread, listen, running_server, serve
 
-__all__ = ["AddressError", "Options", "ServerThread", "running_server", "serve"]
+__all__ = ["AddressError", "Options", "ServerThread", "listen", "running_server", "serve"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import os
 import signal
 import socket
 import threading
@@ -192,43 +193,39 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 def serve(
     engine: AnswersCalls,
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
+    sockets: list[socket.socket],
     options: Options | None = None,
     ready: Callable[[str], None] = print,
-) -> int:
-    """Serves until a signal; calls `ready` with the URL. Returns the exit code: 0, or 1 when cut short."""
-    sockets = listen(host, port)
+) -> None:
+    """Serves on what `listen` gave until a signal, having called `ready` with the URL.
+
+    A second signal ends the process at once, with 1.
+    """
     loop = new_loop()
     asyncio.set_event_loop(loop)
     try:
         server = Server(engine, sockets, options or Options())
-        return loop.run_until_complete(_until_signal(server, loop, lambda: ready(url_of(sockets[0]))))
+        loop.run_until_complete(_until_signal(server, loop, lambda: ready(url_of(sockets[0]))))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
 
 
-async def _until_signal(server: Server, loop: asyncio.AbstractEventLoop, ready: Callable[[], None]) -> int:
-    first, second = asyncio.Event(), asyncio.Event()
+async def _until_signal(server: Server, loop: asyncio.AbstractEventLoop, ready: Callable[[], None]) -> None:
+    asked = asyncio.Event()
 
     def caught() -> None:
-        (second if first.is_set() else first).set()
+        if asked.is_set():
+            # Nothing is lost by it: what was acknowledged is in the file.
+            os._exit(1)
+        asked.set()
 
     _on_signals(loop, caught)
     await server.start()
     _settle_memory()
     ready()
-    await first.wait()
-    stopping = asyncio.ensure_future(server.stop())
-    at_once = asyncio.ensure_future(second.wait())
-    await asyncio.wait((stopping, at_once), return_when=asyncio.FIRST_COMPLETED)
-    at_once.cancel()
-    if stopping.done():
-        return 0
-    stopping.cancel()
-    await server.stop(grace_seconds=0)
-    return 1
+    await asked.wait()
+    await server.stop()
 
 
 def _on_signals(loop: asyncio.AbstractEventLoop, caught: Callable[[], None]) -> None:
