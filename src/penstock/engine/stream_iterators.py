@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
+from base64 import b64decode, urlsafe_b64encode
 from hashlib import blake2b
 from hmac import compare_digest
 from struct import Struct
@@ -67,8 +66,8 @@ def encode(call: Call, stream: Stream, position: int) -> str:
 
 def decode(call: Call, text: str) -> tuple[Stream, int]:
     """The stream and position of an iterator; refused where it is changed, expired, or past what is kept."""
-    arn, mark, token = [*text.split("|"), "", ""][:3]
-    if mark != "1" or _STREAM_ARN.fullmatch(arn) is None:
+    arn, _, token = text.partition("|1|")
+    if _STREAM_ARN.fullmatch(arn) is None:
         raise ValidationException("Invalid ShardIterator")
     stream = stream_of(call, arn)
     position, made_at = _opened(stream, token)
@@ -80,8 +79,8 @@ def decode(call: Call, text: str) -> tuple[Stream, int]:
 
 def _opened(stream: Stream, token: str) -> tuple[int, float]:
     try:
-        data = urlsafe_b64decode(token.encode("ascii"))
-    except (Base64Error, UnicodeEncodeError):
+        data = b64decode(token, altchars=b"-_", validate=True)
+    except ValueError:  # Not base64, or not ASCII.
         data = b""
     place, digest = data[: _PLACE.size], data[_PLACE.size :]
     if len(place) != _PLACE.size or not compare_digest(digest, _digest(stream, place)):

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -262,19 +263,21 @@ def _forget(db: Connection, stream: int) -> None:
 
 
 def _trim_stream(db: Connection, stream: int, horizon: float) -> int:
-    rows = db.execute(
-        "SELECT sequence FROM stream_records WHERE stream = ?1 AND created_at <= ?2 "
-        "AND sequence > (SELECT trimmed FROM streams WHERE id = ?1) ORDER BY sequence LIMIT ?3",
-        (stream, horizon, TRIM_STEP),
+    """Trims up to a step's records of one stream; their number."""
+    oldest = db.execute(
+        "SELECT sequence, created_at FROM stream_records WHERE stream = ?1 "
+        "AND sequence > (SELECT trimmed FROM streams WHERE id = ?1) ORDER BY sequence LIMIT ?2",
+        (stream, TRIM_STEP),
     ).fetchall()
-    if rows:
-        db.execute("UPDATE streams SET trimmed = ? WHERE id = ?", (rows[-1][0], stream))
+    due = [sequence for sequence, _ in takewhile(lambda row: row[1] <= horizon, oldest)]
+    if due:
+        db.execute("UPDATE streams SET trimmed = ? WHERE id = ?", (due[-1], stream))
         db.execute(
             "DELETE FROM stream_records WHERE stream = ? AND sequence <= ? "
             "AND sequence < (SELECT max(sequence) FROM stream_records)",
-            (stream, rows[-1][0]),
+            (stream, due[-1]),
         )
-    return len(rows)
+    return len(due)
 
 
 def _event(change: Change) -> int:

@@ -76,7 +76,9 @@ def _visible(call: Call, arn: str) -> Backup:
 
 
 def _filter(call: Call, request: Request) -> backups.Filter:
-    since, before = request.get("TimeRangeLowerBound"), request.get("TimeRangeUpperBound")
+    since, before = (
+        float(request[name]) if name in request else None for name in ("TimeRangeLowerBound", "TimeRangeUpperBound")
+    )
     if since is not None and before is not None and since > before:
         raise ValidationException(
             "One or more parameter values were invalid: "

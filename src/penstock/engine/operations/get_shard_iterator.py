@@ -39,7 +39,7 @@ def _position(call: Call, stream: Stream, request: Request) -> int:
     if kind == "LATEST":
         return streams.newest(call.db, stream) + 1
     if kind == "AT_TIMESTAMP":
-        return streams.since(call.db, stream, request["Timestamp"])
+        return streams.since(call.db, stream, float(request["Timestamp"]))
     sequence = _named(call, stream, request["SequenceNumber"])
     return sequence if kind == "AT_SEQUENCE_NUMBER" else sequence + 1
 

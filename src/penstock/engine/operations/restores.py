@@ -142,20 +142,20 @@ def _parse(call: Call, arn: str) -> tuple[Scope, str]:
 
 
 def _restore_time(call: Call, source: TableInfo, request: Request) -> float:
-    asked = request.get("RestoreDateTime")
-    if asked is None:
+    if "RestoreDateTime" not in request:
         return call.now
+    asked = float(request["RestoreDateTime"])
     earliest = floor(journal.earliest(source.record, call.now))
     if not earliest <= asked <= call.now:
         raise InvalidRestoreTimeException(
             f"RestoreDateTime '{_moment(asked)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "
             f"and LatestRestorableDateTime '{_moment(call.now)}'"
         )
-    return float(asked)
+    return asked
 
 
 def _moment(at: float) -> str:
     try:
         return datetime.fromtimestamp(floor(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):
-        return str(at)  # Past what a calendar knows.
+        return f"{float(at):g}"  # Past what a calendar knows.
