@@ -7,8 +7,8 @@ next to nothing: boto3 alone takes a quarter of a second.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # a type checker takes it for typing's, whose import would be most of the cost of ours
 if TYPE_CHECKING:
     from penstock.client.boto import boto3_client, boto3_resource
     from penstock.client.database import Database, connect
@@ -27,11 +27,11 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value: object = getattr(import_module(home), name)
     globals()[name] = value  # the next use does not come here
     return value
 
