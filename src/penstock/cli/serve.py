@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import sys
 from typing import Literal
@@ -11,7 +10,6 @@ import click
 
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
-from penstock.server.credentials import load_credentials
 from penstock.server.run import DEFAULT_PORT, Options, listen, serve
 
 DEFAULT_FILE = "penstock.db"
@@ -72,7 +70,7 @@ def command(
     """
     if memory and db is not None:
         raise click.UsageError("Give either --db FILE or --memory, not both.")
-    secrets = None if credentials is None else load_credentials(credentials)
+    secrets = _secrets(credentials)
     if secrets is None and not _is_loopback(host):
         click.echo(
             f"Warning: {host} can be reached from other machines, and signatures are not checked. "
@@ -107,8 +105,13 @@ def _ready_line(url: str, path: str, as_json: bool) -> str:
     return f"Penstock is ready at {url} ({what}; stop with Ctrl+C)"
 
 
+def _secrets(file: str | None) -> dict[str, str] | None:
+    if file is None:
+        return None
+    from penstock.server.credentials import load_credentials  # seldom needed, and start is timed
+
+    return load_credentials(file)
+
+
 def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -6,9 +6,9 @@ a second, so that the usual answer costs one formatting of bytes.
 
 from __future__ import annotations
 
-import random
-import string
+import os
 import time
+from base64 import b32encode
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -33,7 +33,6 @@ _REASONS = {
 }
 _DAYS = (b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun")
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
-_ID_CHARACTERS = string.ascii_uppercase + string.digits
 _CORS = (
     b"Access-Control-Allow-Origin: *\r\n"
     b"Access-Control-Expose-Headers: "
@@ -82,11 +81,10 @@ class Replies:
 
     def __init__(self) -> None:
         self._count = 0
-        self._random = random.SystemRandom()
         self.refresh(time.time())
 
     def refresh(self, now: float) -> None:
-        prefix = "".join(self._random.choices(_ID_CHARACTERS, k=40)).encode()
+        prefix = b32encode(os.urandom(25))  # 40 characters; a count makes it 52
         self._fixed = b"Server: Penstock\r\nDate: " + http_date(now) + b"\r\nx-amzn-RequestId: " + prefix
         self._plain = (
             b"HTTP/1.1 200 OK\r\nContent-Type: " + JSON_10 + b"\r\n" + self._fixed

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -19,7 +19,9 @@ from penstock.server import authorization
 from penstock.server.authorization import Headers
 from penstock.server.encodings import unpack
 from penstock.server.replies import JSON, JSON_10, TEXT, Reply
-from penstock.server.signature import Verifier
+
+if TYPE_CHECKING:
+    from penstock.server.signature import Verifier
 
 STREAMS = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"})
 # These may take long, so they run beside the event loop, not on it.

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError
@@ -25,7 +26,9 @@ from penstock.server.groups import AnswersCalls, Groups
 from penstock.server.protocol import Connection
 from penstock.server.replies import Replies
 from penstock.server.routing import Router
-from penstock.server.signature import Verifier
+
+if TYPE_CHECKING:
+    from penstock.server.signature import Verifier
 
 DEFAULT_PORT = 8000
 GRACE_SECONDS = 10.0  # for what has begun, after a first signal
@@ -57,7 +60,7 @@ class Server:
         self.replies = Replies()
         self.router = Router(
             _operations(),
-            verifier=None if options.secrets is None else Verifier(options.secrets),
+            verifier=_verifier(options.secrets),
             per_account=options.per_account,
             scope=options.scope,
             now=options.now,
@@ -114,6 +117,14 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
     except TimeoutError:
         return
+
+
+def _verifier(secrets: Mapping[str, str] | None) -> Verifier | None:
+    if secrets is None:
+        return None
+    from penstock.server.signature import Verifier  # seldom needed, and start is timed
+
+    return Verifier(secrets)
 
 
 def _operations() -> Iterable[str]:
