@@ -204,7 +204,7 @@ def test_a_write_that_changes_nothing_is_not_journaled(engine: Engine) -> None:
     assert journal_rows(engine) == 1
 
 
-@pytest.mark.parametrize("at", [NOW - 1, NOW + 11, 0, 1e15])
+@pytest.mark.parametrize("at", [NOW - 1, NOW + 11, 0, 1e11])
 def test_a_time_outside_the_window_is_refused(engine: Engine, clock: ManualClock, at: float) -> None:
     switch_recovery(engine)
     clock.advance(10)

@@ -52,6 +52,7 @@ def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING) -> dic
         **_indexes(call, table),
         **streams.described(table.scope, dict(record)),
         **_settings(table),
+        **_restore(call, record),
     }
 
 
@@ -150,12 +151,18 @@ def _settings(table: TableInfo) -> dict[str, Any]:
         shown["SSEDescription"] = _encryption(table)
     if "TableClass" in record:
         shown["TableClassSummary"] = {"TableClass": record["TableClass"]}
-    for member in ("OnDemandThroughput", "DeletionProtectionEnabled", "RestoreSummary"):
+    for member in ("OnDemandThroughput", "DeletionProtectionEnabled"):
         if member in record:
             shown[member] = record[member]
     if "WarmThroughput" in record:
         shown["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
     return shown
+
+
+def _restore(call: Call, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a table is being restored from; DynamoDB no longer tells once it is ACTIVE."""
+    is_restoring = "RestoreSummary" in record and call.now < record.get("active_at", 0.0)
+    return {"RestoreSummary": record["RestoreSummary"]} if is_restoring else {}
 
 
 def _encryption(table: TableInfo) -> dict[str, Any]:
