@@ -129,6 +129,8 @@ class Update(Write):
             self.new = before
             self.size = item_size(before)
             return
+        if self.old is None and not self.update.creates:
+            return  # What only removes makes no item of nothing.
         after = self.update.apply(before)
         self.size = item_size(after)
         if self.size > ITEM_BYTES:

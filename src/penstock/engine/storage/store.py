@@ -22,6 +22,10 @@ from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
+
+# The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
+# other threads get this part of its page cache, so that many threads do not mean much memory.
+_LATER_CACHES: Final = 4
 _MAGIC: Final = b"SQLite format 3\0"
 
 _SCHEMA: Final = """
@@ -140,7 +144,8 @@ class Store:
             self._refuse_foreign(connection)
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
-        connection.execute(f"PRAGMA cache_size = {-settings.page_cache_bytes // 1024}")
+        cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
+        connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
         connection.execute("PRAGMA temp_store = MEMORY")
         # Deleted data should not linger in free pages, and freed pages are reused: no vacuum is needed for speed.
         connection.execute("PRAGMA foreign_keys = OFF")
