@@ -104,7 +104,11 @@ def test_a_local_index_reaches_the_item(idx):
                 "PartiQL statements cannot be executed on tables with multi-attribute HASH keys or "
                 "multi-attribute RANGE keys.",
             )
-            for statement in ("SELECT * FROM idx.multi WHERE h1 = 5", "SELECT * FROM idx.multi")
+            for statement in (
+                "SELECT * FROM idx.multi WHERE h1 = 5",
+                "SELECT * FROM idx.multi",
+                "SELECT COUNT(*) FROM idx.multi",
+            )
         ),
     ],
 )

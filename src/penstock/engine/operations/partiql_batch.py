@@ -100,9 +100,8 @@ def _resolve(call: Call, member: Member) -> None:
 
 
 def _place_of_read(call: Call, reading: Reading, member: Member) -> tuple[int, bytes]:
-    table = call.table(member.table_name)
-    if reading.select.source.index is not None:
-        reading.check_index(call, table)
+    table, index = reading.resolve(call)
+    if index is not None:
         raise ValidationException(_NEEDS_KEY)
     found = pinned(reading.select.where, table.key_names, member.parameters)
     if found.rest or len(found.key) != len(table.key_names):

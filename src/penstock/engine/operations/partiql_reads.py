@@ -22,12 +22,13 @@ from penstock.engine import capacity, key_ranges
 from penstock.engine.call import Call
 from penstock.engine.pages import Page, Walk, read_page
 from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
-from penstock.errors import ValidationException
+from penstock.errors import ResourceNotFoundException, ValidationException
 from penstock.expressions.evaluate import Predicate
 from penstock.expressions.key_conditions import KeyTerm
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.conditions import Translator
 from penstock.expressions.partiql.keys import Branch, attributes, branches
+from penstock.expressions.partiql.parser import projection_problem
 from penstock.expressions.partiql.tree import Path, Select
 from penstock.expressions.partiql.values import Parameters
 from penstock.expressions.paths import find
@@ -55,14 +56,14 @@ class Reading:
         self._parameters = parameters
         # Operand types are checked before the table is looked for.
         self._keep: Predicate | None = None if select.where is None else Translator(parameters).predicate(select.where)
+        self._problem = projection_problem(select)
         self.project = projector(select)
 
     def run(
         self, call: Call, *, consistent: bool = False, limit: int | None = None, token: str | None = None
     ) -> Result:
         """One page."""
-        table = call.table(self.select.source.table)
-        index = self.check_index(call, table, consistent=consistent)
+        table, index = self.resolve(call, consistent=consistent)
         alternatives = self._branches(table, index)
         self._refuse_unprojected(index, keyed=alternatives is not None and len(alternatives) == 1)
         walks = self._walks(table, index, alternatives)
@@ -73,12 +74,30 @@ class Reading:
 
     # ── what to read ─────────────────────────────────────────────────────────────────────────────
 
-    def check_index(self, call: Call, table: TableInfo, *, consistent: bool = False) -> IndexInfo | None:
-        """The index that the statement names, if it can be read."""
+    def resolve(self, call: Call, *, consistent: bool = False) -> tuple[TableInfo, IndexInfo | None]:
+        """The table and the index that the statement names, if they can be read.
+
+        DynamoDB refuses an index of a kind that PartiQL cannot read before a projection that it cannot show, and
+        that before a table that is not there.
+        """
+        try:
+            table = call.table(self.select.source.table)
+        except ResourceNotFoundException as error:
+            raise self._problem or error from None
+        index = self._index(call, table, consistent)
+        if self._problem is not None:
+            raise self._problem
+        return table, index
+
+    def _index(self, call: Call, table: TableInfo, consistent: bool) -> IndexInfo | None:
         name = self.select.source.index
         if name is None:
             return None
         index = table.indexes.get(name)
+        if index is None:
+            # Another process may have made it since the catalog was read (catalog.py, 2).
+            call.engine.catalog.forget()
+            index = call.table(self.select.source.table).indexes.get(name)
         if index is None:
             raise ValidationException("The table does not have the specified index")
         if len(index.hash) > 1 or len(index.range) > 1:
@@ -215,7 +234,7 @@ def projector(select: Select) -> Callable[[Item], Item] | None:
     if select.projection is None:
         return None
     paths = [path.parts for path in select.projection if isinstance(path, Path)]
-    deepest = max(map(len, paths))
+    deepest = max(map(len, paths), default=0)
     if deepest > PATH_ELEMENTS:
         raise ValidationException(too_deep(deepest).message)
     named = [(parts, _shown_name(parts)) for parts in paths]

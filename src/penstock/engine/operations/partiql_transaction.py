@@ -75,7 +75,7 @@ def _read(call: Call, request: Request, reads: Sequence[tuple[Select, Parameters
     readings = [_reading(number, select, values) for number, (select, values) in enumerate(reads)]
     found: list[tuple[TableInfo, Item]] = []
     for number, (select, values) in enumerate(reads):
-        table = call.table(select.source.table)
+        table = _table_of(call, number, readings[number])
         where = pinned(select.where, table.key_names, values)
         if where.rest or len(where.key) != len(table.key_names):
             raise _in_member(number, ValidationException(_NEEDS_KEY))
@@ -96,6 +96,14 @@ def _reading(number: int, select: Select, parameters: Parameters) -> Reading:
         return Reading(select, parameters)
     except ValidationException as error:
         raise _in_member(number, error) from None
+
+
+def _table_of(call: Call, number: int, reading: Reading) -> TableInfo:
+    try:
+        table, _ = reading.resolve(call)
+    except ValidationException as error:
+        raise _in_member(number, error) from None
+    return table
 
 
 def _row_keys(found: Sequence[tuple[TableInfo, Item]]) -> list[bytes]:

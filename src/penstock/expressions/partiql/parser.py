@@ -324,11 +324,16 @@ def unsupported(node: Node) -> ValidationException:
 
 def _check_select(select: Select) -> None:
     _check_source(select.source)
-    for chosen in select.projection or ():
-        if not isinstance(chosen, Path):
-            raise ValidationException(f"Unexpected path component at {place_of(chosen)}")
     if select.unsupported is not None:
         raise ValidationException(f"Unsupported clause: {select.unsupported}")
+
+
+def projection_problem(select: Select) -> ValidationException | None:
+    """What is wrong with a SELECT that shows something else than paths, for example COUNT(*)."""
+    for chosen in select.projection or ():
+        if not isinstance(chosen, Path):
+            return ValidationException(f"Unexpected path component at {place_of(chosen)}")
+    return None
 
 
 def _check_written(source: Source, refusal: str) -> None:
