@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -269,3 +271,20 @@ def test_expiries_are_those_of_the_items_after_any_steps(steps: list[tuple[str, 
 def _check_sweep(engine: Engine, clock: ManualClock, enabled: bool) -> None:
     if enabled:
         assert all(int(item["ends"]["N"]) > clock.now() for item in items(engine).values() if "ends" in item)
+
+
+def test_the_thread_goes_on_after_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.engine.maintenance._LONGEST_WAIT_SECONDS", 0.01)
+    failed, went_on = threading.Event(), threading.Event()
+
+    def failing(engine: Engine) -> float | None:
+        if not failed.is_set():
+            failed.set()
+            raise sqlite3.OperationalError("database is locked")
+        went_on.set()
+        return None
+
+    monkeypatch.setattr("penstock.engine.maintenance.CHORES", [failing])
+    with Engine(path) as engine:
+        engine.maintenance.wake()
+        assert went_on.wait(10)

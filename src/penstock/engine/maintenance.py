@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ Chore = Callable[["Engine"], float | None]
 """Does what is due of one kind of work; seconds until there is more, or None if there is none to expect."""
 
 CHORES: list[Chore] = []
+
+_LOG = logging.getLogger(__name__)
 
 # A round never waits longer than this: another process may have made work that nobody told us of.
 _LONGEST_WAIT_SECONDS = 5.0
@@ -76,13 +79,21 @@ class Maintenance:
     def _loop(self) -> None:
         while not self._stopping:
             self._wake.clear()
-            wait = self.run_due()
+            wait = self._round()
             if self._stopping:
                 return
             if wait is None:
                 self._wake.wait(_LONGEST_WAIT_SECONDS)
             else:
                 self._wake.wait(min(max(wait, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS))
+
+    def _round(self) -> float | None:
+        try:
+            return self.run_due()
+        except Exception:
+            # A full disk, or a file that another process holds: the work is still there when that is over.
+            _LOG.exception("Background work failed; it is tried again in %s s.", _LONGEST_WAIT_SECONDS)
+            return _LONGEST_WAIT_SECONDS
 
 
 def _has_work(record: object) -> bool:
