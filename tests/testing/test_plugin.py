@@ -82,6 +82,31 @@ def test_the_clock_can_be_moved(pytester):
     )
 
 
+def test_what_expires_is_gone_when_the_clock_has_moved(pytester):
+    passes(
+        pytester,
+        """
+        import time
+
+        def test_expired(penstock_clock, dynamodb):
+            dynamodb.create_table(
+                TableName="jobs",
+                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
+            dynamodb.update_time_to_live(
+                TableName="jobs", TimeToLiveSpecification={"Enabled": True, "AttributeName": "ends"}
+            )
+            in_an_hour = {"N": str(int(time.time()) + 3600)}
+            dynamodb.put_item(TableName="jobs", Item={"id": {"S": "1"}, "ends": in_an_hour})
+            assert dynamodb.scan(TableName="jobs")["Count"] == 1
+            penstock_clock.advance(7200)
+            assert dynamodb.scan(TableName="jobs")["Count"] == 0
+        """,
+    )
+
+
 def test_a_fixture_of_the_users_own_of_the_same_name_wins(pytester):
     passes(
         pytester,

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def penstock_clock() -> MovableClock:
-    """The time that the test's database lives by: `penstock_clock.advance(seconds)` moves it forward."""
+    """The time that the test's database lives by: `penstock_clock.advance(seconds)` moves it forward.
+
+    Items that have expired by then are deleted, and indexes and tables that are ready by then are ACTIVE.
+    """
     from penstock.testing.clock import MovableClock
 
     return MovableClock()
@@ -36,6 +39,7 @@ def penstock_db(penstock_clock: MovableClock) -> Iterator[Database]:
     from penstock.client.database import connect
 
     with connect(clock=penstock_clock) as database:
+        penstock_clock.call_when_moved(database.engine.maintenance.run_due)
         yield database
 
 
