@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -20,6 +21,10 @@ def test_the_root_names_are_these():
         "connect",
     ]
     assert dir(penstock) == sorted(penstock.__all__)
+
+
+def test_the_version_is_the_packages():
+    assert penstock.__version__ == version("penstock")
 
 
 def test_every_root_name_is_there():
