@@ -13,6 +13,7 @@ from typing import Any
 
 import boto3
 import pytest
+from answer_shapes import watch
 from node_packages import NotInstalled, installed
 from orders import order, orders_table
 from served import ACCESS_KEY, REGION, SECRET_KEY, serving
@@ -69,13 +70,17 @@ def boto_session() -> boto3.session.Session:
 
 @pytest.fixture(scope="session")
 def dynamodb(server: str, boto_session: boto3.session.Session) -> Any:
-    """A boto3 client that speaks HTTP with the server."""
-    return boto_session.client("dynamodb", endpoint_url=server)
+    """A boto3 client that speaks HTTP with the server, and accepts only what its model describes."""
+    client = boto_session.client("dynamodb", endpoint_url=server)
+    watch(client)
+    return client
 
 
 @pytest.fixture(scope="session")
 def streams(server: str, boto_session: boto3.session.Session) -> Any:
-    return boto_session.client("dynamodbstreams", endpoint_url=server)
+    client = boto_session.client("dynamodbstreams", endpoint_url=server)
+    watch(client)
+    return client
 
 
 @pytest.fixture

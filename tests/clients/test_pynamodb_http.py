@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -54,7 +55,7 @@ class Place(MapAttribute[Any, Any]):
 
 class Job(Model):
     class Meta:
-        table_name = "pynamodb-jobs"
+        table_name = f"pynamodb-jobs-{os.getpid()}"
         billing_mode = "PAY_PER_REQUEST"
         region = REGION
         aws_access_key_id = ACCESS_KEY
