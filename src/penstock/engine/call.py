@@ -35,14 +35,14 @@ class Call:
         return found
 
     def find(self, name: str) -> TableInfo | None:
-        """The table of this name or ARN in whatever state it is, or None."""
-        scope = self.scope
-        if name.startswith("arn:"):
-            scope, name = parse_table_arn(name, scope)
-        return self.engine.catalog.find(self.db, scope, name)
+        """The table of this name or ARN as the file has it now, in whatever state it is, or None."""
+        return self.engine.catalog.load(self.db, *self._meant(name))
+
+    def _meant(self, name: str) -> tuple[Scope, str]:
+        return parse_table_arn(name, self.scope) if name.startswith("arn:") else (self.scope, name)
 
     def _look_up(self, name: str) -> TableInfo:
-        found = self.find(name)
+        found = self.engine.catalog.find(self.db, *self._meant(name))
         if found is None or not self.is_ready(found):
             raise ResourceNotFoundException("Requested resource not found")
         return found

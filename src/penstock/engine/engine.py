@@ -28,6 +28,7 @@ from penstock.engine.storage.store import Connection, Store
 from penstock.errors import (
     DynamoDBError,
     InternalServerError,
+    ResourceInUseException,
     SerializationException,
     StorageError,
     UnknownOperationException,
@@ -36,6 +37,9 @@ from penstock.errors import (
 operations.load()
 
 _log = logging.getLogger(__name__)
+
+_CATALOG_CHANGES = 20
+"""How often a read begins again because tables came and went under it."""
 
 
 class Pending(NamedTuple):
@@ -139,6 +143,8 @@ class Engine:
             try:
                 if writes:
                     self.catalog.refresh(db)
+                else:
+                    self.catalog.renew(db)
                 answers = [self._inside(db, call) for call in calls]
                 db.execute("COMMIT")
             except BaseException:
@@ -164,20 +170,29 @@ class Engine:
         return self._read_here(found, request, scope)
 
     def _read_here(self, found: Operation, request: Request, scope: Scope) -> Response:
+        """Reads; where the cached catalog may have misled it (catalog.py, 2), reads again."""
         db = self.store.connection()
         call = Call(self, db, scope, self.clock.now())
-        try:
-            if found.kind == "snapshot":
-                return _in_snapshot(db, found, call, request)
-            return found.run(call, request)
-        except sqlite3.OperationalError as error:
-            if "no such table" not in str(error):
+        for _ in range(_CATALOG_CHANGES):
+            version = self.catalog.version
+            try:
+                return self._run_read(found, call, request)
+            except DynamoDBError:
+                self.catalog.renew(db)
+                if self.catalog.version == version:
+                    raise
+            except sqlite3.OperationalError as error:
+                if "no such table" not in str(error):
+                    raise self._internal(error) from error
+                self.catalog.forget()
+            except sqlite3.Error as error:
                 raise self._internal(error) from error
-            # Another process has dropped what the cached catalog still names (catalog.py, 2).
-            self.catalog.forget()
-            return found.run(call, request)
-        except sqlite3.Error as error:
-            raise self._internal(error) from error
+        raise ResourceInUseException("The table is being made and deleted too often to be read")
+
+    def _run_read(self, found: Operation, call: Call, request: Request) -> Response:
+        if found.kind == "snapshot":
+            return _in_snapshot(call.db, found, call, request)
+        return found.run(call, request)
 
     def _write(self, found: Operation, request: Request, scope: Scope) -> Response:
         store = self.store
@@ -199,7 +214,7 @@ class Engine:
     def _roll_back(self, db: Connection) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        self.catalog.forget()
+        self.catalog.rolled_back()
 
     def _internal(self, error: sqlite3.Error) -> DynamoDBError:
         return InternalServerError(str(self.store.trouble(error)))

@@ -103,10 +103,6 @@ def _index_of(call: Call, table: TableInfo, request: Request) -> IndexInfo | Non
         return None
     index = table.indexes.get(name)
     if index is None:
-        # Another process may have made it since the catalog was read (catalog.py, 2).
-        call.engine.catalog.forget()
-        index = call.table(request["TableName"]).indexes.get(name)
-    if index is None:
         raise ValidationException(f"The table does not have the specified index: {name}")
     if not index.local and request.get("ConsistentRead"):
         raise ValidationException("Consistent reads are not supported on global secondary indexes")
