@@ -110,6 +110,8 @@ class ModelTable:
     def update(self, key: Item, actions: list[Op], condition: Op | None = None) -> None:
         self._check(key, condition)
         place = self.place(key)
+        if place not in self.items and all(action[0] in REMOVALS for action in actions) and actions:
+            return  # What only removes makes no item of nothing.
         before = self.items.get(place, {name: normal(value) for name, value in key.items()})
         after = deepcopy(before)
         for action in actions:
@@ -315,6 +317,8 @@ def _delete(before: Item, after: Item, name: str, value: Value) -> None:
     else:
         del after[name]
 
+
+REMOVALS = ("remove", "remove element", "delete")
 
 _UPDATES: dict[str, Callable[..., None]] = {
     "set": _set,

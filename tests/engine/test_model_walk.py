@@ -248,7 +248,7 @@ class Walk:
         request = self.conditional(condition, actions, Key=key, ReturnValues="ALL_NEW")
         answer = self.both("UpdateItem", request, lambda: self.model.update(key, actions, condition))
         if answer is not None:
-            self.same_attributes(answer, self.model.items[self.model.place(key)])
+            self.same_attributes(answer, self.model.items.get(self.model.place(key)))
 
     def same_attributes(self, answer: dict[str, Any], item: Item | None) -> None:
         assert ("Attributes" in answer) == (item is not None)

@@ -11,6 +11,7 @@ import pytest
 from sample_tables import index, make, table
 
 from penstock.engine import Engine, Pending
+from penstock.errors import ConditionalCheckFailedException, ValidationException
 
 INDEXED = table("indexed", "pk:S / sk:N", globals_=(index("by_a", "a:S"),), locals_=(index("by_n", "pk:S / n:N"),))
 
@@ -150,6 +151,14 @@ def test_a_page_reads_little_more_than_its_limit(plain: Engine) -> None:
 
 
 def test_a_refused_request_reads_no_table(plain: Engine) -> None:
-    with statements(plain) as found, pytest.raises(Exception, match="does not match the schema"):
+    with statements(plain) as found, pytest.raises(ValidationException, match="does not match the schema"):
         plain.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "a"}}})
-    assert found == []
+    assert len(found) == 1 and found[0].endswith("'catalog'"), "was the error due to a stale catalog?"
+
+
+def test_a_refused_write_leaves_the_catalog_cached(plain: Engine) -> None:
+    put = {"TableName": "plain", "Item": item(1), "ConditionExpression": "attribute_not_exists(pk)"}
+    for _ in range(2):
+        with statements(plain) as found, pytest.raises(ConditionalCheckFailedException):
+            plain.execute("PutItem", put)
+    assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "SELECT", "ROLLBACK"]
