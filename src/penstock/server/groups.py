@@ -58,7 +58,11 @@ class Groups:
         calls, waiting = self._calls, self._waiting
         self._calls, self._waiting = [], []
         for (connection, style), answer in zip(waiting, self._answers(calls), strict=True):
-            connection.answered(style, answer)
+            try:
+                connection.answered(style, answer)
+            except Exception as error:  # one broken connection must not cost the others their answers
+                _log.error("an answer could not be sent", exc_info=error)
+                connection.abort()
 
     def _answers(self, calls: list[Pending]) -> list[Answer]:
         try:
