@@ -235,8 +235,8 @@ def test_a_gzip_body_is_unpacked(client: RawClient) -> None:
     [
         ("gzip", b'{"Id":1}'),
         ("gzip", b""),
-        ("gzip", gzip.compress(b'{"Id":1}')[:-1]),
-        ("gzip", gzip.compress(b'{"Id":1}') + b"junk"),
+        ("gzip", gzip.compress(b'{"Id":1}', mtime=0)[:-1]),
+        ("gzip", gzip.compress(b'{"Id":1}', mtime=0) + b"junk"),
         ("garbage", b'{"Id":1}'),
     ],
 )
