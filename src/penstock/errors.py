@@ -5,13 +5,17 @@
     │   ├── (fix the call)         ValidationException, ResourceNotFoundException, SerializationException, …
     │   ├── (read again, decide)   ConditionalCheckFailedException, TransactionCanceledException, …
     │   └── (repeat it)            ProvisionedThroughputExceededException, InternalServerError, …
-    └── StorageError               the database file cannot be used: it says which file and why
+    ├── StorageError               the database file cannot be used: it says which file and why
+    └── TransportError             no answer came: it says from which endpoint, why, and what to do
+        ├── (fix the call)         BadUrl, TransportClosed, TlsFailed, CredentialsMissing, NotDynamoDB
+        └── (repeat it)            ConnectionFailed, TimedOut, BadAnswer; `sent` says if it may have had an effect
 
 Callers ask `error.retryable`; nobody matches message text. Facts are attributes.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 _DYNAMODB = "com.amazonaws.dynamodb.v20120810#"
@@ -205,3 +209,110 @@ class ThrottlingException(DynamoDBError):
 class InternalServerError(DynamoDBError):
     retryable = True
     status = 500
+
+
+# ── codes that have no class above ───────────────────────────────────────────────────────────────
+
+
+class OtherError(DynamoDBError):
+    """A code that this page does not name; `code` is that code. Made by `error_of`."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Its class was made for its code, and cannot be found by name in another process.
+        return error_of, (self.code, self.message, self.status, self.fields)
+
+
+_REPEATABLE_CODES = frozenset(
+    {
+        "PriorRequestNotComplete",
+        "ReplicatedWriteConflictException",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "TooManyRequestsException",
+    }
+)
+_CODE_LENGTH = 200  # of a code that is believed; a stranger's answer may have anything there
+
+
+def error_of(code: str, message: str, status: int = 400, fields: dict[str, Any] | None = None) -> DynamoDBError:
+    """DynamoDB's error `code` as its class; one without a class is an `OtherError`, repeatable from status 500 up."""
+    known = _classes().get(code)
+    if known is None:
+        known = _other(code[:_CODE_LENGTH], status, status >= 500 or code in _REPEATABLE_CODES)
+    error = known(message)
+    error.fields = fields or {}
+    return error
+
+
+@lru_cache(maxsize=1)
+def _classes() -> dict[str, type[DynamoDBError]]:
+    return {cls.__name__: cls for cls in DynamoDBError.__subclasses__() if cls is not OtherError}
+
+
+@lru_cache(maxsize=256)
+def _other(code: str, status: int, retryable: bool) -> type[DynamoDBError]:
+    return type(code, (OtherError,), {"status": status, "retryable": retryable, "__module__": __name__})
+
+
+# ── no usable answer came ────────────────────────────────────────────────────────────────────────
+
+
+class TransportError(PenstockError):
+    """The endpoint gave no answer of DynamoDB's.
+
+    `endpoint` is where the call went, `reason` what happened, `next_step` what to do. `sent` is true if the request
+    may have arrived, and so may have had its effect: repeat a conditional write only after reading.
+    """
+
+    def __init__(self, endpoint: str, reason: str, next_step: str = "", *, sent: bool = False) -> None:
+        super().__init__(endpoint, reason, next_step)
+        self.endpoint = endpoint
+        self.reason = reason
+        self.next_step = next_step
+        self.sent = sent
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}: {self.reason}. {self.next_step}".rstrip()
+
+
+class BadUrl(TransportError):
+    """The URL names no database."""
+
+
+class TransportClosed(TransportError):
+    """The database was closed before this call."""
+
+
+class ConnectionFailed(TransportError):
+    """Refused, unknown host, unreachable, or ended before the answer."""
+
+    retryable = True
+
+
+class TimedOut(TransportError):
+    """No connection, or no whole answer, in time."""
+
+    retryable = True
+
+
+class TlsFailed(TransportError):
+    """The two sides could not agree on a secure connection."""
+
+
+class CredentialsMissing(TransportError):
+    """No AWS credentials were found, or they could not be refreshed."""
+
+
+class BadAnswer(TransportError):
+    """Half an answer, a wrong checksum, or a server's failure without a word of DynamoDB's."""
+
+    retryable = True
+
+
+class NotDynamoDB(TransportError):
+    """What answers there is something else: a web page, another service."""
