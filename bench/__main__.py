@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from bench import conformance, growth, inprocess, report, throughput
 from bench.report import Section
 
+IDLE_LOAD = 0.5
 HTTP = {False: throughput.Plan(rounds=3, seconds=4), True: throughput.Plan(rounds=1, seconds=1)}
 IN_PROCESS = {False: inprocess.Plan(calls=5000, slow_calls=2000), True: inprocess.Plan(calls=1000, slow_calls=300)}
 GROWTH = {
@@ -23,9 +26,7 @@ def main() -> None:
         sections = _all(options)
         report.save(sections)
         return
-    section = {"http": _http, "inprocess": _inprocess, "growth": _growth, "conformance": _conformance}[options.bench](
-        options
-    )
+    section = _measured(BENCHES[options.bench], options)
     report.show(section)
     if options.save:
         report.save([section])
@@ -37,9 +38,18 @@ def _all(options: argparse.Namespace) -> list[Section]:
         if bench is _conformance and options.suite is None:
             sys.stdout.write("Conformance: give --suite DIR to run it.\n")
             continue
-        sections.append(bench(options))
+        sections.append(_measured(bench, options))
         report.show(sections[-1])
     return sections
+
+
+def _measured(bench: Callable[[argparse.Namespace], Section], options: argparse.Namespace) -> Section:
+    """The section, with how busy the machine was before: figures of a busy one are worth little."""
+    busy = os.getloadavg()[0]
+    section = bench(options)
+    verdict = "" if busy < IDLE_LOAD else " Other work shared the machine: measure again when it is idle."
+    section.notes.append(f"Load average before this run: {busy:.1f} on {os.cpu_count()} cores.{verdict}")
+    return section
 
 
 def _http(options: argparse.Namespace) -> Section:
@@ -68,6 +78,9 @@ def _conformance(options: argparse.Namespace) -> Section:
     return conformance.run(options.suite, options.against, options.peer, command)
 
 
+BENCHES = {"http": _http, "inprocess": _inprocess, "growth": _growth, "conformance": _conformance}
+
+
 def _command(bench: str, options: argparse.Namespace, *more: str) -> str:
     """The command that measures this again; the peers' places are this machine's own and are left out."""
     return " ".join(["python -m bench", bench, *(["--quick"] if options.quick else []), *more])
@@ -75,7 +88,7 @@ def _command(bench: str, options: argparse.Namespace, *more: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("bench", nargs="?", choices=["http", "inprocess", "growth", "conformance"])
+    parser.add_argument("bench", nargs="?", choices=list(BENCHES))
     parser.add_argument("--quick", action="store_true", help="a short run: is everything in place?")
     parser.add_argument("--save", action="store_true", help="put this benchmark's section in RESULTS.md")
     parser.add_argument(

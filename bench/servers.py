@@ -163,6 +163,10 @@ class Server:
         answer: Json = json.loads(body)
         return answer
 
+    def cpu_seconds(self) -> float:
+        """What the process and its living children have computed so far."""
+        return sum(map(cpu_seconds_of, family(self.process.pid)))
+
     def memory(self) -> dict[str, int]:
         """Resident bytes of the process and its children: now, and at its highest."""
         totals = {"VmRSS": 0, "VmHWM": 0}
@@ -170,6 +174,14 @@ class Server:
             for name, size in memory_of(pid).items():
                 totals[name] += size
         return totals
+
+
+def cpu_seconds_of(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory_of(pid: int) -> dict[str, int]:
