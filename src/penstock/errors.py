@@ -39,6 +39,9 @@ class DynamoDBError(PenstockError):
     `fields` are the members that its body has beside the message, for example `CancellationReasons` or `Item`.
     """
 
+    maybe_ours: bool = False
+    """The call was repeated after an answer was lost, so what this error complains of may be its own first effect."""
+
     namespace: ClassVar[str] = _DYNAMODB
     status: ClassVar[int] = 400
     message_key: ClassVar[str] = "message"
@@ -171,6 +174,12 @@ class TrimmedDataAccessException(DynamoDBError):
 
 class ConditionalCheckFailedException(DynamoDBError):
     """`fields["Item"]` is the item as it was, where the call asked for it."""
+
+    @property
+    def item(self) -> dict[str, Any] | None:
+        """The same item; None where the call did not ask for it, or there was none."""
+        found: dict[str, Any] | None = self.fields.get("Item")
+        return found
 
 
 class TransactionCanceledException(DynamoDBError):
