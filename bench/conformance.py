@@ -29,7 +29,11 @@ def run(suite: Path, against: list[str], given_peers: list[str], command: str) -
     table = Table(title, ["server", "passed", "failed", "skipped", "tier 1", "tier 2", "tier 3"])
     notes: list[str] = []
     for name, subject in subjects.items():
-        outcomes, failures = _run(suite.resolve(), subject)
+        try:
+            outcomes, failures = _run(suite.resolve(), subject)
+        except RuntimeError as error:
+            notes.append(f"{name}: could not be measured ({str(error).strip().splitlines()[-1][:200]}).")
+            continue
         table.rows.append(_row(name, outcomes))
         if subject.name == "penstock":
             notes += [f"{name} fails: {failure}" for failure in failures]
