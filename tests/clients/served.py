@@ -26,7 +26,9 @@ def serving(db: Path, *options: str) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"]
+        ready = process.stdout.readline()
+        assert ready, f"penstock serve ended with {process.wait(_STOP_SECONDS)} before it was ready"
+        yield json.loads(ready)["url"]
         process.send_signal(signal.SIGTERM)
         assert process.wait(_STOP_SECONDS) == 0
     finally:
