@@ -1,0 +1,235 @@
+"""DynamoDB's JSON protocol without I/O: calls to bytes, responses to answers. Threads and asyncio share it.
+
+1. A request is JSON in one `POST`, its target in a header, signed; the checksum of an answer is looked at.
+2. DynamoDB's errors become the classes of `penstock.errors`; everything else that is no answer a TransportError.
+3. If the server says that our clock is wrong, its own `Date` is believed from then on.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import zlib
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+import orjson
+
+from penstock.client.credentials import CredentialSource
+from penstock.client.endpoints import Endpoint, Host
+from penstock.client.signing import CONTENT_TYPE, Credentials, Signer
+from penstock.client.transports.base import STREAMS_OPERATIONS, Answer, Request
+from penstock.client.transports.responses import Response
+from penstock.client.transports.routes import Route
+from penstock.errors import (
+    BadAnswer,
+    DynamoDBError,
+    NotDynamoDB,
+    SerializationException,
+    TransportError,
+    UnknownOperationException,
+    error_of,
+)
+
+SKEW_SECONDS = 240.0  # AWS allows 300 to 900, by service; less is no reason to distrust our own clock
+_OPERATION = re.compile(r"[A-Za-z0-9_]{1,100}")
+_SKEW_CODES = frozenset(
+    {
+        "AuthFailure",
+        "InvalidSignatureException",
+        "RequestExpired",
+        "RequestInTheFuture",
+        "RequestTimeTooSkewed",
+        "SignatureDoesNotMatch",
+    }
+)
+_EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException"})
+_CREDENTIAL_CODES = _SKEW_CODES | _EXPIRED_CODES | {"UnrecognizedClientException", "InvalidClientTokenId"}
+_EMPTY_ANSWERS = frozenset({"TagResource", "UntagResource"})
+_MAX_UNPACKED = 64 * 1024 * 1024
+_SPOKEN = {429: "too many requests", 502: "bad gateway", 503: "unavailable", 504: "gateway timeout"}
+
+Trouble = Literal["clock", "expired"]
+
+
+class Lane:
+    """One of the two hosts of an endpoint (items, streams): its route, and its requests."""
+
+    def __init__(self, name: str, host: Host, region: str, prefix: str) -> None:
+        self.route = Route.to(name, host)
+        self._prefix = prefix
+        self._signer = Signer(host.authority, region, host.path)
+        self._heads: dict[str, tuple[str, str]] = {}
+
+    def message(self, operation: str, body: bytes, now: float, credentials: Credentials) -> bytes:
+        """The bytes of a signed request."""
+        known = self._heads.get(operation)
+        if known is None:
+            known = self._heads[operation] = self._head(operation)
+        target, head = known
+        signed = self._signer.headers(target, body, now, credentials)
+        return f"{head}{signed}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
+
+    def _head(self, operation: str) -> tuple[str, str]:
+        """(target, the part of the request that is the same each time)."""
+        if not _OPERATION.fullmatch(operation):
+            raise UnknownOperationException(f"{operation[:100]!r} is no operation")
+        target = f"{self._prefix}.{operation}"
+        return target, (
+            f"{self.route.first_line}\r\nHost: {self.route.host.authority}\r\n{self.route.proxy_header}"
+            "User-Agent: penstock\r\nAccept-Encoding: identity\r\n"
+            f"Content-Type: {CONTENT_TYPE}\r\nX-Amz-Target: {target}\r\n"
+        )
+
+
+class Messages:
+    """What is said to one endpoint, and what its answers mean."""
+
+    def __init__(self, endpoint: Endpoint, now: Callable[[], float] = time.time) -> None:
+        self.endpoint = endpoint
+        self.items = Lane(endpoint.name, endpoint.host, endpoint.region, "DynamoDB_20120810")
+        self.streams = Lane(endpoint.name, endpoint.streams, endpoint.region, "DynamoDBStreams_20120810")
+        self._now = now
+        self._skew_seconds = 0.0
+
+    def lane(self, operation: str) -> Lane:
+        return self.streams if operation in STREAMS_OPERATIONS else self.items
+
+    @staticmethod
+    def body(request: Request) -> bytes:
+        try:
+            return orjson.dumps(request)
+        except TypeError as error:  # orjson's error is one
+            raise SerializationException(f"The request cannot be written as JSON: {error}") from error
+
+    def message(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> bytes:
+        return lane.message(operation, body, self._now() + self._skew_seconds, credentials)
+
+    def answer(self, operation: str, response: Response) -> Answer:
+        """The answer in DynamoDB's JSON; raises DynamoDBError or TransportError."""
+        status, headers, body, _ = response
+        checksum = headers.get(b"x-amz-crc32")
+        if checksum is not None and checksum.isdigit() and int(checksum) != zlib.crc32(body):
+            raise self._bad("the answer's checksum is wrong: it was changed on its way")
+        if b"content-encoding" in headers:
+            body = self._unpacked(headers[b"content-encoding"], body)
+        if status == 200:
+            return self._parsed(operation, headers, body)
+        raise self._error(status, headers, body)
+
+    def _parsed(self, operation: str, headers: dict[bytes, bytes], body: bytes) -> Answer:
+        if not body and operation in _EMPTY_ANSWERS:
+            return {}
+        try:
+            answer = orjson.loads(body)
+        except ValueError:
+            answer = None
+        if type(answer) is not dict:
+            raise self._foreign(200, headers, body)
+        return answer
+
+    def _unpacked(self, encoding: bytes, body: bytes) -> bytes:
+        name = encoding.strip().lower()
+        if name == b"identity" or not body:
+            return body
+        if name not in (b"gzip", b"deflate"):
+            raise self._bad(f"the answer has an unknown encoding {encoding[:40]!r}")
+        try:
+            # 32 finds out by itself which of the two it is
+            unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            unpacked = unpacker.decompress(body, _MAX_UNPACKED)
+        except zlib.error as error:
+            raise self._bad(f"the answer cannot be unpacked ({error})") from None
+        if not unpacker.eof:
+            raise self._bad("the answer cannot be unpacked whole")
+        return unpacked
+
+    # ── errors ──
+
+    def _error(self, status: int, headers: dict[bytes, bytes], body: bytes) -> DynamoDBError | TransportError:
+        told = _json_object(body)
+        code = _code(told, headers)
+        if not code:
+            return self._foreign(status, headers, body)
+        message = told.pop("message", None) or told.pop("Message", None) or ""
+        fields = {name: value for name, value in told.items() if name not in ("__type", "code", "message", "Message")}
+        error = error_of(code, message if isinstance(message, str) else str(message), status, fields)
+        self._annotate(error)
+        return error
+
+    def _annotate(self, error: DynamoDBError) -> None:
+        """DynamoDB's words do not say who spoke them; where that matters, a note does."""
+        endpoint, code = self.endpoint, error.code
+        if code in _EXPIRED_CODES:
+            error.add_note(f"{endpoint.name}: the credentials have expired. Sign in again (aws sso login).")
+        elif code in _CREDENTIAL_CODES:
+            error.add_note(
+                f"{endpoint.name}: the credentials or the region {endpoint.region} were not accepted. "
+                "Check AWS_ACCESS_KEY_ID, AWS_PROFILE and AWS_REGION."
+            )
+        elif code == "ResourceNotFoundException":
+            error.add_note(f"{endpoint.name}: asked in region {endpoint.region}. Check the name, region and account.")
+
+    def _foreign(self, status: int, headers: dict[bytes, bytes], body: bytes) -> TransportError:
+        """An answer in which DynamoDB says nothing."""
+        kind = headers.get(b"content-type", b"").decode("latin-1")[:60].partition(";")[0] or "no content type"
+        what = f"HTTP {status}" + (f" {_SPOKEN[status]}" if status in _SPOKEN else "")
+        begins = f", beginning {body[:60].decode('utf-8', 'replace')!r}" if body else ", and no body"
+        if status >= 500 or status == 429:
+            return self._bad(f"it answered {what} ({kind}{begins})", "Repeat the call; look at the server's log.")
+        if 300 <= status < 400:
+            place = headers.get(b"location", b"another place")[:200].decode("latin-1")
+            return NotDynamoDB(self.endpoint.name, f"it answered {what}, a redirect to {place}", "Check the URL.")
+        return NotDynamoDB(
+            self.endpoint.name,
+            f"it answered {what} that is not DynamoDB's ({kind}{begins})",
+            "Check the URL: host, port and path of a DynamoDB endpoint.",
+        )
+
+    def _bad(self, reason: str, next_step: str = "Repeat the call.") -> BadAnswer:
+        return BadAnswer(self.endpoint.name, reason, next_step, sent=True)
+
+    # ── what can be put right ──
+
+    def trouble(self, response: Response) -> Trouble | None:
+        """Why a refused call may do better at once: our clock was wrong, or the credentials have expired."""
+        told = _json_object(response.body)
+        code = _code(told, response.headers)
+        if code in _EXPIRED_CODES:
+            return "expired"
+        return "clock" if code in _SKEW_CODES and self._set_clock(response) else None
+
+    def _set_clock(self, response: Response) -> bool:
+        """Believes the server's date if it is far from ours."""
+        try:
+            theirs = parsedate_to_datetime(response.headers[b"date"].decode("latin-1")).timestamp()
+        except (LookupError, TypeError, ValueError, OverflowError):
+            return False
+        skew = theirs - self._now()
+        if abs(skew - self._skew_seconds) <= SKEW_SECONDS:
+            return False
+        self._skew_seconds = skew
+        return True
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        told = orjson.loads(body)
+    except ValueError:
+        return {}
+    return told if type(told) is dict else {}
+
+
+def _code(told: dict[str, Any], headers: dict[bytes, bytes]) -> str:
+    """The error's code, without the namespace before it and the URL after it."""
+    given = told.get("__type") or told.get("code") or headers.get(b"x-amzn-errortype", b"").decode("latin-1")
+    return given.rpartition("#")[2].partition(":")[0].strip() if isinstance(given, str) else ""
+
+
+def renewed(credentials: CredentialSource) -> bool:
+    """Whether looking again found other credentials."""
+    try:
+        return credentials.renew()
+    except TransportError:
+        return False  # the server's own words say more

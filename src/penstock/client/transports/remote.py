@@ -1,0 +1,55 @@
+"""The thin client: DynamoDB's JSON protocol to any endpoint, signed, on pooled connections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from penstock.client.connections import Pool
+from penstock.client.credentials import CredentialSource, credentials_for
+from penstock.client.endpoints import Endpoint
+from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request
+from penstock.client.transports.messages import Lane, Messages, renewed
+from penstock.client.transports.responses import Response
+
+
+class RemoteTransport:
+    """Calls one endpoint: one request a call, and another if a wrong clock or expired credentials were put right."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        credentials: CredentialSource | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = endpoint.name
+        self.endpoint = endpoint
+        self._credentials = credentials or credentials_for(endpoint)
+        self._messages = Messages(endpoint, now)
+        items, streams = self._messages.items, self._messages.streams
+        self._pools = {items: Pool(self.name, items.route, limits)}
+        same = endpoint.streams == endpoint.host
+        self._pools[streams] = self._pools[items] if same else Pool(self.name, streams.route, limits)
+
+    def execute(self, operation: str, request: Request) -> Answer:
+        messages = self._messages
+        lane = messages.lane(operation)
+        body = messages.body(request)
+        response = self._exchange(lane, operation, body)
+        if response.status != 200 and self._put_right(response):
+            response = self._exchange(lane, operation, body)
+        return messages.answer(operation, response)
+
+    def _exchange(self, lane: Lane, operation: str, body: bytes) -> Response:
+        return self._pools[lane].exchange(self._messages.message(lane, operation, body, self._credentials.current()))
+
+    def _put_right(self, response: Response) -> bool:
+        trouble = self._messages.trouble(response)
+        return trouble == "clock" or (trouble == "expired" and renewed(self._credentials))
+
+    def close(self) -> None:
+        """Closes the connections; calls that are under way end as they would."""
+        for pool in self._pools.values():
+            pool.close()
