@@ -19,8 +19,11 @@ from penstock.engine.call import Call
 from penstock.engine.schema import TableInfo
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.expressions.request import condition_of, update_of
+from penstock.expressions.update_facts import looked_into, written_types
 from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, check_item, item_size
+
+_UPDATE_TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
 
 Request = dict[str, Any]
 Condition = Callable[[Item], bool]
@@ -102,11 +105,14 @@ class Check(Write):
 
 
 class Update(Write):
-    __slots__ = ("update",)
+    __slots__ = ("charge", "update")
 
-    def __init__(self, request: Request, key_values: Item, update: Any, condition: Condition | None) -> None:
+    def __init__(
+        self, request: Request, key_values: Item, update: Any, condition: Condition | None, charge: int = 0
+    ) -> None:
         super().__init__(request, key_values, condition)
         self.update = update
+        self.charge = charge
 
     def resolve(self, call: Call) -> None:
         super().resolve(call)
@@ -121,7 +127,16 @@ class Update(Write):
                     "One or more parameter values were invalid: "
                     f"Cannot update attribute {name}. This attribute is part of the key"
                 )
-        item_keys.refuse_nested_keys(self.table, self.update.nested)
+        if self.table.indexes:
+            item_keys.check_index_types(self.table, dict(written_types(self.request)))
+            item_keys.refuse_nested_keys(self.table, looked_into(self.request) | self.update.nested)
+        else:
+            item_keys.refuse_nested_keys(self.table, self.update.nested)
+
+    def decide(self) -> None:
+        if self.charge > ITEM_BYTES:
+            raise ValidationException(_UPDATE_TOO_LARGE)
+        super().decide()
 
     def outcome(self) -> None:
         before = self.old if self.old is not None else self.key_values
@@ -131,16 +146,17 @@ class Update(Write):
             return
         if self.old is None and not self.update.creates:
             return  # What only removes makes no item of nothing.
-        after = self.update.apply(before)
-        self.size = item_size(after)
+        after, self.size = check_item(self.update.apply(before))
         if self.size > ITEM_BYTES:
-            raise ValidationException("Item size to update has exceeded the maximum allowed size")
+            raise ValidationException(_UPDATE_TOO_LARGE)
         if self.table.indexes:
-            item_keys.check_index_keys(self.table, after)
+            item_keys.check_updated_index_keys(self.table, self.update.attributes, after)
         self.new = after
 
     def returned(self, mode: str) -> Item | None:
         """The `Attributes` that ReturnValues asks for."""
+        if mode == "NONE":
+            return None
         if mode == "ALL_OLD":
             return self.old
         if mode == "ALL_NEW":
@@ -158,8 +174,7 @@ def prepare_put(request: Request, *, transaction: bool = False) -> Put:
     def check() -> None:
         nonlocal checked
         checked = check_item(request["Item"])
-        if "ReturnValues" in request and request["ReturnValues"] not in ("NONE", "ALL_OLD"):
-            raise ValidationException("ReturnValues can only be ALL_OLD or NONE")
+        _refuse_return_values(request)
         if checked[1] > ITEM_BYTES:
             raise ValidationException("Item size has exceeded the maximum allowed size")
 
@@ -168,11 +183,19 @@ def prepare_put(request: Request, *, transaction: bool = False) -> Put:
     return Put(request, *checked, condition)
 
 
-def prepare_delete(request: Request, *, transaction: bool = False) -> Delete:
-    key = _Key(request)
-    condition = condition_of(request, key.check, transaction=transaction)
+def _refuse_return_values(request: Request) -> None:
     if "ReturnValues" in request and request["ReturnValues"] not in ("NONE", "ALL_OLD"):
         raise ValidationException("ReturnValues can only be ALL_OLD or NONE")
+
+
+def prepare_delete(request: Request, *, transaction: bool = False) -> Delete:
+    key = _Key(request)
+
+    def check() -> None:
+        key.check()
+        _refuse_return_values(request)
+
+    condition = condition_of(request, check, transaction=transaction)
     return Delete(request, key.values, condition)
 
 
@@ -185,7 +208,7 @@ def prepare_check(request: Request, *, transaction: bool = True) -> Check:
 def prepare_update(request: Request, *, transaction: bool = False) -> Update:
     key = _Key(request)
     update, condition = update_of(request, key.check, transaction=transaction)
-    return Update(request, key.values, update, condition)
+    return Update(request, key.values, update, condition, 0 if update is None else update.charge)
 
 
 class _Key:
