@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.clock import Clock, SystemClock
-from penstock.engine import operations, requests, sweeper  # noqa: F401 - the sweeper registers its chore
+from penstock.engine import operations, requests
 from penstock.engine.call import Call
 from penstock.engine.catalog import Catalog
 from penstock.engine.maintenance import Maintenance

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ Chore = Callable[["Engine"], float | None]
 """Does what is due of one kind of work; seconds until there is more, or None if there is none to expect."""
 
 CHORES: list[Chore] = []
+
+# The files that register chores. They are imported by the first round: a database with no such work starts sooner.
+_HOMES = ("building", "sweeper", "streams", "journal", "backups", "operations.table_states")
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,6 +48,8 @@ class Maintenance:
 
     def run_due(self) -> float | None:
         """One round; seconds until the next one is due, or None if there is nothing to wait for."""
+        for home in _HOMES:
+            import_module(f"penstock.engine.{home}")
         waits = [wait for work in CHORES if (wait := work(self._engine)) is not None]
         return min(waits) if waits else None
 
