@@ -199,7 +199,7 @@ class _Attempts:
 def _may_pass(error: PenstockError) -> bool:
     if isinstance(error, TransactionCanceledException):
         codes = {reason.get("Code", "None") for reason in error.fields.get("CancellationReasons") or ()}
-        return codes <= _PASSING_REASONS and codes != {"None"}
+        return codes <= _PASSING_REASONS and bool(codes - {"None"})
     return error.retryable
 
 
