@@ -33,7 +33,7 @@ class Response(NamedTuple):
 
 
 class Reader(Protocol):
-    def feed(self, data: bytes) -> Response | None:
+    def feed(self, data: bytes | memoryview) -> Response | None:
         """The response once it is whole. After it, the reader is ready for the next."""
         ...
 
@@ -70,7 +70,7 @@ class FastReader:
     def begun(self) -> bool:
         return self._begun
 
-    def feed(self, data: bytes) -> Response | None:
+    def feed(self, data: bytes | memoryview) -> Response | None:
         self._begun = True
         self._size += len(data)
         if self._size > (self._limit if self._in_body else HEAD_BYTES + self._limit):
@@ -140,7 +140,7 @@ class PlainReader:
     def begun(self) -> bool:
         return bool(self._buffer)
 
-    def feed(self, data: bytes) -> Response | None:
+    def feed(self, data: bytes | memoryview) -> Response | None:
         self._buffer += data
         if len(self._buffer) > self._limit + HEAD_BYTES:
             raise Malformed("it is longer than any answer of DynamoDB's")

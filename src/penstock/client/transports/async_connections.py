@@ -1,0 +1,285 @@
+"""The pool of connections again, for asyncio: the same promises as `connections.py`, on one event loop, without locks.
+
+A connection is an asyncio protocol with a buffer of its own, so that an answer that arrives in one piece costs one
+callback, one wake-up and no large allocation: asyncio's own 256 KB for each read cost more than all of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+from collections import deque
+from typing import cast
+
+from penstock.client.transports import failures
+from penstock.client.transports.base import Limits
+from penstock.client.transports.responses import Malformed, Response, new_reader
+from penstock.client.transports.routes import Route
+
+_BUFFER_BYTES = 64 * 1024
+_SENDS = 3  # of one request: twice on connections that turned out to be broken, then on a new one
+_TUNNELLED = re.compile(rb"HTTP/1\.[01] 2[0-9][0-9]")
+_TUNNEL_ANSWER_BYTES = 16 * 1024
+
+
+class NotSent(Exception):
+    """The connection was closed before the request could be written to it."""
+
+
+class AsyncConnection(asyncio.BufferedProtocol):
+    """One connection: at most one request is under way, and `_answer` waits for its response."""
+
+    def __init__(self, name: str, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+        self.used = False
+        self.rested_at = 0.0
+        self._name = name
+        self._limits = limits
+        self._loop = loop
+        self._reader = new_reader(limits.answer_bytes)
+        self._buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self._transport: asyncio.Transport | None = None
+        self._answer: asyncio.Future[Response] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+
+    @property
+    def alive(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(self, message: bytes) -> Response:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise NotSent
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        self._answer = answer
+        transport.write(message)
+        if transport.is_closing():  # the system refused the first byte
+            answer.cancel()
+            raise NotSent
+        self._deadline = self._loop.time() + self._limits.read_seconds
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._deadline, self._look_at_clock)
+        try:
+            return await answer
+        finally:
+            self._answer = None
+
+    def _look_at_clock(self) -> None:
+        """One timer for many requests: it is set again for the one under way when it rings too early."""
+        self._timer = None
+        if self._answer is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._look_at_clock)
+        else:
+            self._fail(failures.late(self._name, self._limits.read_seconds, self._reader.begun))
+
+    def _fail(self, error: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+        self.close()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ── what the event loop calls ──
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._answer is None:  # unasked: this connection is out of step
+            self.close()
+            return
+        try:
+            response = self._reader.feed(self._buffer[:nbytes])
+        except Malformed as error:
+            self._fail(failures.malformed(self._name, error))
+            return
+        if response is not None and not self._answer.done():
+            self._answer.set_result(response)
+
+    def eof_received(self) -> bool:
+        self._end(None)
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(error)
+
+    def _end(self, error: Exception | None) -> None:
+        answer = self._answer
+        if answer is None or answer.done():
+            self.close()
+            return
+        response = self._reader.end()
+        if response is not None:
+            answer.set_result(response)
+            self.close()
+        elif isinstance(error, OSError):
+            self._fail(failures.not_read(self._name, error, self._limits.read_seconds, self._reader.begun))
+        else:
+            self._fail(failures.half_answer(self._name, self._reader.begun))
+
+
+class AsyncPool:
+    """The connections to one host, of one event loop; on another loop it begins anew."""
+
+    def __init__(self, name: str, route: Route, limits: Limits) -> None:
+        self._name = name
+        self._route = route
+        self._limits = limits
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._resting: deque[AsyncConnection] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._open = 0
+
+    async def exchange(self, message: bytes) -> Response:
+        """The answer to `message`, on a resting connection if there is one."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop = loop
+            self._begin()
+        for _ in range(_SENDS):
+            connection = self._rested() or await self._wait()
+            try:
+                response = await connection.exchange(message)
+            except NotSent:
+                self._drop(connection)
+                if not connection.used:
+                    break
+            except BaseException:  # a cancelled call too: its answer is still to come
+                self._drop(connection)
+                raise
+            else:
+                self._give_back(connection, response)
+                return response
+        raise failures.not_sent(self._name, ConnectionResetError())
+
+    def _rested(self) -> AsyncConnection | None:
+        assert self._loop is not None
+        resting = self._resting
+        while resting:
+            connection = resting.pop()
+            if connection.alive and self._loop.time() - connection.rested_at < self._limits.idle_seconds:
+                return connection
+            self._drop(connection)
+        return None
+
+    async def _wait(self) -> AsyncConnection:
+        try:
+            async with asyncio.timeout(self._limits.pool_seconds):
+                while self._open >= self._limits.connections:
+                    await self._turn()
+                    connection = self._rested()
+                    if connection is not None:
+                        return connection
+        except TimeoutError:
+            raise failures.busy(self._name, self._limits.connections, self._limits.pool_seconds) from None
+        if self._closed:
+            raise failures.closed(self._name)
+        self._open += 1
+        return await self._dial()
+
+    async def _turn(self) -> None:
+        """Waits until a connection was given back or closed, first come first served."""
+        assert self._loop is not None
+        waiter = self._loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._wake()  # the turn that came too late for this one is the next one's
+            raise
+
+    def _wake(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _dial(self) -> AsyncConnection:
+        assert self._loop is not None
+        made = AsyncConnection(self._name, self._limits, self._loop)
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                await connect(self._loop, self._route, made)
+        except BaseException as error:
+            made.close()
+            self._forget()
+            if isinstance(error, OSError | ValueError | EOFError | asyncio.LimitOverrunError):
+                raise failures.unreachable(self._name, self._route, error) from error
+            raise
+        return made
+
+    def _give_back(self, connection: AsyncConnection, response: Response) -> None:
+        assert self._loop is not None
+        if not response.keep_alive or self._closed or not connection.alive:
+            self._drop(connection)
+            return
+        connection.used = True
+        now = connection.rested_at = self._loop.time()
+        resting = self._resting
+        resting.append(connection)
+        if self._waiters:
+            self._wake()
+        while now - resting[0].rested_at > self._limits.idle_seconds:
+            self._drop(resting.popleft())
+
+    def _drop(self, connection: AsyncConnection) -> None:
+        connection.close()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._open -= 1
+        self._wake()
+
+    def close(self) -> None:
+        """Closes what rests; what is busy is closed when its answer has come."""
+        self._closed = True
+        while self._resting:
+            self._drop(self._resting.pop())
+
+
+async def connect(loop: asyncio.AbstractEventLoop, route: Route, connection: AsyncConnection) -> None:
+    """Connects `connection` to the route's host; raises what sockets and ssl raise."""
+    host = route.host
+    if route.proxy is None:
+        name = host.host if route.context else None
+        await loop.create_connection(lambda: connection, host.host, host.port, ssl=route.context, server_hostname=name)
+    elif route.context is None:
+        await loop.create_connection(lambda: connection, route.proxy.host, route.proxy.port)
+    else:
+        await _tunnel(loop, route, route.context, connection)
+
+
+async def _tunnel(
+    loop: asyncio.AbstractEventLoop, route: Route, context: ssl.SSLContext, connection: AsyncConnection
+) -> None:
+    assert route.proxy is not None
+    reader, writer = await asyncio.open_connection(route.proxy.host, route.proxy.port, limit=_TUNNEL_ANSWER_BYTES)
+    try:
+        writer.write(route.tunnel_message)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        if not _TUNNELLED.match(answer):
+            line = answer.split(b"\r\n", 1)[0].partition(b" ")[2].decode("latin-1")
+            raise OSError(f"Tunnel connection failed: {line[:100]}")
+        secured = await loop.start_tls(writer.transport, connection, context, server_hostname=route.host.host)
+    except BaseException:
+        writer.transport.abort()
+        raise
+    assert secured is not None
+    connection.connection_made(secured)

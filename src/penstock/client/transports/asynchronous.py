@@ -1,0 +1,95 @@
+"""Transports for asyncio: the thin client without threads, and the embedded engine in a few."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from penstock.client.credentials import CredentialSource, credentials_for
+from penstock.client.endpoints import Endpoint
+from penstock.client.signing import Credentials
+from penstock.client.transports.async_connections import AsyncPool
+from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request, Transport
+from penstock.client.transports.messages import Lane, Messages, renewed
+from penstock.client.transports.responses import Response
+from penstock.errors import StorageError
+
+ENGINE_THREADS = 4
+
+
+class AsyncRemoteTransport:
+    """`RemoteTransport` on an event loop. Only finding and refreshing AWS credentials uses a thread."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        credentials: CredentialSource | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.name = endpoint.name
+        self.endpoint = endpoint
+        self._credentials = credentials or credentials_for(endpoint)
+        self._messages = Messages(endpoint, now)
+        items, streams = self._messages.items, self._messages.streams
+        self._pools = {items: AsyncPool(self.name, items.route, limits)}
+        same = endpoint.streams == endpoint.host
+        self._pools[streams] = self._pools[items] if same else AsyncPool(self.name, streams.route, limits)
+
+    async def execute(self, operation: str, request: Request) -> Answer:
+        messages = self._messages
+        lane = messages.lane(operation)
+        body = messages.body(request)
+        response = await self._exchange(lane, operation, body)
+        if response.status != 200 and await self._put_right(response):
+            response = await self._exchange(lane, operation, body)
+        return messages.answer(operation, response)
+
+    async def _exchange(self, lane: Lane, operation: str, body: bytes) -> Response:
+        source = self._credentials
+        credentials = await self._wait_for_credentials() if source.blocking else source.current()
+        return await self._pools[lane].exchange(self._messages.message(lane, operation, body, credentials))
+
+    async def _wait_for_credentials(self) -> Credentials:
+        return await asyncio.get_running_loop().run_in_executor(None, self._credentials.current)
+
+    async def _put_right(self, response: Response) -> bool:
+        trouble = self._messages.trouble(response)
+        if trouble == "expired":
+            return await asyncio.get_running_loop().run_in_executor(None, renewed, self._credentials)
+        return trouble == "clock"
+
+    async def close(self) -> None:
+        """Closes the connections; calls that are under way end as they would."""
+        for pool in self._pools.values():
+            pool.close()
+
+
+class AsyncThreadedTransport:
+    """A blocking transport, the embedded engine for one, in a few threads. Calls made together run in any order."""
+
+    def __init__(self, transport: Transport, threads: int = ENGINE_THREADS) -> None:
+        self.name = transport.name
+        self.transport = transport
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
+        self._closed = False
+
+    async def execute(self, operation: str, request: Request) -> Answer:
+        if self._closed:
+            raise StorageError(f"{self.name}: the database has been closed; open it again with connect_async().")
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, self.transport.execute, operation, request
+        )
+
+    async def close(self) -> None:
+        """Waits for the calls that have begun, then closes what is inside. A second close does nothing."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.get_running_loop().run_in_executor(None, self._shut)
+
+    def _shut(self) -> None:
+        self._threads.shutdown(wait=True)
+        self.transport.close()

@@ -1,0 +1,146 @@
+"""The same call through a real boto3 client: the reference that the thin client is held against.
+
+boto3 finds credentials and endpoint, signs, sends and receives. The body is ours, and the answer is read from the bytes
+that came, so that both transports speak DynamoDB's JSON and nothing is lost between two notations.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from penstock.client.credentials import FixedCredentials, credentials_for
+from penstock.client.endpoints import Endpoint
+from penstock.client.transports import failures
+from penstock.client.transports.base import DEFAULT_LIMITS, STREAMS_OPERATIONS, Answer, Limits, Request
+from penstock.client.transports.messages import Messages
+from penstock.client.transports.responses import Response
+from penstock.errors import (
+    BadAnswer,
+    ConnectionFailed,
+    CredentialsMissing,
+    TimedOut,
+    TlsFailed,
+    TransportError,
+    UnknownOperationException,
+)
+
+
+class BotoTransport:
+    """Calls one endpoint through boto3, without its retries. Safe to share between threads."""
+
+    def __init__(self, endpoint: Endpoint, *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.name = endpoint.name
+        self.endpoint = endpoint
+        self._limits = limits
+        self._messages = Messages(endpoint)
+        self._call = _Call()
+        self._making = threading.Lock()
+        self._clients: dict[str, Any] = {}
+        self._closed = False
+
+    def execute(self, operation: str, request: Request) -> Answer:
+        if self._closed:
+            raise failures.closed(self.name)
+        try:
+            client = self._client("dynamodbstreams" if operation in STREAMS_OPERATIONS else "dynamodb")
+        except Exception as error:
+            raise self._failure(error) from error
+        if operation not in client.meta.service_model.operation_names:
+            raise UnknownOperationException(f"{operation[:100]!r} is no operation")
+        self._call.body = self._messages.body(request)
+        self._call.response = None
+        try:
+            client._make_api_call(operation, {})
+        except Exception as error:
+            if self._call.response is None:  # otherwise it is DynamoDB's own error, read below like everything else
+                raise self._failure(error) from error
+        assert self._call.response is not None
+        return self._messages.answer(operation, self._call.response)
+
+    def _client(self, service: str) -> Any:
+        with self._making:
+            if service not in self._clients:
+                self._clients[service] = self._made(service)
+            return self._clients[service]
+
+    def _made(self, service: str) -> Any:
+        import boto3.session
+        from botocore.config import Config
+
+        limits = self._limits
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": 1},
+            parameter_validation=False,  # the parameters are in the body
+            max_pool_connections=limits.connections,
+            connect_timeout=limits.connect_seconds,
+            read_timeout=limits.read_seconds,
+            tcp_keepalive=True,
+        )
+        host = self.endpoint.streams if service == "dynamodbstreams" else self.endpoint.host
+        keys: Any = self._keys()
+        make: Any = boto3.session.Session(profile_name=self.endpoint.profile).client
+        client = make(service, region_name=self.endpoint.region, endpoint_url=host.url, config=config, **keys)
+        event = client.meta.service_model.service_id.hyphenize()
+        client.meta.events.register(f"before-call.{event}", self._before_call)
+        client.meta.events.register(f"after-call.{event}", self._after_call)
+        return client
+
+    def _keys(self) -> dict[str, str | None]:
+        """What boto3 is told outright; at AWS nothing, since its own chain is the one we use too."""
+        source = credentials_for(self.endpoint)
+        if not isinstance(source, FixedCredentials):
+            return {}
+        key, secret, token = source.current()
+        return {"aws_access_key_id": key, "aws_secret_access_key": secret, "aws_session_token": token}
+
+    def _before_call(self, params: dict[str, Any], **_: Any) -> None:
+        params["body"] = self._call.body
+
+    def _after_call(self, http_response: Any, **_: Any) -> None:
+        headers = {name.lower().encode(): text.encode("latin-1") for name, text in http_response.headers.items()}
+        headers.pop(b"content-encoding", None)  # boto3 has unpacked the body, and looked at the checksum before
+        if len(http_response.content) != int(headers.get(b"content-length", b"-1")):
+            headers.pop(b"x-amz-crc32", None)
+        self._call.response = Response(http_response.status_code, headers, http_response.content, True)
+
+    def _failure(self, error: Exception) -> TransportError:
+        return failure_of(self.name, error, self._limits)
+
+    def close(self) -> None:
+        self._closed = True
+        for client in self._clients.values():
+            client.close()
+
+
+class _Call(threading.local):
+    """The call that this thread is making: what it sends, and what came."""
+
+    body: bytes = b""
+    response: Response | None = None
+
+
+_REPEAT = "It may have been carried out: repeat it if that does no harm, or read first."
+
+
+def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> TransportError:
+    """botocore's error as one of ours; what is not about the transport comes back as BadAnswer."""
+    from botocore import exceptions as theirs
+
+    told = str(error)[:300]
+    match error:
+        case theirs.NoCredentialsError() | theirs.PartialCredentialsError() | theirs.CredentialRetrievalError():
+            return CredentialsMissing(name, told, "Sign in (aws sso login) or set AWS_ACCESS_KEY_ID.")
+        case theirs.ProfileNotFound() | theirs.TokenRetrievalError() | theirs.SSOError():
+            return CredentialsMissing(name, told, "Check AWS_PROFILE; sign in (aws sso login).")
+        case theirs.SSLError():
+            return TlsFailed(name, told, "Set AWS_CA_BUNDLE to its authority's certificate, or check the host's name.")
+        case theirs.ReadTimeoutError():
+            return failures.late(name, limits.read_seconds, False)
+        case theirs.ConnectTimeoutError():
+            return TimedOut(name, told, "Check network and firewall.")
+        case theirs.EndpointConnectionError() | theirs.ProxyConnectionError():
+            return ConnectionFailed(name, told, "Start the server, or check the URL.")
+        case theirs.ConnectionClosedError() | theirs.ConnectionError():
+            return ConnectionFailed(name, told, _REPEAT, sent=True)
+    return BadAnswer(name, f"{type(error).__name__}: {told}", _REPEAT, sent=True)
