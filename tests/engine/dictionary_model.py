@@ -108,6 +108,7 @@ class ModelTable:
         self.items.pop(self.place(key), None)
 
     def update(self, key: Item, actions: list[Op], condition: Op | None = None) -> None:
+        self._refuse_types(actions)
         self._check(key, condition)
         place = self.place(key)
         if place not in self.items and all(action[0] in REMOVALS for action in actions) and actions:
@@ -122,6 +123,15 @@ class ModelTable:
     def _check(self, key: Item, condition: Op | None) -> None:
         if condition is not None and not holds(condition, self.items.get(self.place(key), {})):
             raise ConditionFailed
+
+    def _refuse_types(self, actions: list[Op]) -> None:
+        """A type that will be written whatever the item is, and that an index cannot hold, is refused first."""
+        keys = {part["AttributeName"] for one in self.indexes.values() for part in one["KeySchema"]}
+        for kind, name, *rest in actions:
+            if name in keys and kind in WRITTEN_TYPES:
+                written = WRITTEN_TYPES[kind] or next(iter(rest[0]))
+                if written != self.types[name]:
+                    raise Refused(f"{name} would be {written}")
 
     def _refuse_index_keys(self, item: Item) -> None:
         for one in self.indexes.values():
@@ -317,6 +327,9 @@ def _delete(before: Item, after: Item, name: str, value: Value) -> None:
     else:
         del after[name]
 
+
+WRITTEN_TYPES = {"set": "", "add": "", "delete": "", "plus": "N", "minus": "N", "append": "L"}
+"""The type that an action writes; "" for its value's."""
 
 REMOVALS = ("remove", "remove element", "delete")
 

@@ -130,11 +130,11 @@ def test_every_type_comes_back_as_it_went(tables: Engine, value: dict[str, Any])
         ({"pk": s("x"), "v": {"SS": []}}, f"{INVALID}An string set  may not be empty"),
         ({"pk": s("x"), "v": {"NS": []}}, f"{INVALID}An number set  may not be empty"),
         ({"pk": s("x"), "v": {"BS": []}}, f"{INVALID}Binary sets should not be empty"),
-        ({"pk": s("x"), "v": {"SS": ["a", "a"]}}, f"{INVALID}Input collection [a, a] contains duplicates."),
-        ({"pk": s("x"), "v": {"NS": ["1", "1.0"]}}, "Input collection contains duplicates"),
+        ({"pk": s("x"), "v": {"SS": ["a", "a"]}}, f'{INVALID}Input collection ["a", "a"] contains duplicates.'),
+        ({"pk": s("x"), "v": {"NS": ["1", "1.0"]}}, f"{INVALID}Input collection contains duplicates."),
         ({"pk": s("x"), "v": {"NULL": False}}, f"{INVALID}Null attribute value types must have the value of true"),
         ({"pk": s("x"), "v": n("abc")}, "The parameter cannot be converted to a numeric value: abc"),
-        ({"pk": s("x"), "v": n("")}, "The parameter cannot be converted to a numeric value"),
+        ({"pk": s("x"), "v": n("")}, "The parameter cannot be converted to a numeric value: "),
         ({"pk": s("x"), "v": n("1" * 39)}, "Attempting to store more than 38 significant digits in a Number"),
         (
             {"pk": s("x"), "v": n("1e126")},
@@ -293,7 +293,7 @@ def test_a_failed_condition_shows_the_item_where_it_is_asked_to(tables: Engine) 
         ),
         (
             {"ExpressionAttributeValues": {":v": n(1)}},
-            "ExpressionAttributeValues can only be specified when using expressions: ConditionExpression is null",
+            "ExpressionAttributeValues can only be specified when using expressions",
         ),
         (
             {"ConditionExpression": "a =", "ExpressionAttributeValues": {":v": n(1)}},
