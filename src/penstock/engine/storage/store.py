@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from penstock.engine.settings import Settings
@@ -26,7 +26,7 @@ FORMAT: Final = 1
 # The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
 # other threads get this part of its page cache, so that many threads do not mean much memory.
 _LATER_CACHES: Final = 4
-_MAGIC: Final = b"SQLite format 3\0"
+_WAL_RETRY_SECONDS: Final = 0.005
 
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -122,7 +122,6 @@ class Store:
         if self._closed:
             raise StorageError(f"{self.path}: the database has been closed; open it again with connect().")
         settings = self._settings
-        self._refuse_text()
         try:
             connection = sqlite3.connect(
                 self.path,
@@ -142,7 +141,7 @@ class Store:
         settings = self._settings
         if not self.memory:
             self._refuse_foreign(connection)
-            connection.execute("PRAGMA journal_mode = WAL")
+            self._use_wal(connection)
         connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
         cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
         connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
@@ -150,19 +149,25 @@ class Store:
         # Deleted data should not linger in free pages, and freed pages are reused: no vacuum is needed for speed.
         connection.execute("PRAGMA foreign_keys = OFF")
 
-    def _refuse_text(self) -> None:
-        """SQLite takes a file that is shorter than its header for an empty one, and would write over it."""
-        path = Path(self.path)
-        if self.memory or not path.is_file():
-            return
-        with path.open("rb") as file:
-            start = file.read(len(_MAGIC))
-        if start and start != _MAGIC:
-            raise self.trouble(sqlite3.DatabaseError("file is not a database"))
+    def _use_wal(self, connection: Connection) -> None:
+        """Makes the file's journal a WAL. SQLite does not wait where two processes do so at once: we do."""
+        end = time.monotonic() + self._settings.busy_seconds
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+            time.sleep(_WAL_RETRY_SECONDS)
 
     def _refuse_foreign(self, connection: Connection) -> None:
+        # In one snapshot: another process may be making the file at this moment.
+        connection.execute("BEGIN")
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        objects = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        connection.execute("ROLLBACK")
         if application == APPLICATION_ID and version <= FORMAT:
             return
         if application == APPLICATION_ID:
@@ -170,7 +175,7 @@ class Store:
                 f"{self.path}: format {version} was written by a newer Penstock; "
                 f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
             )
-        if application or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if application or objects:
             raise StorageError(f"{self.path}: an SQLite file of another application. Name another file.")
 
     def _prepare_file(self, connection: Connection) -> None:
