@@ -66,7 +66,7 @@ def test_another_applications_id_is_refused_even_where_its_file_is_empty(path: s
     assert "another application" in refusal(path)
 
 
-@pytest.mark.parametrize("content", [b"Dear diary, today I learned about files. " * 50, b"x", bytes(range(256)) * 40])
+@pytest.mark.parametrize("content", [b"Dear diary, today I learned about files. " * 50, b"xy", bytes(range(256)) * 40])
 def test_a_file_that_is_no_database_is_refused(path: str, content: bytes) -> None:
     Path(path).write_bytes(content)
     assert "not an SQLite file" in refusal(path)
@@ -172,9 +172,16 @@ def test_closing_leaves_one_file(path: str) -> None:
     assert [one.name for one in Path(path).parent.iterdir()] == [Path(path).name]
 
 
-def test_a_file_made_by_two_engines_at_once_is_whole(path: str) -> None:
+@pytest.mark.parametrize("_", range(5))
+def test_a_file_made_by_eight_engines_at_once_is_whole(path: str, _: int) -> None:
     engines: list[Engine] = []
-    threads = [threading.Thread(target=lambda: engines.append(Engine(path))) for _ in range(8)]
+    together = threading.Barrier(8)
+
+    def open_one() -> None:
+        together.wait(timeout=30)
+        engines.append(Engine(path))
+
+    threads = [threading.Thread(target=open_one) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
