@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ValidationException
 from penstock.wire import numbers
+from penstock.wire.refusals import RefusedValue
 
 NOT_A_NUMBER = "The parameter cannot be converted to a numeric value"
 TOO_LARGE = "Number overflow. Attempting to store a number with magnitude larger than supported range"
@@ -62,9 +63,11 @@ def test_one_text_for_each_value(given_text: str, normal: str) -> None:
         ("1e", f"{NOT_A_NUMBER}: 1e"),
         ("1e126", TOO_LARGE),
         ("-1e126", TOO_LARGE),
-        ("1e" + "9" * 30, TOO_LARGE),
+        ("0e126", TOO_LARGE),
+        ("0e-131", TOO_SMALL),
+        ("1e" + "9" * 30, f"{NOT_A_NUMBER}: 1e{'9' * 30}"),
         ("1e-131", TOO_SMALL),
-        ("1e-" + "9" * 30, TOO_SMALL),
+        ("1e-" + "9" * 30, f"{NOT_A_NUMBER}: 1e-{'9' * 30}"),
         ("1" * 39, TOO_PRECISE),
         ("1." + "1" * 38, TOO_PRECISE),
     ],
@@ -73,6 +76,34 @@ def test_what_is_no_number_of_dynamodbs_is_refused_in_its_words(text: str, messa
     with pytest.raises(ValidationException) as caught:
         numbers.normalise(text)
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("text", "older", "current"),
+    [
+        ("", NOT_A_NUMBER, f"{NOT_A_NUMBER}: "),
+        ("1e2147483647", TOO_SMALL, TOO_LARGE),
+        ("1e2147483648", f"{NOT_A_NUMBER}: 1e2147483648", TOO_LARGE),
+        ("1e-2147483648", f"{NOT_A_NUMBER}: 1e-2147483648", TOO_SMALL),
+        ("1e9223372036854775807", f"{NOT_A_NUMBER}: 1e9223372036854775807", TOO_LARGE),
+        ("1e9223372036854775808", f"{NOT_A_NUMBER}: 1e9223372036854775808", f"{NOT_A_NUMBER}: 1e9223372036854775808"),
+    ],
+)
+def test_exponents_have_32_bits_in_the_older_layer_and_64_in_the_current_one(
+    text: str, older: str, current: str
+) -> None:
+    with pytest.raises(RefusedValue) as caught:
+        numbers.normalise(text)
+    assert (caught.value.message, caught.value.current) == (older, current)
+
+
+@pytest.mark.parametrize("text", ["0e125", "0e-130", "-0", "0.000"])
+def test_a_zero_with_an_exponent_in_range_is_zero(text: str) -> None:
+    assert numbers.normalise(text) == "0"
+
+
+def test_a_difference_of_nothing_is_zero_however_small_its_terms() -> None:
+    assert numbers.subtract("1.2345e-130", "1.2345e-130") == "0"
 
 
 @given(decimals())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import values
+from penstock.wire.refusals import RefusedValue
 
 SCALARS = st.one_of(
     st.text(max_size=20).map(lambda text: {"S": text}),
@@ -27,7 +28,7 @@ VALUES: st.SearchStrategy[dict[str, Any]] = st.recursive(
     SCALARS,
     lambda inner: st.one_of(
         st.lists(inner, max_size=4).map(lambda many: {"L": many}),
-        st.dictionaries(st.text(max_size=5), inner, max_size=4).map(lambda many: {"M": many}),
+        st.dictionaries(st.text(min_size=1, max_size=5), inner, max_size=4).map(lambda many: {"M": many}),
     ),
     max_leaves=10,
 )
@@ -85,16 +86,16 @@ def test_bad_base64_is_refused(text: str) -> None:
         values.check_value({"B": text})
 
 
-def test_thirty_two_levels_are_allowed_and_no_more() -> None:
+def test_thirty_two_levels_are_allowed_and_no_more_the_item_being_the_first() -> None:
     def nested(levels: int) -> dict[str, Any]:
         value: dict[str, Any] = {"S": "x"}
         for _ in range(levels):
             value = {"L": [value]}
         return value
 
-    values.check_value(nested(32))
+    values.check_value(nested(31))
     with pytest.raises(ValidationException, match="Nesting Levels have exceeded supported limits"):
-        values.check_value(nested(33))
+        values.check_value(nested(32))
     with pytest.raises(ValidationException, match="Nesting Levels"):
         values.check_value(nested(5000))
 
@@ -123,3 +124,63 @@ def test_sets_have_no_order() -> None:
     assert values.equal({"L": [{"NS": ["1", "2"]}]}, {"L": [{"NS": ["2", "1"]}]})
     assert not values.equal({"L": [{"S": "a"}, {"S": "b"}]}, {"L": [{"S": "b"}, {"S": "a"}]})
     assert not values.equal({"S": "1"}, {"N": "1"})
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ({"SS": ["b", "", "é", "a", "😀", "\uffff"]}, {"SS": ["", "a", "b", "é", "\uffff", "😀"]}),
+        ({"NS": ["10", "9", "-1", "0.5"]}, {"NS": ["-1", "0.5", "9", "10"]}),
+        ({"BS": ["/w==", "AA==", "AAA="]}, {"BS": ["AA==", "AAA=", "/w=="]}),
+    ],
+)
+def test_sets_are_put_in_order_wherever_they_lie(given: dict[str, Any], stored: dict[str, Any]) -> None:
+    assert values.check_value(given) == stored
+    assert values.check_item({"a": {"M": {"b": {"L": [given]}}}})[0] == {"a": {"M": {"b": {"L": [stored]}}}}
+
+
+@pytest.mark.parametrize("value", [{"SS": ["a", "b"]}, {"NS": ["9", "10"]}, {"BS": ["AA==", "/w=="]}])
+def test_a_set_that_is_in_order_stays_the_same_object(value: dict[str, Any]) -> None:
+    assert values.check_value(value) is value
+
+
+@pytest.mark.parametrize(
+    ("value", "older", "current"),
+    [
+        (
+            {"SS": ["c", "a", "c", "b", "a"]},
+            "One or more parameter values were invalid: Input collection [c, a, c, b, a] contains duplicates.",
+            "One or more parameter values were invalid: "
+            'Input collection ["a", "c", "c", "b", "a"] contains duplicates.',
+        ),
+        (
+            {"BS": ["/w==", "AA==", "/w=="]},
+            "One or more parameter values were invalid: "
+            "Input collection [/w==, AA==, /w==]of type BS contains duplicates.",
+            "One or more parameter values were invalid: "
+            'Input collection ["AA==","/w==","/w=="]of type BS contains duplicates.',
+        ),
+        (
+            {"NS": ["1", "2", "1.0"]},
+            "Input collection contains duplicates",
+            "One or more parameter values were invalid: Input collection contains duplicates.",
+        ),
+    ],
+)
+def test_duplicates_are_refused_in_the_words_of_both_layers(value: dict[str, Any], older: str, current: str) -> None:
+    with pytest.raises(RefusedValue) as caught:
+        values.check_value(value)
+    assert (caught.value.message, caught.value.current) == (older, current)
+    assert caught.value.code == "ValidationException"
+
+
+def test_an_empty_name_is_told_before_nesting_at_the_top_and_after_it_inside() -> None:
+    deep: dict[str, Any] = {"S": "x"}
+    for _ in range(40):
+        deep = {"M": {"n": deep}}
+    with pytest.raises(ValidationException, match="Empty attribute name"):
+        values.check_item({"d": deep, "": {"S": "x"}})
+    with pytest.raises(ValidationException, match="Nesting Levels"):
+        values.check_item({"m": {"L": [{"M": {"": {"S": "x"}}}]}, "d": deep})
+    with pytest.raises(ValidationException, match="Empty attribute name"):
+        values.check_item({"m": {"L": [{"M": {"": {"S": "x"}}}]}})

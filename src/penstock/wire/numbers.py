@@ -13,6 +13,7 @@ from decimal import Context, Decimal
 
 from penstock.errors import ValidationException
 from penstock.wire.limits import NUMBER_DIGITS, NUMBER_MAX_EXPONENT, NUMBER_MIN_EXPONENT
+from penstock.wire.refusals import RefusedValue
 
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
@@ -21,6 +22,13 @@ _EXACT = Context(prec=300, Emin=-999_999, Emax=999_999)
 
 # Any exponent past this many digits is out of range whatever the mantissa (a request holds 16 MB at most).
 _EXPONENT_DIGITS = 9
+
+_INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
+
+_NOT_A_NUMBER = "The parameter cannot be converted to a numeric value"
+_OVERFLOW = "Number overflow. Attempting to store a number with magnitude larger than supported range"
+_UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
+_TOO_PRECISE = "Attempting to store more than 38 significant digits in a Number"
 
 Parts = tuple[bool, str, int]
 """(negative, significant digits, exponent): ±0.DIGITS × 10^exponent; digits are "" for zero."""
@@ -75,8 +83,8 @@ def to_decimal(text: str) -> Decimal:
 def from_decimal(value: Decimal) -> str:
     """The normalised text; refused where DynamoDB has no such number."""
     if not value.is_finite():
-        raise ValidationException(f"The parameter cannot be converted to a numeric value: {value}")
-    return normalise(str(value))
+        raise ValidationException(f"{_NOT_A_NUMBER}: {value}")
+    return normalise(str(value)) if value else "0"
 
 
 def add(left: str, right: str) -> str:
@@ -92,8 +100,7 @@ def subtract(left: str, right: str) -> str:
 def _parts(text: str) -> Parts:
     match = _NUMBER.fullmatch(text)
     if match is None or not (match[2] or match[3]):
-        suffix = f": {text}" if text else ""
-        raise ValidationException("The parameter cannot be converted to a numeric value" + suffix)
+        raise RefusedValue(f"{_NOT_A_NUMBER}: {text}" if text else _NOT_A_NUMBER, f"{_NOT_A_NUMBER}: {text}")
     sign, whole, fraction, power = match.groups()
     whole = whole.lstrip("0")
     digits = whole + (fraction or "")
@@ -110,10 +117,10 @@ def _parts(text: str) -> Parts:
     return sign == "-", digits, exponent
 
 
-def _power(text: str) -> int:
-    """The exponent that was written; one beyond any range where it has too many digits to be read."""
+def _power(text: str, beyond: int = 10**_EXPONENT_DIGITS) -> int:
+    """The exponent that was written; `beyond` where it has too many digits to be less."""
     digits = text.lstrip("+-").lstrip("0") or "0"
-    power = int(digits) if len(digits) <= _EXPONENT_DIGITS else 10**_EXPONENT_DIGITS
+    power = int(digits) if len(digits) <= len(str(beyond)) - 1 else beyond
     return -power if text[0] == "-" else power
 
 
@@ -121,18 +128,35 @@ def _checked(text: str) -> Parts:
     parts = _parts(text)
     _, digits, exponent = parts
     if not digits:
-        return parts
+        exponent = _exponent_of_zero(text)
     if exponent - 1 > NUMBER_MAX_EXPONENT:
-        raise ValidationException(
-            "Number overflow. Attempting to store a number with magnitude larger than supported range"
-        )
+        raise _out_of_range(text, _OVERFLOW)
     if exponent - 1 < NUMBER_MIN_EXPONENT:
-        raise ValidationException(
-            "Number underflow. Attempting to store a number with magnitude smaller than supported range"
-        )
+        raise _out_of_range(text, _UNDERFLOW)
     if len(digits) > NUMBER_DIGITS:
-        raise ValidationException("Attempting to store more than 38 significant digits in a Number")
+        raise RefusedValue(_TOO_PRECISE)
     return parts
+
+
+def _exponent_of_zero(text: str) -> int:
+    """A zero is in range unless the exponent that it was written with is not."""
+    mantissa, mark, power = text.lower().partition("e")
+    return 1 + _power(power) - len(mantissa.partition(".")[2]) if mark else 1
+
+
+def _out_of_range(text: str, current: str) -> RefusedValue:
+    """The current layer reads exponents of 64 bits; the older one is Java's BigDecimal, whose scales have 32."""
+    unreadable = f"{_NOT_A_NUMBER}: {text}"
+    mantissa, _, power_text = text.lower().partition("e")
+    power = _power(power_text, beyond=2 * _LONG_MAX) if power_text else 0
+    if not -_LONG_MAX - 1 <= power <= _LONG_MAX:
+        return RefusedValue(unreadable)
+    scale = len(mantissa.partition(".")[2]) - power
+    if not -_INT_MAX - 1 < power <= _INT_MAX or abs(scale) > _INT_MAX:
+        return RefusedValue(unreadable, current)
+    precision = len(mantissa.lstrip("+-").replace(".", "").lstrip("0"))
+    # BigDecimal's sum of precision and exponent has 32 bits too, and wraps.
+    return RefusedValue(_UNDERFLOW if precision - scale > _INT_MAX else current, current)
 
 
 def _render(parts: Parts) -> str:

@@ -1,20 +1,23 @@
 """Attribute values in DynamoDB's JSON: {"S": "text"}, {"N": "1"}, {"B": "base64"}, …
 
 Values arrive with the right JSON types (the request's shape was checked); here their content is: one type
-each, numbers in range, sets with no duplicates, nesting of at most 32. Checking also normalises and measures,
-so that a value is walked once. The input is never changed: a value that needs no change is returned as it is.
+each, numbers in range, sets with no duplicates, nesting of at most 32 (the item itself is the first level). Checking
+also normalises (numbers are written one way, sets are in order) and measures, so that a value is walked once. The
+input is never changed: a value that needs no change is returned as it is.
 """
 
 from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import numbers
 from penstock.wire.limits import NESTING
+from penstock.wire.refusals import RefusedValue
 
 AttributeValue = dict[str, Any]
 Item = dict[str, AttributeValue]
@@ -22,10 +25,13 @@ Item = dict[str, AttributeValue]
 TYPES = ("S", "N", "B", "SS", "NS", "BS", "M", "L", "BOOL", "NULL")
 
 _INVALID = "One or more parameter values were invalid: "
+_EMPTY_NAME = "Empty attribute name"
 
 
 def check_item(item: Item) -> tuple[Item, int]:
     """The item with its values normalised, and its size in bytes."""
+    if "" in item:
+        raise RefusedValue(_EMPTY_NAME)
     size = 0
     changed: Item | None = None
     for name, value in item.items():
@@ -34,7 +40,12 @@ def check_item(item: Item) -> tuple[Item, int]:
             text = value["S"]
             size += len(text) if text.isascii() else len(text.encode())
             continue
-        checked, value_bytes = _check(value, 0)
+        try:
+            checked, value_bytes = _check(value, 0)
+        except ValidationException as error:
+            if error.message == _EMPTY_NAME:
+                _refuse_deep(item)  # inside a value, an empty name is told after any nesting
+            raise
         size += value_bytes
         if checked is not value:
             if changed is None:
@@ -118,7 +129,10 @@ def _refuse_types(value: AttributeValue, depth: int) -> tuple[AttributeValue, in
     if len(known) == 1:
         return _check(known, depth)
     for kind, data in known.items():
-        _check({kind: data}, depth)
+        try:
+            _check({kind: data}, depth)
+        except RefusedValue as problem:
+            raise RefusedValue(problem.message) from None  # what has two types is read by the older layer
     raise ValidationException(
         "Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"
     )
@@ -143,17 +157,29 @@ def _null(value: AttributeValue, data: bool, depth: int) -> tuple[AttributeValue
 def _strings(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
     if not data:
         raise ValidationException(_INVALID + "An string set  may not be empty")
+    size = 0
+    for text in data:
+        size += len(text) if text.isascii() else len(text.encode())
+    if len(data) == 1:
+        return value, size
     if len(set(data)) != len(data):
-        raise ValidationException(f"{_INVALID}Input collection [{', '.join(data)}] contains duplicates.")
-    return value, sum(len(text.encode()) for text in data)
+        raise RefusedValue(
+            f"{_INVALID}Input collection [{', '.join(data)}] contains duplicates.",
+            f"{_INVALID}Input collection [{', '.join(_repeated(data, data))}] contains duplicates.",
+        )
+    ordered = sorted(data)  # code points are in the order of their UTF-8
+    return (value if ordered == data else {"SS": ordered}), size
 
 
 def _numbers(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
     if not data:
         raise ValidationException(_INVALID + "An number set  may not be empty")
     checked = [numbers.normalise(text) for text in data]
-    if len(set(checked)) != len(checked):
-        raise ValidationException("Input collection contains duplicates")
+    if len(checked) > 1:
+        if len(set(checked)) != len(checked):
+            current = f"{_INVALID}Input collection contains duplicates."
+            raise RefusedValue("Input collection contains duplicates", current)
+        checked.sort(key=Decimal)
     return (value if checked == data else {"NS": checked}), sum(map(numbers.size, checked))
 
 
@@ -162,9 +188,20 @@ def _binaries(value: AttributeValue, data: list[str], depth: int) -> tuple[Attri
         raise ValidationException(_INVALID + "Binary sets should not be empty")
     raw = [binary(text) for text in data]
     if len(set(raw)) != len(raw):
-        raise ValidationException(f"{_INVALID}Input collection [{', '.join(data)}]of type BS contains duplicates.")
+        raise RefusedValue(
+            f"{_INVALID}Input collection [{', '.join(data)}]of type BS contains duplicates.",
+            f"{_INVALID}Input collection [{','.join(_repeated(raw, data))}]of type BS contains duplicates.",
+        )
+    raw.sort()
     texts = [base64_text(one) for one in raw]
     return (value if texts == data else {"BS": texts}), sum(map(len, raw))
+
+
+def _repeated(members: Sequence[Any], texts: list[str]) -> list[str]:
+    """How the current layer lists a set: in order up to the first repeated member, then as it was sent."""
+    first = next(place for place, one in enumerate(members) if one in members[:place])
+    ordered = sorted(range(first), key=members.__getitem__)
+    return [f'"{texts[place]}"' for place in (*ordered, *range(first, len(texts)))]
 
 
 def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tuple[AttributeValue, int]:
@@ -177,6 +214,8 @@ def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tupl
 
 def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue, int]:
     _refuse_depth(depth)
+    if "" in data:
+        raise RefusedValue(_EMPTY_NAME)
     total = 3 + len(data)
     unchanged = True
     checked: Item = {}
@@ -188,9 +227,21 @@ def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue,
     return (value if unchanged else {"M": checked}), total
 
 
+def _refuse_deep(members: Item, depth: int = 0) -> None:
+    """Refuses what is nested too deep, whatever else is wrong with it."""
+    for value in members.values():
+        for kind, data in value.items():
+            if kind in ("L", "M"):
+                _refuse_depth(depth)
+                _refuse_deep(data if kind == "M" else {str(place): one for place, one in enumerate(data)}, depth + 1)
+
+
 def _refuse_depth(depth: int) -> None:
-    if depth >= NESTING:
-        raise ValidationException("Nesting Levels have exceeded supported limits")
+    if depth >= NESTING - 1:
+        raise RefusedValue(
+            "Nesting Levels have exceeded supported limits: "
+            "Attributes in the item have nested levels beyond supported limit"
+        )
 
 
 _CHECKS: dict[str, Callable[[AttributeValue, Any, int], tuple[AttributeValue, int]]] = {
