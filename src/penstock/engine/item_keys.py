@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.errors import ValidationException
 from penstock.wire import keys, limits
@@ -59,6 +61,29 @@ def check_index_keys(table: TableInfo, item: Item) -> None:
                 _check_index_value(index, part, value)
 
 
+def check_index_types(table: TableInfo, types: Mapping[str, str]) -> None:
+    """Refuses an update of index keys to these types, which it will write whatever the item is."""
+    for index in table.index_list:
+        for part in index.key:
+            kind = types.get(part.name, part.kind)
+            if kind != part.kind:
+                raise _mismatch(index, part, kind)
+
+
+def check_updated_index_keys(table: TableInfo, written: frozenset[str], item: Item) -> None:
+    """Refuses an item whose index keys an update has made unfit; types known beforehand have been checked."""
+    for index in table.index_list:
+        for part in index.key:
+            value = item.get(part.name)
+            if value is None:
+                continue
+            if part.kind not in value and part.name in written:
+                raise ValidationException(
+                    "The update expression attempted to update the secondary index key to unsupported type"
+                )
+            _check_index_value(index, part, value)
+
+
 def refuse_nested_keys(table: TableInfo, nested: frozenset[str]) -> None:
     """Refuses an expression that looks into a key attribute: keys are scalars."""
     if not nested:
@@ -96,12 +121,16 @@ def _check_length(value: AttributeValue, is_hash: bool) -> None:
         )
 
 
+def _mismatch(index: IndexInfo, part: KeyAttribute, kind: str) -> ValidationException:
+    return ValidationException(
+        f"{_INVALID}Type mismatch for Index Key {part.name} Expected: {part.kind} "
+        f"Actual: {kind} IndexName: {index.name}"
+    )
+
+
 def _check_index_value(index: IndexInfo, part: KeyAttribute, value: AttributeValue) -> None:
     if part.kind not in value:
-        raise ValidationException(
-            f"{_INVALID}Type mismatch for Index Key {part.name} Expected: {part.kind} "
-            f"Actual: {type_of(value)} IndexName: {index.name}"
-        )
+        raise _mismatch(index, part, type_of(value))
     if not value[part.kind]:
         raise ValidationException(
             "One or more parameter values are not valid. A value specified for a secondary index key is not "

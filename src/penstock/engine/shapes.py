@@ -45,31 +45,49 @@ class Path(NamedTuple):
         return Path(f"{self.text}.{key}.member", f"{self.newer}.{key}.member")
 
 
+class Fault(NamedTuple):
+    """A broken constraint, in the words that show the value and in those that do not."""
+
+    path: Path
+    text: str
+    newer: str
+    plain: bool  # a lone one is worded without the value
+    missing: bool  # a required member that is not there
+    late: bool = False  # told only where all that is wrong is wrong with this member
+
+
 class Faults:
     """The broken constraints of one request, in the order in which DynamoDB lists them."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
-        self._newer: str | None = None
+        self.listed: list[Fault] = []
 
     @property
     def full(self) -> bool:
-        return len(self.texts) >= LISTED_FAULTS
+        return len(self.listed) >= LISTED_FAULTS
 
-    def add(self, value: str | None, path: Path, constraint: str, *, newer: bool = False) -> None:
+    def add(self, value: str | None, path: Path, constraint: str, *, newer: bool = False, late: bool = False) -> None:
         """`newer` is for the members whose lone fault DynamoDB words without the value."""
         if self.full:
             return
         shown = "null" if value is None else f"'{value[:RENDERED_CHARACTERS]}'"
-        self.texts.append(f"Value {shown} at '{path.text}' failed to satisfy constraint: {constraint}")
-        self._newer = f"Value at '{path.newer}' failed to satisfy constraint: {constraint}" if newer else None
+        text = f"Value {shown} at '{path.text}' failed to satisfy constraint: {constraint}"
+        plainly = f"Value at '{path.newer}' failed to satisfy constraint: {constraint}"
+        self.listed.append(Fault(path, text, plainly, newer, value is None, late))
+
+    def _is_alone(self, fault: Fault) -> bool:
+        """Whether no other member has a fault, or this one has another."""
+        others = [other for other in self.listed if other is not fault]
+        return not others or any(other.path.text.startswith(fault.path.text) for other in others)
 
     def raise_any(self) -> None:
-        count = len(self.texts)
-        if count == 1:
-            raise ValidationException(f"1 validation error detected: {self._newer or self.texts[0]}")
-        if count:
-            raise ValidationException(f"{count} validation errors detected: {'; '.join(self.texts)}")
+        told = [fault for fault in self.listed if not fault.late or self._is_alone(fault)]
+        if len(told) == 1:
+            (fault,) = told
+            raise ValidationException(f"1 validation error detected: {fault.newer if fault.plain else fault.text}")
+        if told:
+            texts = "; ".join(fault.text for fault in told)
+            raise ValidationException(f"{len(told)} validation errors detected: {texts}")
 
 
 class Shape:

@@ -62,7 +62,10 @@ class List(Shape):
 
 
 class Map(Shape):
-    """A map of names to `of`; `names` and `values` constrain its keys and its lists' lengths."""
+    """A map of names to `of`; `names` and `values` constrain its keys and its lists' lengths.
+
+    `late`: a wrong key is not told beside the faults of other members, unless the map has another fault itself.
+    """
 
     def __init__(
         self,
@@ -71,8 +74,9 @@ class Map(Shape):
         *,
         names: Names | None = None,
         values: tuple[int, int] | None = None,
+        late: bool = False,
     ) -> None:
-        self.of, self.minimum, self.names, self.values = of, minimum, names, values
+        self.of, self.minimum, self.names, self.values, self.late = of, minimum, names, values, late
         self.java = f"java.util.Map<java.lang.String, {_java_name(of)}>"
 
     def acceptor(self) -> Acceptor:
@@ -103,7 +107,8 @@ class Map(Shape):
         if len(value) < self.minimum:
             faults.add(self.render(value), path, at_least(self.minimum))
         if self.names is not None and not all(map(self.names.accepts, value)):
-            faults.add(self.render(value), path, f"Map keys must satisfy constraint: [{self.names.constraint}]")
+            constraint = f"Map keys must satisfy constraint: [{self.names.constraint}]"
+            faults.add(self.render(value), path, constraint, late=self.late)
         if self.values is not None and not self._lengths_hold(value):
             low, high = self.values
             lengths = f"[Member must have length less than or equal to {high}, {at_least(low)}]"
@@ -202,12 +207,21 @@ class Structure(Shape):
 
 
 class Request:
-    """One operation's request: its structure, and what DynamoDB looks at before the constraints."""
+    """One operation's request: its structure, and what DynamoDB looks at before the constraints.
 
-    def __init__(self, structure: Structure, first: Callable[[dict[str, Any]], None] | None = None) -> None:
+    `layer` raises the faults of the operations that word them in a way of their own.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        first: Callable[[dict[str, Any]], None] | None = None,
+        layer: Callable[[dict[str, Any], Faults], None] | None = None,
+    ) -> None:
         self.structure = structure
         self._accepts = structure.acceptor()
         self._first = first
+        self._layer = layer
 
     def check(self, request: Any) -> dict[str, Any]:
         """The request: as it is where it was right, converted where DynamoDB would convert it."""
@@ -223,6 +237,8 @@ class Request:
             self._first(converted)
         faults = Faults()
         self.structure.inspect(converted, Path(), faults)
+        if self._layer is not None and faults.listed:
+            self._layer(converted, faults)
         faults.raise_any()
         return converted
 

@@ -82,7 +82,7 @@ class KeyCondition:
         scope = Scope(names, values)
         terms = checked or tuple(_key_term(term, scope) for term in _factors(self.tree))
         if len({term.attribute for term in terms}) != len(terms):
-            raise wording.key_conditions("must only contain one condition per key")
+            raise wording.repeated_key_condition()
         return terms
 
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import ValidationException
 from penstock.wire.limits import EXPRESSION_VALUES_BYTES, PLACEHOLDER_BYTES
+from penstock.wire.refusals import RefusedValue
 from penstock.wire.values import AttributeValue, Item, check_item, check_value
 
 _ATTRIBUTE_NAME_BYTES = 65535
@@ -20,11 +21,12 @@ _VALUE = re.compile(r":[0-9a-zA-Z_]+")
 class Placeholders:
     """What a request's placeholders stand for, and which of them its expressions have used."""
 
-    __slots__ = ("_used_names", "_used_values", "names", "values")
+    __slots__ = ("_used_names", "_used_values", "names", "size", "values")
 
-    def __init__(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> None:
+    def __init__(self, names: Mapping[str, str], values: Mapping[str, AttributeValue], size: int = 0) -> None:
         self.names = names
         self.values = values
+        self.size = size
         self._used_names: frozenset[str] = frozenset()
         self._used_values: frozenset[str] = frozenset()
 
@@ -37,7 +39,7 @@ class Placeholders:
         checked, values_size = ({}, 0) if values is None else _checked_values(values)
         if names_size + values_size > EXPRESSION_VALUES_BYTES:
             _refuse_size(names_size, values_size)
-        return cls(names or {}, checked)
+        return cls(names or {}, checked, names_size + values_size)
 
     def use(self, names: frozenset[str], values: frozenset[str]) -> None:
         """Notes what an expression uses."""
@@ -83,9 +85,10 @@ def _refuse_value(key: str, value: AttributeValue) -> None:
     try:
         check_value(value)
     except ValidationException as problem:
-        raise ValidationException(
-            f"ExpressionAttributeValues contains invalid value: {problem.message} for key {key}"
-        ) from None
+        older = f"ExpressionAttributeValues contains invalid value: {problem.message} for key {key}"
+        if isinstance(problem, RefusedValue):
+            raise RefusedValue(older, problem.current) from None
+        raise ValidationException(older) from None
 
 
 def _refuse_size(names: int, values: int) -> None:

@@ -20,20 +20,25 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.errors import ValidationException
-from penstock.expressions import legacy
+from penstock.expressions import legacy, wording
 from penstock.expressions.conditions import compile_condition
 from penstock.expressions.evaluate import Predicate
 from penstock.expressions.key_conditions import KeyTerm, compile_key_condition
 from penstock.expressions.placeholders import Placeholders
 from penstock.expressions.projections import Projector, compile_projection
+from penstock.expressions.update_facts import charge_of
 from penstock.expressions.updates import BoundUpdate, compile_update
 from penstock.expressions.wording import ExpressionError
+from penstock.wire.limits import ITEM_BYTES
 
 Request = Mapping[str, Any]
 Between = Callable[[], object]
 T = TypeVar("T")
 
 _TABLE_KEY_ATTRIBUTES = 2
+
+_UNCHARGED_BYTES = 300  # placeholders so small cannot fill an item, however often 4 KB of text name them
+_CLAUSE_BYTES = 20  # no character of an update's text is charged with more
 
 
 class _Parameters(NamedTuple):
@@ -96,6 +101,8 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
             between()
         return None
     _check_parameters(request, _CONDITION, transaction)
+    if transaction and text is not None:
+        _refusing("ConditionExpression", lambda: compile_condition(text))
     if between is not None:
         between()
     if text is None:
@@ -112,9 +119,11 @@ def update_of(
     """The update and the condition of UpdateItem."""
     get = request.get
     _check_parameters(request, _UPDATE, transaction)
+    update_text, condition_text = get("UpdateExpression"), get("ConditionExpression")
+    if transaction:
+        _compile(update_text, condition_text)
     if between is not None:
         between()
-    update_text, condition_text = get("UpdateExpression"), get("ConditionExpression")
     if update_text is None and condition_text is None:
         update = legacy.updates_of(get("AttributeUpdates") or {})
         return update, legacy.expected_of(get("Expected") or {}, get("ConditionalOperator"))
@@ -122,6 +131,8 @@ def update_of(
     bound, condition = None, None
     if update_text is not None:
         bound = _refusing("UpdateExpression", lambda: _bind_update(update_text, placeholders))
+        if not transaction and placeholders.size > _UNCHARGED_BYTES:
+            _charge(bound, update_text, placeholders)
     if condition_text is not None:
         condition = _refusing("ConditionExpression", lambda: _bind_condition(condition_text, placeholders))
     placeholders.refuse_unused()
@@ -217,7 +228,9 @@ def _check_parameters(request: Request, known: _Parameters, transaction: bool = 
     if not transaction:
         _refuse_loose_maps(request, known, expressions)
     if known.conditions and request.get("ConditionalOperator") is not None:
-        _refuse_loose_operator(request.get(known.conditions) or {})
+        misuse = operator_misuse(request["ConditionalOperator"], request.get(known.conditions) or {})
+        if misuse is not None:
+            raise ValidationException(misuse)
 
 
 def _refuse_mixture(request: Request, known: _Parameters, expressions: list[str]) -> None:
@@ -239,19 +252,21 @@ def _refuse_loose_maps(request: Request, known: _Parameters, expressions: list[s
     if not takers or request.get("ExpressionAttributeValues") is None:
         return
     if not any(name in expressions for name in takers):
-        raise ValidationException(
-            "ExpressionAttributeValues can only be specified when using expressions: "
-            f"{' and '.join(takers)} {'are' if len(takers) > 1 else 'is'} null"
-        )
+        loose = "ExpressionAttributeValues can only be specified when using expressions"
+        if known.conditions == "Expected":  # the writes say no more than that
+            raise ValidationException(loose)
+        raise ValidationException(f"{loose}: {' and '.join(takers)} {'are' if len(takers) > 1 else 'is'} null")
 
 
-def _refuse_loose_operator(conditions: Mapping[str, Any]) -> None:
+def operator_misuse(operator: str, conditions: Mapping[str, Any]) -> str | None:
+    """What DynamoDB says about ConditionalOperator beside these conditions; None where it may stand there."""
     if not conditions:
-        raise ValidationException("ConditionalOperator cannot be used without Filter or Expected")
+        return "ConditionalOperator cannot be used without Filter or Expected"
     if len(conditions) == 1:
-        raise ValidationException(
-            "ConditionalOperator can only be used when Filter or Expected has two or more elements"
-        )
+        return "ConditionalOperator can only be used when Filter or Expected has two or more elements"
+    if operator not in ("AND", "OR"):
+        return wording.BAD_OPERATOR
+    return None
 
 
 # ── the expressions ──────────────────────────────────────────────────────────────────────────────
@@ -287,9 +302,8 @@ def _key_terms(
     if text is not None:
         names, values = placeholders.names, placeholders.values
         condition = compile_key_condition(text)
-        terms = _refusing("KeyConditionExpression", lambda: condition.terms(names, values, plain))
-    else:
-        terms = legacy.key_terms_of(request["KeyConditions"])
+        return _refusing("KeyConditionExpression", lambda: condition.terms(names, values, plain))
+    terms = legacy.key_terms_of(request["KeyConditions"])
     # An index may have up to eight key attributes; a table has two at most.
     if not terms or (len(terms) > _TABLE_KEY_ATTRIBUTES and request.get("IndexName") is None):
         raise ValidationException("Conditions can be of length 1 or 2 only")
@@ -317,11 +331,25 @@ def _bind_update(text: str, placeholders: Placeholders) -> BoundUpdate:
     return bound
 
 
+def _charge(bound: BoundUpdate, text: str, placeholders: Placeholders) -> None:
+    """Notes what DynamoDB charges for an update, where its placeholders are so large that it may matter."""
+    if placeholders.size * (text.count(":") + text.count("#")) + _CLAUSE_BYTES * len(text) > ITEM_BYTES:
+        bound.charge = charge_of(text, placeholders.names, placeholders.values)
+
+
 def _bind_projection(text: str, placeholders: Placeholders) -> Projector:
     projection = compile_projection(text)
     projector = projection.bind(placeholders.names)
     placeholders.use(projection.names, projection.values)
     return projector
+
+
+def _compile(update_text: str | None, condition_text: str | None) -> None:
+    """In transactions, what can be read of expressions alone comes before keys."""
+    if update_text is not None:
+        _refusing("UpdateExpression", lambda: compile_update(update_text))
+    if condition_text is not None:
+        _refusing("ConditionExpression", lambda: compile_condition(condition_text))
 
 
 def _check_key_condition(text: str, placeholders: Placeholders) -> tuple[KeyTerm, ...] | None:

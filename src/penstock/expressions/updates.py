@@ -40,10 +40,11 @@ class Write(NamedTuple):
 class BoundUpdate:
     """An update whose placeholders are known."""
 
-    __slots__ = ("_flat", "_shape", "_writes")
+    __slots__ = ("_flat", "_shape", "_writes", "charge")
 
     def __init__(self, writes: Sequence[Write], nested: bool = False) -> None:
         self._writes = writes
+        self.charge = 0  # what DynamoDB counts for the statement itself, where that may be too much
         self._flat: list[tuple[Any, Compute]] | None = None
         if not nested:
             self._flat = [(write[0][0], write[1]) for write in writes]

@@ -18,6 +18,8 @@ BAD_PATH = "The document path provided in the update expression is invalid for u
 BAD_OPERAND = "An operand in the update expression has an incorrect data type"
 TYPE_MISMATCH = "Type mismatch for attribute to update"
 
+BAD_OPERATOR = "Failed to satisfy constraint: Member must satisfy enum value set: [ALL, OR]"  # ALL: AWS's own word
+
 ANY_TYPE = "{NS,SS,L,BS,N,M,B,BOOL,NULL,S}"
 TYPE_NAMES = "{B,NULL,SS,BOOL,L,BS,N,NS,S,M}"
 
@@ -172,6 +174,11 @@ def key_operator(operator: str) -> ExpressionError:
 
 def key_condition(why: str) -> ExpressionError:
     return ExpressionError(f"Invalid condition in KeyConditionExpression: {why}", bare=True)
+
+
+def repeated_key_condition() -> ExpressionError:
+    """The one of these texts that names its parameter."""
+    return ExpressionError("KeyConditionExpressions must only contain one condition per key")
 
 
 def key_conditions(why: str) -> ExpressionError:

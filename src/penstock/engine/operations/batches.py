@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import capacity, writes
+from penstock.engine import capacity, envelope, writes
 from penstock.engine.call import Call
 from penstock.engine.collections import collection_metrics
 from penstock.engine.item_keys import row_key_of_key
@@ -54,11 +54,15 @@ def _wanted(call: Call, request: Request) -> list[tuple[str, TableInfo, dict[str
     """What to read of which table: (name, table, what was asked, projector, row keys with their keys)."""
     if not request["RequestItems"]:
         raise ValidationException("The requestItems parameter is required for BatchGetItem")
+    _refuse_mixed_projections(request["RequestItems"])
     prepared = []
     count = 0
     for name, asked in request["RequestItems"].items():
-        projector = projection_of(asked)
-        checked = [check_item(key)[0] for key in asked["Keys"]]
+        try:
+            projector = projection_of(asked)
+            checked = [check_item(key)[0] for key in asked["Keys"]]
+        except ValidationException as error:
+            raise envelope.of_read(error) from None
         if len({orjson.dumps(key, option=orjson.OPT_SORT_KEYS) for key in checked}) != len(checked):
             raise ValidationException(_DUPLICATES)
         count += len(checked)
@@ -70,6 +74,16 @@ def _wanted(call: Call, request: Request) -> list[tuple[str, TableInfo, dict[str
         table = call.table(name)
         wanted.append((name, table, asked, projector, [(row_key_of_key(table, key), key) for key in checked]))
     return wanted
+
+
+def _refuse_mixed_projections(tables: dict[str, Any]) -> None:
+    """A request is written with expressions or without, whichever its table."""
+    used = {name for asked in tables.values() for name in ("ProjectionExpression", "AttributesToGet") if name in asked}
+    if len(used) > 1:
+        raise ValidationException(
+            "Can not use both expression and non-expression parameters in the same request: "
+            "Non-expression parameters: {AttributesToGet} Expression parameters: {ProjectionExpression}"
+        )
 
 
 @operation("BatchWriteItem", kind="write")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import orjson
 
-from penstock.engine import capacity
+from penstock.engine import capacity, envelope
 from penstock.engine.call import Call
 from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
+from penstock.errors import ValidationException
 from penstock.expressions.request import projection_of
 from penstock.wire.values import Item, check_item
 
@@ -20,7 +21,10 @@ def get_item(call: Call, request: Request) -> Response:
         nonlocal key
         key = check_item(request["Key"])[0]
 
-    projector = projection_of(request, check)
+    try:
+        projector = projection_of(request, check)
+    except ValidationException as error:
+        raise envelope.of_read(error) from None
     table = call.table(request["TableName"])
     row_key = row_key_of_key(table, key)
     if projector is not None:

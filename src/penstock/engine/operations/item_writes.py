@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine import capacity, changes, writes
+from penstock.engine import capacity, changes, envelope, writes
 from penstock.engine.call import Call
 from penstock.engine.collections import collection_metrics
 from penstock.engine.registry import Request, Response, operation
+from penstock.errors import ValidationException
 
 
 @operation("PutItem", kind="write")
 def put_item(call: Call, request: Request) -> Response:
-    write = writes.prepare_put(request)
+    try:
+        write = writes.prepare_put(request)
+    except ValidationException as error:
+        raise envelope.of_write(error, request) from None
     write.resolve(call)
     table = write.table
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
@@ -23,14 +27,20 @@ def put_item(call: Call, request: Request) -> Response:
 
 @operation("DeleteItem", kind="write")
 def delete_item(call: Call, request: Request) -> Response:
-    write = writes.prepare_delete(request)
+    try:
+        write = writes.prepare_delete(request)
+    except ValidationException as error:
+        raise envelope.of_write(error, request) from None
     write.resolve(call)
     return _carry_out(call, request, write)
 
 
 @operation("UpdateItem", kind="write")
 def update_item(call: Call, request: Request) -> Response:
-    write = writes.prepare_update(request)
+    try:
+        write = writes.prepare_update(request)
+    except ValidationException as error:
+        raise envelope.of_write(error, request) from None
     write.resolve(call)
     write.read(call)
     write.decide()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine import capacity, key_ranges
+from penstock.engine import capacity, envelope, key_ranges
 from penstock.engine.call import Call
 from penstock.engine.item_keys import refuse_nested_keys
 from penstock.engine.pages import Page, Projector, Walk, read_page
@@ -18,7 +18,10 @@ from penstock.wire import keys
 @operation("Query", kind="read")
 def query(call: Call, request: Request) -> Response:
     start = key_ranges.StartKey(request)
-    parts = query_of(request, start.check)
+    try:
+        parts = query_of(request, start.check)
+    except ValidationException as error:
+        raise envelope.of_read(error) from None
     _check_select(request, parts)
     table = call.table(request["TableName"])
     index = _index_of(call, table, request)
@@ -45,6 +48,8 @@ def scan(call: Call, request: Request) -> Response:
     _check_select(request, parts)
     table = call.table(request["TableName"])
     index = _index_of(call, table, request)
+    if index is not None and start.values is not None:
+        key_ranges.check_index_start(index, start.values)
     whole = _whole_items(table, index, request, parts)
     walk = _segment(table, index, request)
     if start.values is not None:

@@ -59,7 +59,7 @@ BATCH_WRITE_ITEM = Structure(
     "BatchWriteItemInput",
     ReturnConsumedCapacity=CONSUMED_CAPACITY,
     ReturnItemCollectionMetrics=COLLECTION_METRICS,
-    RequestItems=Required(Map(List(_WRITE_REQUEST), 1, names=TABLE_NAMES, values=(1, BATCH_WRITE_ITEMS))),
+    RequestItems=Required(Map(List(_WRITE_REQUEST), 1, names=TABLE_NAMES, values=(1, BATCH_WRITE_ITEMS), late=True)),
 )
 
 _GET = Structure(

@@ -24,7 +24,7 @@ def _is_name_or_arn(text: str) -> bool:
 class TableName(String):
     """A table's name, or its ARN.
 
-    `empty_alone` is PutItem's: it reports an empty name by its length only.
+    `empty_alone` is PutItem's and UpdateItem's: they report an empty name by its length only.
     """
 
     def __init__(self, *, empty_alone: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.engine import envelope
 from penstock.engine.requests.attribute_values import VALUE
 from penstock.engine.requests.common import (
     ATTRIBUTE_MAP,
@@ -23,6 +24,7 @@ from penstock.engine.requests.common import (
 from penstock.engine.shapes import Enum, Integer
 from penstock.engine.structures import Map, Request, Required, Structure
 
+_NAME_OF_WRITE = TableName(empty_alone=True)
 _SELECT = Enum("SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
 
 GET_ITEM = Structure(
@@ -39,7 +41,7 @@ GET_ITEM = Structure(
 PUT_ITEM = Structure(
     "PutItemInput",
     ReturnConsumedCapacity=CONSUMED_CAPACITY,
-    TableName=Required(TableName(empty_alone=True)),
+    TableName=Required(_NAME_OF_WRITE),
     Item=Required(ATTRIBUTE_MAP),
     ConditionalOperator=CONDITIONAL_OPERATOR,
     Expected=EXPECTED,
@@ -69,7 +71,7 @@ DELETE_ITEM = Structure(
 UPDATE_ITEM = Structure(
     "UpdateItemInput",
     ReturnConsumedCapacity=CONSUMED_CAPACITY,
-    TableName=Required(TABLE),
+    TableName=Required(_NAME_OF_WRITE),
     ReturnItemCollectionMetrics=COLLECTION_METRICS,
     ReturnValues=RETURN_VALUES,
     ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
@@ -128,9 +130,9 @@ SCAN = Structure(
 
 REQUESTS = {
     "GetItem": Request(GET_ITEM),
-    "PutItem": Request(PUT_ITEM),
-    "DeleteItem": Request(DELETE_ITEM),
-    "UpdateItem": Request(UPDATE_ITEM),
-    "Query": Request(QUERY),
+    "PutItem": Request(PUT_ITEM, layer=envelope.faults_of_write),
+    "DeleteItem": Request(DELETE_ITEM, layer=envelope.faults_of_write),
+    "UpdateItem": Request(UPDATE_ITEM, layer=envelope.faults_of_write),
+    "Query": Request(QUERY, layer=envelope.faults_of_query),
     "Scan": Request(SCAN),
 }
