@@ -10,20 +10,40 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # a type checker takes it for typing's, whose import would be most of the cost of ours
 if TYPE_CHECKING:
+    from penstock.client.async_database import AsyncDatabase, connect_async
     from penstock.client.boto import boto3_client, boto3_resource
+    from penstock.client.conditions import F
     from penstock.client.database import Database, connect
+    from penstock.client.failures import BatchIncomplete, ConditionFailed
     from penstock.errors import PenstockError
 
 __version__ = "0.1.0"
 
-__all__ = ["Database", "PenstockError", "__version__", "boto3_client", "boto3_resource", "connect"]
+__all__ = [
+    "AsyncDatabase",
+    "BatchIncomplete",
+    "ConditionFailed",
+    "Database",
+    "F",
+    "PenstockError",
+    "__version__",
+    "boto3_client",
+    "boto3_resource",
+    "connect",
+    "connect_async",
+]
 
 _HOMES = {
+    "AsyncDatabase": "penstock.client.async_database",
+    "BatchIncomplete": "penstock.client.failures",
+    "ConditionFailed": "penstock.client.failures",
     "Database": "penstock.client.database",
+    "F": "penstock.client.conditions",
     "PenstockError": "penstock.errors",
     "boto3_client": "penstock.client.boto",
     "boto3_resource": "penstock.client.boto",
     "connect": "penstock.client.database",
+    "connect_async": "penstock.client.async_database",
 }
 
 

@@ -3,41 +3,128 @@
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Iterable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.client.endpoints import MEMORY, Endpoint, File, parse
+from penstock.client.transports.base import DEFAULT_LIMITS, Limits, Transport
 from penstock.clock import Clock
-from penstock.engine.engine import Engine
-from penstock.engine.settings import Settings
-from penstock.errors import PenstockError, StorageError
+from penstock.errors import PenstockError, TransactionCanceledException
 
-MEMORY = ":memory:"
+if TYPE_CHECKING:
+    from penstock.client.keys import KeyDeclaration, TableKey
+    from penstock.client.requests import Call
+    from penstock.client.table import Table
+    from penstock.client.transactions import Action, Transaction
+    from penstock.client.values import Item
+    from penstock.engine.engine import Engine
+    from penstock.engine.settings import Settings
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+__all__ = ["MEMORY", "Database", "connect"]
+
+T = TypeVar("T")
+
+_REMOTE_WORKERS = 4
 
 
 class Database:
     """A DynamoDB to talk to. Safe to share between threads; a context manager that closes it."""
 
-    def __init__(self, engine: Engine, name: str = MEMORY) -> None:
-        self.engine = engine
-        self.name = name
-        self._closed = False
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.name = transport.name
+        self._keys: dict[str, TableKey] = {}
 
     def execute(self, operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
         """DynamoDB's answer to `operation`, in DynamoDB's own JSON: a B is base64 text, an N is text.
 
-        Raises the `DynamoDBError` that DynamoDB would answer with.
+        Raises the `DynamoDBError` that DynamoDB answers with, or a `TransportError` where no answer came.
         """
-        if self._closed:
-            raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
-        return self.engine.execute(operation, {} if request is None else request)
+        return self.transport.execute(operation, {} if request is None else request)
+
+    # ── tables ───────────────────────────────────────────────────────────────────────────────────
+
+    def table(self, name: str, *, key: KeyDeclaration | None = None) -> Table:
+        """A handle of a table; nothing is asked of the database.
+
+        `key` declares the table's key, such as "companyId:S" or ("companyId:S", "expenseId:S"): then it is checked
+        before each call, and no DescribeTable is needed where a key must be known (batches).
+        """
+        from penstock.client.keys import TableKey
+        from penstock.client.table import Table
+
+        return Table(self, name, self._keys.get(name) if key is None else TableKey.declared(key))
+
+    def tables(self) -> list[str]:
+        """The names of all tables, in order."""
+        names: list[str] = []
+        request: dict[str, Any] = {}
+        while True:
+            answer = self.transport.execute("ListTables", request)
+            names += answer["TableNames"]
+            if "LastEvaluatedTableName" not in answer:
+                return names
+            request = {"ExclusiveStartTableName": answer["LastEvaluatedTableName"]}
+
+    def key_of(self, table: str) -> TableKey:
+        """The key of a table, asked once."""
+        from penstock.client.keys import TableKey
+
+        if table not in self._keys:
+            described = self.transport.execute("DescribeTable", {"TableName": table})
+            self._keys[table] = TableKey.described(described["Table"])
+        return self._keys[table]
+
+    # ── transactions ─────────────────────────────────────────────────────────────────────────────
+
+    def transact(self, *, token: str | None = None) -> Transaction:
+        """`with db.transact() as tx: tx.put(table, item)`: all of it happens when the block ends, or nothing does."""
+        from penstock.client.transactions import Transaction
+
+        return Transaction(self, token)
+
+    def transact_write(self, actions: Iterable[Action], *, token: str | None = None) -> None:
+        """Does all actions or none; raises `TransactionFailed` with the reasons.
+
+        `token` makes the call idempotent for ten minutes; one is made where none is given.
+        """
+        from penstock.client.transactions import write_call
+
+        self._run(write_call(actions, token))
+
+    def transact_get(self, actions: Iterable[Action]) -> list[Item | None]:
+        """The items of `table.get_action(key)`s as of one moment, in their order; None where there is none."""
+        from penstock.client.transactions import get_call
+
+        return self._run(get_call(actions))
+
+    def _run(self, call: Call[T]) -> T:
+        from penstock.client.transactions import failure
+
+        try:
+            return call.read(self.transport.execute(call.operation, call.request))
+        except TransactionCanceledException as error:
+            raise failure(error, call) from None
+
+    # ── itself ───────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def engine(self) -> Engine:
+        """The embedded engine; a remote database has none."""
+        found = embedded_engine(self.transport)
+        if found is None:
+            raise PenstockError(f"{self.name} is remote: its engine is not in this process.")
+        return found
+
+    @property
+    def batch_workers(self) -> int:
+        """Requests of a batch that are in flight unless told otherwise: the embedded engine writes one at a time."""
+        return _REMOTE_WORKERS if embedded_engine(self.transport) is None else 1
 
     def close(self) -> None:
-        """Releases the file. A second close does nothing."""
-        self._closed = True
-        self.engine.close()
+        """Releases the file or the connections. A second close does nothing."""
+        self.transport.close()
 
     def __enter__(self) -> Database:
         return self
@@ -51,19 +138,63 @@ class Database:
         return f"Database({self.name!r})"
 
 
-def connect(
-    url: str | os.PathLike[str] = MEMORY, *, clock: Clock | None = None, settings: Settings | None = None
-) -> Database:
-    """Opens the database that `url` names: a file, made when absent, or ":memory:".
+def embedded_engine(transport: Any) -> Engine | None:
+    """The engine that is behind a transport and the wrappers around it, if one is."""
+    while transport is not None:
+        engine: Engine | None = getattr(transport, "engine", None)
+        if engine is not None:
+            return engine
+        transport = getattr(transport, "inner", None)
+    return None
 
-    Each `connect(":memory:")` is a new, empty database. A file may be open many times, in many processes.
+
+def connect(
+    url: str | os.PathLike[str] = MEMORY,
+    *,
+    clock: Clock | None = None,
+    settings: Settings | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Database:
+    """Opens the database that `url` names.
+
+        "jobs.db"                  a file, made when absent; it may be open many times, in many processes
+        ":memory:"                 a new, empty database each time
+        "http://localhost:8000"    any compatible endpoint
+        "aws://eu-west-2"          AWS, with the credentials that boto3 would find
+
+    Calls to a remote database are retried (penstock.client.retries). `clock` and `settings` are the engine's, for a
+    database in this process; `limits` are for a remote one.
     """
-    name = os.fspath(url)
-    if _SCHEME.match(name):
-        raise PenstockError(
-            f"connect() opens a file or {MEMORY!r}; remote databases such as {name!r} are not supported yet. "
-            "For an endpoint use boto3.client('dynamodb', endpoint_url=…)."
-        )
-    options: dict[str, Any] = {"clock": clock, "settings": settings}
-    engine = Engine(name, **{option: given for option, given in options.items() if given is not None})
-    return Database(engine, name)
+    target = parse(os.fspath(url), region_of=profile_region)
+    match target:
+        case File():
+            return Database(embedded(target, clock, settings))
+        case Endpoint():
+            refuse_engine_options(target, clock, settings)
+            return Database(_remote(target, limits))
+
+
+def embedded(target: File, clock: Clock | None, settings: Settings | None) -> Transport:
+    from penstock.client.transports.embedded import EmbeddedTransport
+    from penstock.engine.engine import Engine
+
+    return EmbeddedTransport(Engine(target.path, clock=clock, settings=settings), target.name)
+
+
+def _remote(target: Endpoint, limits: Limits) -> Transport:
+    from penstock.client.retries import Retrying
+    from penstock.client.transports.remote import RemoteTransport
+
+    return Retrying(RemoteTransport(target, limits=limits))
+
+
+def refuse_engine_options(target: Endpoint, clock: Clock | None, settings: Settings | None) -> None:
+    if clock is not None or settings is not None:
+        raise PenstockError(f"clock and settings are the embedded engine's; {target.name} is remote and has its own.")
+
+
+def profile_region(profile: str | None) -> str | None:
+    """The region of an AWS profile; read when a URL names none."""
+    from penstock.client import credentials
+
+    return credentials.profile_region(profile)

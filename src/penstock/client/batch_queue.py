@@ -1,0 +1,250 @@
+"""What a batch of writes still has to do: pure, it sends nothing and never waits.
+
+1. Every action given is in exactly one place: waiting, in flight, done, replaced by a later one on its key, or failed.
+2. At most one action on a key is in flight, and a later one waits for it: the last one given is the last one written.
+3. A request has at most 25 actions and 16 MB, and no key twice.
+4. What DynamoDB left unprocessed waits again, until its deadline: counted from when it was first sent.
+5. A request that is refused because of one bad action is split until that one stands alone; the others are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from penstock.client.failures import Failed
+from penstock.client.keys import Identity, Key, TableKey, encode_key, identity
+from penstock.client.values import InvalidValue, decode_item, encode_sized, path_text
+from penstock.errors import DynamoDBError, PenstockError
+from penstock.wire import values as wire
+from penstock.wire.limits import BATCH_BYTES, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
+
+Duplicates = Literal["last", "refuse"]
+
+_ACTION_OVERHEAD_BYTES = 64  # what stands around an item in the request's JSON
+_ENVELOPE_BYTES = 1024  # the table's name and the rest
+
+# Refusals that may be about one action of a request only.
+_ABOUT_ONE = frozenset({"ValidationException", "ItemCollectionSizeLimitExceededException", "SerializationException"})
+
+
+@dataclass(slots=True, eq=False)
+class Write:
+    """One put or delete."""
+
+    kind: Literal["put", "delete"]
+    identity: Identity
+    content: wire.Item
+    """The item of a put, the key of a delete."""
+    bytes: int
+    most: int = BATCH_WRITE_ITEMS
+    """How many actions its next request may have."""
+    sent_at: float | None = None
+
+    @property
+    def request(self) -> dict[str, Any]:
+        if self.kind == "put":
+            return {"PutRequest": {"Item": self.content}}
+        return {"DeleteRequest": {"Key": self.content}}
+
+    @property
+    def units(self) -> int:
+        """What it costs at the least: a delete costs as much as what it deletes, which nobody knows here."""
+        if self.kind == "delete":
+            return 1
+        return max(1, -(-wire.item_size(self.content) // WRITE_UNIT_BYTES))
+
+    def failed(self, error: PenstockError | None) -> Failed:
+        return Failed(self.kind, decode_item(self.content), error)
+
+
+Chunk = list[Write]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What became of a batch that was done wholly."""
+
+    done: int
+    """Actions that took effect."""
+    replaced: int
+    """Actions that a later one on the same key replaced before they were written."""
+    requests: int
+    unprocessed: int
+    """How often an action had to be sent again."""
+
+
+class Backoff:
+    """Full jitter: the more of the last requests was turned away, the longer the bound of the next wait."""
+
+    def __init__(self, base_seconds: float, cap_seconds: float, draw: Callable[[], float]) -> None:
+        self._base = base_seconds
+        self._cap = cap_seconds
+        self._draw = draw
+        self._strikes = 0
+
+    def wait_after(self, turned_away: int, sent: int) -> float:
+        """How long to wait after a request of `sent` parts, of which some were turned away."""
+        if not turned_away:
+            self._strikes = 0
+            return 0.0
+        grown = self._strikes + 1 if 2 * turned_away > sent else self._strikes - 1
+        self._strikes = max(1, grown)
+        # 2.0 to a power beyond 1023 is an error, and any past 30 is the cap's.
+        return self._draw() * min(self._cap, self._base * 2.0 ** min(30, self._strikes - 1))
+
+
+class WriteQueue:
+    """The actions of one batch on one table."""
+
+    def __init__(
+        self, table: str, key: TableKey, duplicates: Duplicates, deadline_seconds: float, backoff: Backoff
+    ) -> None:
+        self._table = table
+        self._key = key
+        self._deadline_seconds = deadline_seconds
+        self._backoff = backoff
+        self._seen: set[Identity] | None = set() if duplicates == "refuse" else None
+        self._again: dict[Identity, Write] = {}
+        self._fresh: dict[Identity, Write] = {}
+        self._in_flight: set[Identity] = set()
+        self.resume_at = 0.0
+        self.fatal: PenstockError | None = None
+        self.failed: list[Failed] = []
+        self.done = self.replaced = self.requests = self.unprocessed = 0
+
+    def __len__(self) -> int:
+        """Actions that wait."""
+        return len(self._again) + len(self._fresh)
+
+    @property
+    def report(self) -> BatchReport:
+        return BatchReport(self.done, self.replaced, self.requests, self.unprocessed)
+
+    # ── in ───────────────────────────────────────────────────────────────────────────────────────
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        encoded, length = encode_sized(item)
+        self._key.check_item(encoded)
+        self._add(Write("put", identity(self._key.key_of(encoded)), encoded, length))
+
+    def delete(self, key: Key) -> None:
+        encoded = encode_key(key, self._key)
+        self._add(Write("delete", identity(encoded), encoded, _ENVELOPE_BYTES))
+
+    def _add(self, write: Write) -> None:
+        if self._seen is not None:
+            if write.identity in self._seen:
+                raise InvalidValue(
+                    f"the batch already has an action on this key: {path_text([repr(dict(write.identity))])}"
+                )
+            self._seen.add(write.identity)
+        earlier = self._again.pop(write.identity, None) or self._fresh.pop(write.identity, None)
+        self.replaced += earlier is not None
+        self._fresh[write.identity] = write
+
+    # ── out ──────────────────────────────────────────────────────────────────────────────────────
+
+    def next_chunk(self, now: float, *, whole: bool) -> Chunk | None:
+        """The actions of the next request; None if there is none. With `whole`, only a full request is one."""
+        if whole and len(self) < BATCH_WRITE_ITEMS:
+            return None
+        chunk = self._gather()
+        if not chunk or (whole and not self._again and len(chunk) < min(BATCH_WRITE_ITEMS, chunk[0].most)):
+            full_by_bytes = bool(chunk) and len(self._fresh) >= BATCH_WRITE_ITEMS
+            if not full_by_bytes:
+                return None
+        for write in chunk:
+            self._again.pop(write.identity, None) or self._fresh.pop(write.identity)
+            self._in_flight.add(write.identity)
+            write.sent_at = now if write.sent_at is None else write.sent_at
+        self.requests += 1
+        return chunk
+
+    def _gather(self) -> Chunk:
+        chunk: Chunk = []
+        size = _ENVELOPE_BYTES
+        most = BATCH_WRITE_ITEMS
+        for write in self._ready():
+            size += write.bytes + _ACTION_OVERHEAD_BYTES
+            most = min(most, write.most)
+            if chunk and (len(chunk) >= most or size > BATCH_BYTES):
+                break
+            chunk.append(write)
+        return chunk
+
+    def _ready(self) -> Iterable[Write]:
+        yield from self._again.values()
+        for write in self._fresh.values():
+            if write.identity not in self._in_flight:
+                yield write
+
+    def request(self, chunk: Chunk) -> dict[str, Any]:
+        return {"RequestItems": {self._table: [write.request for write in chunk]}}
+
+    # ── back ─────────────────────────────────────────────────────────────────────────────────────
+
+    def answered(self, chunk: Chunk, answer: dict[str, Any], now: float) -> int:
+        """Takes the answer to a chunk; how many of its actions were left unprocessed."""
+        left = {self._identity_of(request) for request in _unprocessed(answer)}
+        back = [write for write in chunk if write.identity in left]
+        self.done += len(chunk) - len(back)
+        self._return(chunk, back, None, now)
+        return len(back)
+
+    def broken(self, chunk: Chunk, error: PenstockError, now: float) -> None:
+        """Takes a chunk whose request failed as a whole."""
+        if error.retryable:
+            self._return(chunk, chunk, error, now)
+        elif isinstance(error, DynamoDBError) and error.code in _ABOUT_ONE:
+            self._split(chunk, error)
+        else:
+            self.fatal = error
+            self._leave(chunk)
+            self.failed.extend(write.failed(error) for write in chunk)
+
+    def give_up(self) -> None:
+        """Counts everything that waits as failed."""
+        for write in (*self._again.values(), *self._fresh.values()):
+            self.failed.append(write.failed(self.fatal))
+        self._again.clear()
+        self._fresh.clear()
+
+    def _return(self, chunk: Chunk, back: Chunk, error: PenstockError | None, now: float) -> None:
+        self._leave(chunk)
+        wait = self._backoff.wait_after(len(back), len(chunk))
+        self.resume_at = max(self.resume_at, now + wait)
+        for write in back:
+            if write.identity in self._fresh:
+                self.replaced += 1
+            elif write.sent_at is not None and now - write.sent_at >= self._deadline_seconds:
+                self.failed.append(write.failed(error))
+            else:
+                self.unprocessed += 1
+                self._again[write.identity] = write
+
+    def _split(self, chunk: Chunk, error: PenstockError) -> None:
+        self._leave(chunk)
+        if len(chunk) == 1:
+            self.failed.append(chunk[0].failed(error))
+            return
+        for write in chunk:
+            if write.identity in self._fresh:
+                self.replaced += 1
+            else:
+                write.most = len(chunk) // 2
+                self._again[write.identity] = write
+
+    def _leave(self, chunk: Chunk) -> None:
+        self._in_flight.difference_update(write.identity for write in chunk)
+
+    def _identity_of(self, request: dict[str, Any]) -> Identity:
+        if "PutRequest" in request:
+            return identity(self._key.key_of(request["PutRequest"]["Item"]))
+        return identity(request["DeleteRequest"]["Key"])
+
+
+def _unprocessed(answer: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    for requests in (answer.get("UnprocessedItems") or {}).values():
+        yield from requests

@@ -1,0 +1,335 @@
+"""Batches of writes that lose nothing.
+
+1. When the block ends, every action took effect, or `BatchIncomplete` is raised and holds each that did not.
+2. If the block raises, nothing more is sent; requests in flight are waited for, and the error is told what was written.
+3. Several requests are in flight; the actions on one key keep their order (batch_queue).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from penstock.client.batch_queue import Backoff, BatchReport, Chunk, Duplicates, WriteQueue
+from penstock.client.failures import BatchIncomplete, Failed
+from penstock.client.keys import Key, TableKey
+from penstock.client.pacing import Outcome
+from penstock.client.retries import MonotonicClock
+from penstock.clock import Clock
+from penstock.errors import PenstockError
+from penstock.wire.throttles import Kind
+
+__all__ = ["AsyncBatch", "Batch", "BatchOptions", "BatchReport", "Duplicates", "Pace"]
+
+Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
+AsyncExecute = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Pace(Protocol):
+    """Says when the next request may go; `penstock.client.pacing.Pacer` is one. Called by the thread that sends it."""
+
+    def before(self, units: float, table: str, kind: Kind) -> object:
+        """May wait."""
+        ...
+
+    def before_async(self, units: float, table: str, kind: Kind) -> Awaitable[object]: ...
+
+    def after(self, outcome: Outcome) -> None: ...
+
+
+_CLOCK = MonotonicClock()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How batches are sent. Time, waiting and chance are passed in, so that tests need neither."""
+
+    workers: int | None = None
+    """Requests in flight; by default 4, and 1 on the embedded engine, which gains nothing from more."""
+    deadline_seconds: float = 60.0
+    """How long an action is tried, from when it was first sent."""
+    duplicates: Duplicates = "last"
+    pace: Pace | None = None
+    base_seconds: float = 0.05
+    cap_seconds: float = 5.0
+    clock: Clock = _CLOCK
+    sleep: Callable[[float], object] = time.sleep
+    draw: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers is at least 1, not {self.workers}")
+        if self.duplicates not in ("last", "refuse"):
+            raise ValueError(f'duplicates is "last" or "refuse", not {self.duplicates!r}')
+
+    def backoff(self) -> Backoff:
+        return Backoff(self.base_seconds, self.cap_seconds, self.draw)
+
+    def queue(self, table: str, key: TableKey) -> WriteQueue:
+        return WriteQueue(table, key, self.duplicates, self.deadline_seconds, self.backoff())
+
+
+class _Batch:
+    """What a batch is, whoever waits: its queue and its end."""
+
+    _queue: WriteQueue
+
+    def __init__(self, table: str, options: BatchOptions, workers: int) -> None:
+        self._table = table
+        self._options = options
+        self._workers = options.workers or workers
+
+    def _open(self, key: TableKey) -> None:
+        self._queue = self._options.queue(self._table, key)
+
+    @property
+    def done(self) -> int:
+        """Actions that took effect so far."""
+        return self._queue.done
+
+    @property
+    def failed(self) -> list[Failed]:
+        """Actions that could not be done, so far."""
+        return self._queue.failed
+
+    @property
+    def report(self) -> BatchReport:
+        return self._queue.report
+
+    def _now(self) -> float:
+        return self._options.clock.now()
+
+    def _wait_seconds(self) -> float:
+        return self._queue.resume_at - self._now()
+
+    def _settle(self, chunk: Chunk, answer: dict[str, Any] | PenstockError) -> None:
+        if isinstance(answer, PenstockError):
+            self._queue.broken(chunk, answer, self._now())
+        else:
+            self._queue.answered(chunk, answer, self._now())
+
+    def _refuse_after_failure(self) -> None:
+        """A table that is not there, or that may not be written, will not be there for the rest either."""
+        if self._queue.fatal is not None:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._queue.give_up()
+        if self._queue.failed:
+            raise BatchIncomplete(self._queue.failed, self._queue.done)
+
+    def _abandon(self, error: BaseException) -> None:
+        self._queue.give_up()
+        if not isinstance(error, BatchIncomplete):
+            error.add_note(
+                f"The batch on {self._table} was left: {self._queue.done:,} actions had been done, "
+                f"{len(self._queue.failed):,} had not (batch.failed)."
+            )
+
+
+def _units(chunk: Chunk) -> float:
+    return float(sum(write.units for write in chunk))
+
+
+class Batch(_Batch):
+    """`with table.batch() as batch:` and then `batch.put(item)`, `batch.delete(key)`. For one thread."""
+
+    def __init__(
+        self, table: str, key: TableKey, execute: Execute, options: BatchOptions | None = None, workers: int = 4
+    ) -> None:
+        super().__init__(table, options or BatchOptions(), workers)
+        self._open(key)
+        self._execute = execute
+        self._pool: ThreadPoolExecutor | None = None
+        self._in_flight: dict[Future[dict[str, Any] | PenstockError], Chunk] = {}
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """Will write the item. Waits while as many requests are in flight as may be."""
+        self._refuse_after_failure()
+        self._queue.put(item)
+        self._send(whole=True)
+
+    def delete(self, key: Key) -> None:
+        """Will delete the item with this key."""
+        self._refuse_after_failure()
+        self._queue.delete(key)
+        self._send(whole=True)
+
+    def flush(self) -> None:
+        """Returns when everything given so far is done; raises `BatchIncomplete` if a part of it cannot be."""
+        while (len(self._queue) or self._in_flight) and self._queue.fatal is None:
+            self._send(whole=False)
+            self._await_one()
+        self._await_all()
+        self._finish()
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.flush()
+            else:
+                self._await_all()
+                self._abandon(error)
+        finally:
+            if self._pool is not None:
+                self._pool.shutdown()
+
+    def _send(self, *, whole: bool) -> None:
+        while self._queue.fatal is None:
+            if len(self._in_flight) >= self._workers:
+                self._await_one()
+            self._pause()
+            chunk = self._queue.next_chunk(self._now(), whole=whole)
+            if chunk is None:
+                return
+            self._start(chunk)
+
+    def _pause(self) -> None:
+        seconds = self._wait_seconds()
+        if seconds > 0 and len(self._queue):
+            self._options.sleep(seconds)
+
+    def _start(self, chunk: Chunk) -> None:
+        if self._workers == 1:
+            self._settle(chunk, self._call(chunk))
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="penstock-batch")
+        self._in_flight[self._pool.submit(self._call, chunk)] = chunk
+
+    def _call(self, chunk: Chunk) -> dict[str, Any] | PenstockError:
+        request, pace = self._queue.request(chunk), self._options.pace
+        if pace is None:
+            return self._attempt(request)
+        units = _units(chunk)
+        pace.before(units, self._table, "Write")
+        answer = self._attempt(request)
+        pace.after(Outcome.of("BatchWriteItem", request, answer, units))
+        return answer
+
+    def _attempt(self, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
+        try:
+            return self._execute("BatchWriteItem", request)
+        except PenstockError as error:
+            return error
+
+    def _await_one(self) -> None:
+        if self._in_flight:
+            self._collect(wait(self._in_flight, return_when=FIRST_COMPLETED).done)
+
+    def _await_all(self) -> None:
+        self._collect(wait(self._in_flight).done)
+
+    def _collect(self, finished: set[Future[dict[str, Any] | PenstockError]]) -> None:
+        for future in finished:
+            self._settle(self._in_flight.pop(future), future.result())
+
+
+class AsyncBatch(_Batch):
+    """`async with table.batch() as batch:` and then `await batch.put(item)`. For one task."""
+
+    def __init__(
+        self,
+        table: str,
+        key: Callable[[], Awaitable[TableKey]],
+        execute: AsyncExecute,
+        options: BatchOptions | None = None,
+        workers: int = 4,
+    ) -> None:
+        super().__init__(table, options or BatchOptions(), workers)
+        self._find_key = key
+        self._execute = execute
+        self._in_flight: dict[asyncio.Task[dict[str, Any] | PenstockError], Chunk] = {}
+
+    async def put(self, item: Mapping[str, Any]) -> None:
+        """Will write the item. Waits while as many requests are in flight as may be."""
+        self._refuse_after_failure()
+        self._queue.put(item)
+        await self._send(whole=True)
+
+    async def delete(self, key: Key) -> None:
+        """Will delete the item with this key."""
+        self._refuse_after_failure()
+        self._queue.delete(key)
+        await self._send(whole=True)
+
+    async def flush(self) -> None:
+        """Returns when everything given so far is done; raises `BatchIncomplete` if a part of it cannot be."""
+        while (len(self._queue) or self._in_flight) and self._queue.fatal is None:
+            await self._send(whole=False)
+            await self._await_one()
+        await self._await_all()
+        self._finish()
+
+    async def __aenter__(self) -> AsyncBatch:
+        self._open(await self._find_key())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.flush()
+        else:
+            await self._await_all()
+            self._abandon(error)
+
+    async def _send(self, *, whole: bool) -> None:
+        while self._queue.fatal is None:
+            if len(self._in_flight) >= self._workers:
+                await self._await_one()
+            await self._pause()
+            chunk = self._queue.next_chunk(self._now(), whole=whole)
+            if chunk is None:
+                return
+            self._in_flight[asyncio.create_task(self._call(chunk))] = chunk
+
+    async def _pause(self) -> None:
+        seconds = self._wait_seconds()
+        if seconds > 0 and len(self._queue):
+            # A test's sleep moves its clock and returns at once; the loop's own is the real one.
+            if self._options.sleep is time.sleep:
+                await asyncio.sleep(seconds)
+            else:
+                self._options.sleep(seconds)
+
+    async def _call(self, chunk: Chunk) -> dict[str, Any] | PenstockError:
+        request, pace = self._queue.request(chunk), self._options.pace
+        if pace is None:
+            return await self._attempt(request)
+        units = _units(chunk)
+        await pace.before_async(units, self._table, "Write")
+        answer = await self._attempt(request)
+        pace.after(Outcome.of("BatchWriteItem", request, answer, units))
+        return answer
+
+    async def _attempt(self, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
+        try:
+            return await self._execute("BatchWriteItem", request)
+        except PenstockError as error:
+            return error
+
+    async def _await_one(self) -> None:
+        if self._in_flight:
+            finished, _ = await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+            self._collect(finished)
+
+    async def _await_all(self) -> None:
+        if self._in_flight:
+            finished, _ = await asyncio.wait(self._in_flight)
+            self._collect(finished)
+
+    def _collect(self, finished: set[asyncio.Task[dict[str, Any] | PenstockError]]) -> None:
+        for task in finished:
+            self._settle(self._in_flight.pop(task), task.result())
