@@ -35,13 +35,25 @@ class CredentialSource(Protocol):
         ...
 
 
+def checked(endpoint: str, credentials: Credentials) -> Credentials:
+    """The same, if they can stand in a header; a line break in one would be a header of its own."""
+    for text in (credentials.access_key, credentials.token or "x"):
+        if not (text.isascii() and text.isprintable() and text):
+            raise CredentialsMissing(
+                endpoint,
+                "the credentials hold characters that no key has",
+                "Copy AWS_ACCESS_KEY_ID and the rest again.",
+            )
+    return credentials
+
+
 class FixedCredentials:
     """Always the same."""
 
     blocking = False
 
     def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
+        self._credentials = checked("credentials", credentials)
 
     def current(self) -> Credentials:
         return self._credentials
@@ -81,9 +93,9 @@ class BotocoreCredentials:
             return latest[1]
         if not frozen.access_key or not frozen.secret_key:
             raise self._missing("its credentials are empty")
-        with self._lock:
-            self._latest = (frozen, Credentials(frozen.access_key, frozen.secret_key, frozen.token))
-            return self._latest[1]
+        fresh = checked(self._endpoint, Credentials(frozen.access_key, frozen.secret_key, frozen.token or None))
+        self._latest = (frozen, fresh)
+        return fresh
 
     def renew(self) -> bool:
         before = self._latest

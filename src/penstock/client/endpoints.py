@@ -35,6 +35,9 @@ _SUFFIXES = (  # of a region's name to the domain of its partition; the last one
     (re.compile(r""), "amazonaws.com"),
 )
 _DUALSTACK = {"amazonaws.com": "api.aws", "amazonaws.com.cn": "api.amazonwebservices.com.cn"}
+_PATH = re.compile(
+    r"/?|(/(?!\.{0,2}(/|$))[!-~]+?)+/?"
+)  # without "//", "/./" and "/../", which servers sign differently
 _PORTS = {"http": 80, "https": 443}
 _OURS = "Use a file name, :memory:, http://host:port, https://host or aws://region."
 
@@ -156,11 +159,12 @@ def _aws_hosts(region: str, environment: Mapping[str, str]) -> tuple[Host, Host]
     fips = _on(environment, "AWS_USE_FIPS_ENDPOINT")
     if _on(environment, "AWS_USE_DUALSTACK_ENDPOINT"):
         suffix = _DUALSTACK.get(suffix, suffix)
-    # The government's regions are FIPS by their usual names.
-    service = "dynamodb-fips" if fips and not region.startswith("us-gov-") else "dynamodb"
+    service = "dynamodb-fips" if fips else "dynamodb"
+    # Streams of the government's regions are FIPS by their usual names.
+    streams = "dynamodb" if region.startswith("us-gov-") else service
     return (
         Host(True, f"{service}.{region}.{suffix}", 443),
-        Host(True, f"streams.dynamodb{'-fips' if fips and service != 'dynamodb' else ''}.{region}.{suffix}", 443),
+        Host(True, f"streams.{streams}.{region}.{suffix}", 443),
     )
 
 
@@ -192,8 +196,8 @@ def _host(url: str) -> tuple[Host, dict[str, str]]:
         raise BadUrl(shown, "a URL is no place for credentials", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
     if parts.scheme not in _PORTS:
         raise BadUrl(url, "an endpoint is http:// or https://", _OURS)
-    if not parts.hostname or parts.fragment or re.search(r"[\x00-\x20\x7f]", url):
-        raise BadUrl(url, "it names no host", "Write it as http://host:port.")
+    if not parts.hostname or parts.fragment or re.search(r"[\x00-\x20\x7f]", url) or not _PATH.fullmatch(parts.path):
+        raise BadUrl(url, "it names no endpoint", "Write it as http://host:port.")
     host = Host(parts.scheme == "https", _ascii(url, parts.hostname), _port(url, port, parts.scheme), parts.path or "/")
     return host, _options(url, parts.query)
 

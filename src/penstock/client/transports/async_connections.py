@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 import ssl
 from collections import deque
 from typing import cast
@@ -40,12 +41,16 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Response] | None = None
+        self._poll: select.poll | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
 
     @property
     def alive(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
+        """False if the server closed it; asked of the system too, as a busy event loop may not have heard of it yet."""
+        if self._transport is None or self._transport.is_closing():
+            return False
+        return self._poll is None or not self._poll.poll(0)
 
     async def exchange(self, message: bytes) -> Response:
         transport = self._transport
@@ -91,6 +96,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None and hasattr(select, "poll"):
+            self._poll = select.poll()
+            self._poll.register(sock.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
