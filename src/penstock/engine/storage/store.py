@@ -79,7 +79,7 @@ class Store:
         self.memory = path == ":memory:"
         self._settings = settings
         self._local = threading.local()
-        self._connections: list[Connection] = []
+        self._connections: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
         self._closed = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
@@ -94,8 +94,18 @@ class Store:
         try:
             found: Connection = self._local.connection
         except AttributeError:
-            found = self._local.connection = self._open()
+            found = self._local.connection = self._inherited() or self._open()
         return found
+
+    def _inherited(self) -> Connection | None:
+        """The connection of a thread that has ended: a program of many short threads needs no more than it runs."""
+        thread = threading.current_thread()
+        with self._opening:
+            for place, (owner, connection) in enumerate(self._connections):
+                if not owner.is_alive() and not connection.in_transaction:
+                    self._connections[place] = (thread, connection)
+                    return connection
+        return None
 
     def begin(self, connection: Connection) -> None:
         """Starts a write transaction; waits for other processes."""
@@ -108,7 +118,7 @@ class Store:
         """Closes every connection; the file is then one file, with no WAL beside it."""
         with self.lock, self._opening:
             self._closed = True
-            for connection in self._connections:
+            for _, connection in self._connections:
                 connection.close()
             self._connections.clear()
 
@@ -134,7 +144,7 @@ class Store:
         except sqlite3.Error as error:
             raise self.trouble(error) from error
         with self._opening:
-            self._connections.append(connection)
+            self._connections.append((threading.current_thread(), connection))
         return connection
 
     def _configure(self, connection: Connection) -> None:
