@@ -142,3 +142,14 @@ def test_a_scan_goes_on_while_others_write(engine: Engine) -> None:
             assert sum(item["pk"]["S"].startswith("kept") for item in found) == 300
 
     in_threads(lambda number: write() if number == 0 else scan(), 3)
+
+
+def test_threads_that_have_ended_leave_no_connections_behind(engine: Engine) -> None:
+    make(engine, PLAIN)
+    for _ in range(50):
+        thread = threading.Thread(target=lambda: count_up(engine, 1))
+        thread.start()
+        thread.join()
+    answer = engine.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "counter"}}})
+    assert answer["Item"]["n"] == {"N": "50"}
+    assert len(engine.store._connections) <= 2
