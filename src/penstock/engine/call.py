@@ -36,7 +36,11 @@ class Call:
 
     def find(self, name: str) -> TableInfo | None:
         """The table of this name or ARN as the file has it now, in whatever state it is, or None."""
-        return self.engine.catalog.load(self.db, *self._meant(name))
+        found = self.engine.catalog.load(self.db, *self._meant(name))
+        if found is not None and any(index.backfilling for index in found.index_list):
+            # The process that was filling the index may have died: whoever waits for it takes it up.
+            self.engine.maintenance.wake()
+        return found
 
     def _meant(self, name: str) -> tuple[Scope, str]:
         return parse_table_arn(name, self.scope) if name.startswith("arn:") else (self.scope, name)
