@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
@@ -206,6 +207,23 @@ def test_an_index_is_filled_by_whoever_comes_first(building_there: Two) -> None:
             break
     assert status(here) == status(there) == "ACTIVE"
     assert_indexes_agree(here, "plain")
+
+
+def test_an_index_whose_process_has_gone_is_filled_by_one_that_waits_for_it(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.engine.building.FILL_AT_ONCE", 10)
+    with Engine(path) as here:
+        with Engine(path) as there:
+            there.maintenance.stop()
+            make(there, PLAIN)
+            for number in range(45):
+                put(there, f"k{number}", a={"S": "a1"})
+            add_index(there)
+        end = time.monotonic() + 30
+        while status(here) != "ACTIVE":
+            assert time.monotonic() < end
+        assert here.execute("Query", ON_BY_A)["Count"] == 45
 
 
 def test_writes_here_while_the_index_is_filled_there_are_in_it(building_there: Two) -> None:
