@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.errors import InternalServerError
 from penstock.server.encodings import chosen_encoding, pack, unpack
 
 
@@ -40,7 +41,10 @@ from penstock.server.encodings import chosen_encoding, pack, unpack
         ("deflate;q=0.5,gzip;q=0.", "deflate"),
         ("deflate;q=0.5,gzip;q=0.x", "gzip"),
         ("deflate;q=-0.5,gzip;q=0.2", "gzip"),
-        ("gzip;nq=1;q=0 ", ""),
+        ("gzip;nq=1;q=0 ", "gzip"),
+        ("gzip;freq=0", ""),
+        ("gzip;q\t=0", "gzip"),
+        ("gzip;q= 0 ", ""),
         ("gzip;q=0, gzip;q=1, gzip;q=0", "gzip"),
         ("br,identity;q=0.5,gzip;q=0.0001", "gzip"),
     ],
@@ -57,4 +61,10 @@ def test_any_accept_header_gives_a_coding_or_none(accept: str) -> None:
 @given(st.binary(max_size=2000))
 def test_packing_is_undone_by_unpacking(body: bytes) -> None:
     assert gzip.decompress(pack(b"gzip", body)) == body == unpack(b"gzip", pack(b"gzip", body))
-    assert zlib.decompress(pack(b"deflate", body)) == body
+    assert zlib.decompress(pack(b"deflate", body)) == body == unpack(b"deflate", pack(b"deflate", body))
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", zlib.compress(b"{}")[:-1], zlib.compress(b"{}") + b"{}"])
+def test_a_deflated_body_that_is_broken_is_refused(body: bytes) -> None:
+    with pytest.raises(InternalServerError):
+        unpack(b"deflate", body)

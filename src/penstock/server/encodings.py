@@ -1,7 +1,7 @@
 """Content codings: gzip and deflate, as DynamoDB accepts and sends them.
 
-1. A request body may be gzip (several members in a row are one body). A broken one is DynamoDB's
-   InternalServerError; one that unpacks to more than the request limit is too large.
+1. A request body may be gzip (several members in a row are one body) or deflate (in zlib's frame). A broken one
+   is DynamoDB's InternalServerError; one that unpacks to more than the request limit is too large.
 2. An answer of `COMPRESS_FROM_BYTES` or more is compressed when the client asks for it. The checksum
    of an answer is that of the bytes sent, so of the compressed ones.
 """
@@ -18,6 +18,7 @@ from penstock.wire.limits import REQUEST_BYTES
 COMPRESS_FROM_BYTES = 4096  # AWS leaves smaller answers as they are
 _COMPRESSION_LEVEL = 1  # an answer is sent once: time counts for more than the last few percent
 _GZIP = zlib.MAX_WBITS | 16
+_WINDOW_BITS = {b"gzip": _GZIP, b"deflate": zlib.MAX_WBITS}
 
 _QUALITY = re.compile(r"-?\d+(\.\d*)?\Z")
 
@@ -31,16 +32,16 @@ def unpack(encoding: bytes, body: bytes) -> bytes:
     name = encoding.strip().lower()
     if name in (b"", b"identity"):
         return body
-    if name != b"gzip":
+    if name not in _WINDOW_BITS:
         raise InternalServerError("Internal server error")
-    return _gunzip(body)
+    return _inflate(body, _WINDOW_BITS[name])
 
 
-def _gunzip(body: bytes) -> bytes:
+def _inflate(body: bytes, window_bits: int) -> bytes:
     parts: list[bytes] = []
     room = REQUEST_BYTES + 1
     while True:
-        member = zlib.decompressobj(_GZIP)
+        member = zlib.decompressobj(window_bits)
         try:
             part = member.decompress(body, room)
         except zlib.error:
@@ -54,12 +55,13 @@ def _gunzip(body: bytes) -> bytes:
         body = member.unused_data
         if not body:
             return b"".join(parts)
+        if window_bits != _GZIP:
+            raise InternalServerError("Internal server error")
 
 
 def pack(encoding: bytes, body: bytes) -> bytes:
     """`body` in the coding that `chosen_encoding` named."""
-    bits = _GZIP if encoding == b"gzip" else zlib.MAX_WBITS
-    packer = zlib.compressobj(_COMPRESSION_LEVEL, zlib.DEFLATED, bits)
+    packer = zlib.compressobj(_COMPRESSION_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
     return packer.compress(body) + packer.flush()
 
 
@@ -89,9 +91,6 @@ def chosen_encoding(accept: bytes) -> bytes:
 
 
 def _quality(parameters: str) -> float:
-    for parameter in parameters.split(";"):
-        name, _, value = parameter.partition("=")
-        if name.strip() == "q":
-            text = value.strip()
-            return min(float(text), 1.0) if _QUALITY.match(text) else 1.0
-    return 1.0
+    """What follows the first `q=`, wherever it stands: AWS does not ask which parameter it belongs to."""
+    text = parameters.partition("q=")[2].partition(";")[0].strip()
+    return min(float(text), 1.0) if _QUALITY.match(text) else 1.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-LINE_BYTES = 64 * 1024  # the longest request line, header line or chunk-size line
+LINE_BYTES = 16 * 1024  # the longest request line, header line or chunk-size line
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([^\x00-\x20\x7f]+) HTTP/(1\.[01])")
 _FIRST_BYTE = re.compile(rb"[A-Z\r\n]")

@@ -20,7 +20,7 @@ from penstock.engine.engine import Pending
 from penstock.errors import DynamoDBError
 from penstock.server.encodings import BodyTooLarge, chosen_encoding
 from penstock.server.groups import Answer
-from penstock.server.reading import TOO_LARGE, RequestReader
+from penstock.server.reading import FIRST_ACCEPT_ENCODING, TOO_LARGE, RequestReader
 from penstock.server.replies import (
     JSON,
     JSON_10,
@@ -143,6 +143,8 @@ class Connection(RequestReader):
         """How this request wants its answer; the one object PLAIN for nearly all."""
         headers = self._headers
         accept = headers.get(b"accept-encoding", b"identity")
+        if accept != b"identity":
+            accept = headers.get(FIRST_ACCEPT_ENCODING, accept)
         encoding = b"" if accept == b"identity" else chosen_encoding(accept[:1024])
         keeps = self._parser.should_keep_alive() and not self.server.stopping
         if not keeps:

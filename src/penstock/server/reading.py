@@ -16,18 +16,21 @@ from penstock.server import http1
 from penstock.server.replies import TEXT, TOO_LARGE_BODY, Reply, error_body
 from penstock.wire.limits import REQUEST_BYTES
 
-HEAD_BYTES = 64 * 1024
+HEAD_BYTES = 16 * 1024  # of the request line and the headers together, as at AWS
 HEADERS = 256
 REPEATED_BYTES = 8 * 1024  # of one header that comes several times
+FIRST_ACCEPT_ENCODING = b":accept-encoding"
+"""Where the first of several Accept-Encoding headers is kept: AWS heeds only that one. No client can send this name."""
 
 # AWS sends this one chunked.
 TOO_LARGE = Reply(413, TOO_LARGE_BODY, chunked=True)
 _BAD_REQUEST = Reply(400, b"Bad Request\n", content_type=TEXT)
-_HEADERS_TOO_LARGE = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
+_TOO_MANY_HEADERS = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
 _NO_ROOM = Reply(503, b'{"__type":"com.amazon.coral.service#ServiceUnavailable"}')
 _FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 BETWEEN, IN_HEAD, IN_BODY = range(3)
+_JUST_BEGUN = -1  # in place of the bytes of a head that has arrived in one piece so far
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +47,7 @@ class RequestReader(asyncio.Protocol):
         "_feed",
         "_head_bytes",
         "_headers",
+        "_large",
         "_parser",
         "_receiving",
         "_upgrading",
@@ -59,6 +63,7 @@ class RequestReader(asyncio.Protocol):
         self._body_parts: bytearray | None = None
         self._head_bytes = 0
         self._receiving = BETWEEN
+        self._large = False  # what has just arrived may hold a head that is too large
         self._deaf = False  # what still arrives is thrown away
         self._upgrading = False  # asked for another protocol: see `_without_upgrade`
 
@@ -90,7 +95,7 @@ class RequestReader(asyncio.Protocol):
         if self._deaf:
             self._discard(len(data))
             return
-        before = self._receiving
+        self._large = len(data) > HEAD_BYTES
         try:
             self._feed(data)
         except _ParserUpgrade as upgrade:
@@ -104,7 +109,7 @@ class RequestReader(asyncio.Protocol):
             self.data_received(self._without_upgrade() + rest)
             return
         if self._receiving:
-            self._note_partial(before, len(data))
+            self._note_partial(len(data))
         else:
             self._touch()
 
@@ -115,7 +120,7 @@ class RequestReader(asyncio.Protocol):
         self._url = b""
         self._body = b""
         self._receiving = IN_HEAD
-        self._head_bytes = 0
+        self._head_bytes = _JUST_BEGUN
 
     def on_url(self, url: bytes) -> None:
         self._url = self._url + url if self._url else url
@@ -127,6 +132,8 @@ class RequestReader(asyncio.Protocol):
             if len(headers[name]) + len(value) > REPEATED_BYTES:
                 self._head_bytes += len(value)
                 return
+            if name == b"accept-encoding":
+                headers.setdefault(FIRST_ACCEPT_ENCODING, headers[name])
             value = headers[name] + b"," + value
         headers[name] = value
 
@@ -136,8 +143,11 @@ class RequestReader(asyncio.Protocol):
         if b"upgrade" in headers and self._parser.should_upgrade():
             self._upgrading = True
             return
-        if len(headers) > HEADERS or self._head_bytes > HEAD_BYTES:
-            self._refuse(_HEADERS_TOO_LARGE)
+        if len(headers) > HEADERS:
+            self._refuse(_TOO_MANY_HEADERS)
+            return
+        if (self._large or self._head_bytes != _JUST_BEGUN) and self._is_head_too_large():
+            self._refuse(_BAD_REQUEST)
             return
         length = headers.get(b"content-length")
         if length is not None and len(length) > 7 and int(length) > REQUEST_BYTES:
@@ -180,18 +190,25 @@ class RequestReader(asyncio.Protocol):
 
     # ── limits and oddities ──
 
-    def _note_partial(self, before: int, count: int) -> None:
+    def _note_partial(self, count: int) -> None:
         """A request has arrived in part: its head may take only so long and be only so large."""
         if self._receiving == IN_BODY:
             self._touch()
             return
-        if before == IN_HEAD:
-            self._head_bytes += count
-        else:
+        if self._head_bytes == _JUST_BEGUN:
+            # Requests before it may have come in the same bytes: only what is known to be its own counts.
             self._touch()
-            self._head_bytes += sum(len(name) + len(value) for name, value in self._headers.items())
+            self._head_bytes = self._parsed_bytes()
+        else:
+            self._head_bytes += count
         if self._head_bytes > HEAD_BYTES:
-            self._refuse(_HEADERS_TOO_LARGE)
+            self._refuse(_BAD_REQUEST)
+
+    def _parsed_bytes(self) -> int:
+        return len(self._url) + sum(len(name) + len(value) for name, value in self._headers.items())
+
+    def _is_head_too_large(self) -> bool:
+        return max(self._head_bytes, self._parsed_bytes()) > HEAD_BYTES
 
     def _not_understood(self, error: Exception) -> None:
         fault = error.__context__ or error.__cause__
@@ -212,7 +229,7 @@ class RequestReader(asyncio.Protocol):
         for name, value in self._headers.items():
             if name == b"connection":
                 value = b"close" if b"close" in value.lower() else b"keep-alive"
-            if name not in (b"upgrade", b"http2-settings"):
+            if name not in (b"upgrade", b"http2-settings", FIRST_ACCEPT_ENCODING):
                 head.append(name + b": " + value)
         self._receiving = BETWEEN
         self._parser = _Parser(self)
