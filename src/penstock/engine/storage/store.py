@@ -11,11 +11,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from typing import Final
+from weakref import WeakSet
 
 from penstock.engine.settings import Settings
 from penstock.errors import StorageError
@@ -82,10 +84,13 @@ class Store:
         self._connections: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
         self._closed = False
+        self._forked = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
         self._shared = self._open() if self.memory else None
         self._prepare_file(self.connection())
+        if not self.memory:
+            _STORES.add(self)
 
     def connection(self) -> Connection:
         """This thread's connection, in autocommit."""
@@ -99,6 +104,11 @@ class Store:
 
     def _inherited(self) -> Connection | None:
         """The connection of a thread that has ended: a program of many short threads needs no more than it runs."""
+        if self._forked:
+            raise StorageError(
+                f"{self.path}: opened before this process was forked from its parent. Call connect() in each "
+                'process, after the fork, or start processes with the "spawn" method.'
+            )
         thread = threading.current_thread()
         with self._opening:
             for place, (owner, connection) in enumerate(self._connections):
@@ -116,11 +126,18 @@ class Store:
 
     def close(self) -> None:
         """Closes every connection; the file is then one file, with no WAL beside it."""
+        if self._forked:
+            return  # The connections are the parent's: closing them here could take the WAL from under it.
         with self.lock, self._opening:
             self._closed = True
             for _, connection in self._connections:
                 connection.close()
             self._connections.clear()
+
+    def forked(self) -> None:
+        """In a child after fork(): SQLite's connections must not be used, nor even closed, in another process."""
+        self._forked = True
+        self._local = threading.local()
 
     def trouble(self, error: sqlite3.Error) -> StorageError:
         """An error of SQLite's, with the file and the next step."""
@@ -216,6 +233,18 @@ class Store:
             connection.execute("ROLLBACK")
             raise self.trouble(error) from error
 
+
+_STORES: WeakSet[Store] = WeakSet()
+"""Those on files: a fork concerns them."""
+
+
+def _after_fork() -> None:
+    for store in list(_STORES):
+        store.forked()
+
+
+if hasattr(os, "register_at_fork"):  # there is no fork on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 _UPGRADES: tuple[Callable[[Connection], None], ...] = ()
 """Steps from each format to the next; the first one would lead from 1 to 2."""
