@@ -192,3 +192,32 @@ def test_a_file_made_by_eight_engines_at_once_is_whole(path: str, _: int) -> Non
     assert engines[2].execute("GetItem", GET) == {"Item": PUT["Item"]}
     for engine in engines:
         engine.close()
+
+
+def test_a_full_disk_refuses_the_write_and_keeps_the_rest(path: str) -> None:
+    written(path)
+    with Engine(path) as engine:
+        db = engine.store.connection()
+        pages = db.execute("PRAGMA page_count").fetchone()[0]
+        db.execute(f"PRAGMA max_page_count = {pages + 2}")
+        large = {"pk": {"S": "large"}, "text": {"S": "x" * 300_000}}
+        with pytest.raises(PenstockError) as caught:
+            engine.execute("PutItem", {"TableName": "plain", "Item": large})
+        assert path in str(caught.value) and "make room" in str(caught.value)
+        assert engine.execute("Scan", {"TableName": "plain"})["Items"] == [PUT["Item"]]
+        db.execute(f"PRAGMA max_page_count = {pages + 2_000}")
+        engine.execute("PutItem", {"TableName": "plain", "Item": large})
+
+
+def test_a_damaged_file_is_named_with_advice(path: str) -> None:
+    with Engine(path) as engine:
+        make(engine, table("plain", "pk:S"))
+        for number in range(200):
+            item = {"pk": {"S": f"item {number}"}, "text": {"S": "x" * 1_000}}
+            engine.execute("PutItem", {"TableName": "plain", "Item": item})
+    raw = bytearray(Path(path).read_bytes())
+    raw[len(raw) // 2 :] = b"\xff" * (len(raw) - len(raw) // 2)
+    Path(path).write_bytes(raw)
+    with pytest.raises(PenstockError) as caught, Engine(path) as engine:
+        engine.execute("Scan", {"TableName": "plain"})
+    assert path in str(caught.value) and "restore a backup" in str(caught.value)

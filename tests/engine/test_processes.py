@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -275,3 +277,33 @@ def test_an_index_made_while_other_processes_write_misses_nothing(path: str, poo
             future.result(timeout=120)
         assert_indexes_agree(engine, "plain")
         assert len(every_item(engine, "Scan", {"TableName": "plain", "IndexName": "by_a"})) > 900
+
+
+_FORK = """
+import os, sys
+from penstock.engine import Engine
+from penstock.errors import StorageError
+engine = Engine(sys.argv[1])
+engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": "parent"}}})
+pid = os.fork()
+if not pid:
+    code = 1
+    try:
+        engine.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "parent"}}})
+    except StorageError as error:
+        code = 0 if "fork" in str(error) else 2
+    engine.close()
+    sys.exit(code)
+_, status = os.waitpid(pid, 0)
+engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": "after"}}})
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_forked_child_is_told_to_open_the_file_itself(path: str) -> None:
+    """SQLite's connections must not be used, nor even closed, in a child: the parent's file would be at risk."""
+    with Engine(path) as engine:
+        make(engine, PLAIN)
+        run = subprocess.run([sys.executable, "-c", _FORK, path], timeout=60)
+        assert run.returncode == 0
+        assert len(every_item(engine, "Scan", {"TableName": "plain"})) == 2
