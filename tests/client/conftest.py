@@ -1,6 +1,50 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+import penstock
+from penstock.client.table import Table
+
+EXPENSES = {
+    "TableName": "expenses",
+    "KeySchema": [
+        {"AttributeName": "company", "KeyType": "HASH"},
+        {"AttributeName": "number", "KeyType": "RANGE"},
+    ],
+    "AttributeDefinitions": [
+        {"AttributeName": "company", "AttributeType": "S"},
+        {"AttributeName": "number", "AttributeType": "N"},
+        {"AttributeName": "email", "AttributeType": "S"},
+    ],
+    "GlobalSecondaryIndexes": [
+        {
+            "IndexName": "by-email",
+            "KeySchema": [{"AttributeName": "email", "KeyType": "HASH"}],
+            "Projection": {"ProjectionType": "ALL"},
+        }
+    ],
+    "BillingMode": "PAY_PER_REQUEST",
+}
+
+
+@pytest.fixture(params=["memory", "file", "http"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[penstock.Database]:
+    """A fresh database with the table `expenses`: in memory, on a file, and behind a server."""
+    if request.param == "http":
+        url = request.getfixturevalue("penstock_server")
+    else:
+        url = ":memory:" if request.param == "memory" else str(tmp_path / "expenses.db")
+    with penstock.connect(url) as db:
+        db.execute("CreateTable", EXPENSES)
+        yield db
+
+
+@pytest.fixture
+def expenses(db: penstock.Database) -> Table:
+    return db.table("expenses")
 
 
 @pytest.fixture

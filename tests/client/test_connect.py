@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock
+from penstock.clock import ManualClock
 from penstock.errors import ResourceNotFoundException, ValidationException
 
 TABLE = {
@@ -65,8 +66,19 @@ def test_a_closed_database_says_so(tmp_path):
             db.execute("ListTables")
 
 
-@pytest.mark.parametrize("url", ["http://localhost:8000", "https://example.com", "aws://eu-west-2"])
-def test_a_remote_url_is_refused_by_name(url):
-    with pytest.raises(penstock.PenstockError, match="not supported yet") as refused:
-        penstock.connect(url)
-    assert url in str(refused.value)
+def test_an_unknown_scheme_is_refused_by_name():
+    with pytest.raises(penstock.PenstockError, match="postgres"):
+        penstock.connect("postgres://localhost/jobs")
+
+
+@pytest.mark.parametrize("url", ["http://localhost:8000", "aws://eu-west-2"])
+def test_opening_a_remote_database_sends_nothing_yet(url):
+    with penstock.connect(url) as db:
+        assert db.name == url
+        with pytest.raises(penstock.PenstockError, match="is remote"):
+            _ = db.engine
+
+
+def test_the_engines_options_are_refused_for_a_remote_database():
+    with pytest.raises(penstock.PenstockError, match="clock and settings"):
+        penstock.connect("http://localhost:8000", clock=ManualClock())

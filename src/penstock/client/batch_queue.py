@@ -150,11 +150,9 @@ class WriteQueue:
         """The actions of the next request; None if there is none. With `whole`, only a full request is one."""
         if whole and len(self) < BATCH_WRITE_ITEMS:
             return None
-        chunk = self._gather()
-        if not chunk or (whole and not self._again and len(chunk) < min(BATCH_WRITE_ITEMS, chunk[0].most)):
-            full_by_bytes = bool(chunk) and len(self._fresh) >= BATCH_WRITE_ITEMS
-            if not full_by_bytes:
-                return None
+        chunk, full = self._gather()
+        if not chunk or (whole and not full):
+            return None
         for write in chunk:
             self._again.pop(write.identity, None) or self._fresh.pop(write.identity)
             self._in_flight.add(write.identity)
@@ -162,17 +160,17 @@ class WriteQueue:
         self.requests += 1
         return chunk
 
-    def _gather(self) -> Chunk:
+    def _gather(self) -> tuple[Chunk, bool]:
+        """As many actions as one request takes, and whether it takes no more."""
         chunk: Chunk = []
-        size = _ENVELOPE_BYTES
-        most = BATCH_WRITE_ITEMS
+        size, most = _ENVELOPE_BYTES, BATCH_WRITE_ITEMS
         for write in self._ready():
             size += write.bytes + _ACTION_OVERHEAD_BYTES
             most = min(most, write.most)
             if chunk and (len(chunk) >= most or size > BATCH_BYTES):
-                break
+                return chunk, True
             chunk.append(write)
-        return chunk
+        return chunk, len(chunk) >= most
 
     def _ready(self) -> Iterable[Write]:
         yield from self._again.values()
@@ -189,6 +187,8 @@ class WriteQueue:
         """Takes the answer to a chunk; how many of its actions were left unprocessed."""
         left = {self._identity_of(request) for request in _unprocessed(answer)}
         back = [write for write in chunk if write.identity in left]
+        if len(back) < len(left):
+            back = chunk  # something came back that nobody sent: all of it again is safe, leaving one out is not
         self.done += len(chunk) - len(back)
         self._return(chunk, back, None, now)
         return len(back)

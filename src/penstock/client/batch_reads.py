@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.client.batch_queue import Backoff
-from penstock.client.batches import BatchOptions
+from penstock.client.batches import BatchOptions, as_ours
 from penstock.client.failures import BatchIncomplete, Failed
 from penstock.client.keys import Identity, Key, TableKey, encode_key, identity
 from penstock.client.pacing import Outcome
@@ -182,8 +182,8 @@ def _read(reading: Reading, execute: Execute, options: BatchOptions) -> Reading:
         answer: dict[str, Any] | PenstockError
         try:
             answer = execute("BatchGetItem", request)
-        except PenstockError as error:
-            answer = error
+        except Exception as error:
+            answer = as_ours(error)
         if options.pace is not None:
             options.pace.after(Outcome.of("BatchGetItem", request, answer, reading.units))
         wait = reading.take(answer)
@@ -228,8 +228,8 @@ async def _read_async(reading: Reading, execute: AsyncExecute, options: BatchOpt
         answer: dict[str, Any] | PenstockError
         try:
             answer = await execute("BatchGetItem", request)
-        except PenstockError as error:
-            answer = error
+        except Exception as error:
+            answer = as_ours(error)
         if options.pace is not None:
             options.pace.after(Outcome.of("BatchGetItem", request, answer, reading.units))
         wait = reading.take(answer)

@@ -122,7 +122,7 @@ class _Batch:
     def _finish(self) -> None:
         self._queue.give_up()
         if self._queue.failed:
-            raise BatchIncomplete(self._queue.failed, self._queue.done)
+            raise BatchIncomplete(self._queue.failed, self._queue.done) from self._queue.fatal
 
     def _abandon(self, error: BaseException) -> None:
         self._queue.give_up()
@@ -131,6 +131,15 @@ class _Batch:
                 f"The batch on {self._table} was left: {self._queue.done:,} actions had been done, "
                 f"{len(self._queue.failed):,} had not (batch.failed)."
             )
+
+
+def as_ours(error: Exception) -> PenstockError:
+    """Whatever a call may raise, as something that a batch can hold and report."""
+    if isinstance(error, PenstockError):
+        return error
+    unexpected = PenstockError(f"{type(error).__name__}: {error}")
+    unexpected.__cause__ = error
+    return unexpected
 
 
 def _units(chunk: Chunk) -> float:
@@ -221,8 +230,8 @@ class Batch(_Batch):
     def _attempt(self, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
         try:
             return self._execute("BatchWriteItem", request)
-        except PenstockError as error:
-            return error
+        except Exception as error:
+            return as_ours(error)
 
     def _await_one(self) -> None:
         if self._in_flight:
@@ -317,8 +326,8 @@ class AsyncBatch(_Batch):
     async def _attempt(self, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
         try:
             return await self._execute("BatchWriteItem", request)
-        except PenstockError as error:
-            return error
+        except Exception as error:
+            return as_ours(error)
 
     async def _await_one(self) -> None:
         if self._in_flight:

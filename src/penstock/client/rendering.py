@@ -110,8 +110,8 @@ def condition_text(condition: Condition | str, aliases: Aliases) -> str:
             return f"{_operand(left, aliases, about)} {comparator} {_operand(right, aliases, about)}"
         case Between(operand, low, high):
             about = _about(operand)
-            low_text, high_text = _operand(low, aliases, about), _operand(high, aliases, about)
-            return f"{_operand(operand, aliases, about)} BETWEEN {low_text} AND {high_text}"
+            first, *ends = (_operand(each, aliases, about) for each in (operand, low, high))
+            return f"{first} BETWEEN {' AND '.join(ends)}"
         case In(operand, values):
             about = _about(operand)
             first = _operand(operand, aliases, about)
