@@ -42,9 +42,7 @@ def write_units(size: int) -> float:
     return float(max(1, -(-size // WRITE_UNIT_BYTES)))
 
 
-def units_of_write(
-    table: TableInfo, old: Item | None, new: Item | None, factor: float = 1.0
-) -> Units:
+def units_of_write(table: TableInfo, old: Item | None, new: Item | None, factor: float = 1.0) -> Units:
     """Units of turning `old` into `new`."""
     largest = max(item_size(old) if old else 0, item_size(new) if new else 0)
     units = Units(write_units(largest) * factor)
@@ -89,9 +87,7 @@ def report(table: TableInfo, units: Units, mode: str, kind: str | None = None) -
     answer["Table"] = _detail(units.table, kind)
     for title, local in (("GlobalSecondaryIndexes", False), ("LocalSecondaryIndexes", True)):
         detail = {
-            name: _detail(spent, kind)
-            for name, spent in units.indexes.items()
-            if table.indexes[name].local is local
+            name: _detail(spent, kind) for name, spent in units.indexes.items() if table.indexes[name].local is local
         }
         if detail:
             answer[title] = detail

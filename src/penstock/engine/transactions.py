@@ -44,9 +44,7 @@ def resolve(call: Call, actions: Sequence[Write]) -> None:
         if reason is _FINE:
             place = (action.table.id, action.key)
             if place in seen:
-                raise ValidationException(
-                    "Transaction request cannot include multiple operations on one item"
-                )
+                raise ValidationException("Transaction request cannot include multiple operations on one item")
             seen.add(place)
     if sum(item_size(action.key_values) for action in actions) > TRANSACTION_BYTES:
         raise ValidationException(
