@@ -30,12 +30,13 @@ DEFINITION = table(
     locals_=(index("by_due", "pk:S / due:N"),),
 )
 Known = dict[int, int | None]
+STREAMED = DEFINITION | {"StreamSpecification": {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}}
 
 
 @pytest.fixture
 def crashing(path: str) -> str:
     with Engine(path) as engine:
-        make(engine, DEFINITION)
+        make(engine, STREAMED)
     return path
 
 
@@ -53,12 +54,14 @@ class Writers:
         self.process.stdin.flush()
         return int(self.process.stdout.readline().removeprefix(b"pid "))
 
-    def kill(self, pid: int, after_seconds: float) -> list[Known]:
-        """Lets it write for so long; the acknowledged writes in their order."""
+    def kill(self, pid: int, after_writes: int, after_seconds: float) -> list[Known]:
+        """Lets it write so many times and a moment longer; the acknowledged writes in their order."""
+        assert self.process.stdout is not None
+        lines = [self.process.stdout.readline() for _ in range(after_writes)]
         time.sleep(after_seconds)  # the moment of the kill is what is random here: no clock can be moved
         os.kill(pid, signal.SIGKILL)
-        assert self.process.stdout is not None
-        return [dict(json.loads(line)) for line in iter(self.process.stdout.readline, b"dead\n")]
+        lines += iter(self.process.stdout.readline, b"dead\n")
+        return [dict(json.loads(line)) for line in lines]
 
     def close(self) -> None:
         self.process.communicate()
@@ -105,12 +108,42 @@ def test_nothing_acknowledged_is_lost_in_a_hundred_kills(crashing: str, writers:
     known: Known = {}
     writes = 0
     for seed in range(1, 101):
-        acknowledged = writers.kill(writers.start(crashing, seed), random.uniform(0.0, 0.05))
+        pid = writers.start(crashing, seed)
+        acknowledged = writers.kill(pid, random.randrange(30), random.uniform(0.0, 0.003))
         writes += len(acknowledged)
         for one in acknowledged:
             known.update(one)
         known = check(crashing, known)
     assert writes > 500, "too few writes to have tested anything"
+
+    assert_stream_tells_the_whole_story(crashing)
+
+
+def assert_stream_tells_the_whole_story(path: str) -> None:
+    """Each record begins where the one before it ended, and the last ones are the table."""
+    with Engine(path) as engine:
+        told: dict[str, Any] = {}
+        for record in records(engine):
+            change = record["dynamodb"]
+            key = json.dumps(change["Keys"], sort_keys=True)
+            assert change.get("OldImage") == told.get(key), "a record is missing"
+            told[key] = change.get("NewImage")
+        items = every_item(engine, "Scan", {"TableName": TABLE})
+    left = [image for image in told.values() if image is not None]
+    assert sorted(map(json.dumps, left)) == sorted(map(json.dumps, items))
+
+
+def records(engine: Engine) -> Iterator[dict[str, Any]]:
+    """Every record of the table's stream."""
+    arn = engine.execute("DescribeTable", {"TableName": TABLE})["Table"]["LatestStreamArn"]
+    for shard in engine.execute("DescribeStream", {"StreamArn": arn})["StreamDescription"]["Shards"]:
+        request = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
+        iterator = engine.execute("GetShardIterator", request)["ShardIterator"]
+        while page := engine.execute("GetRecords", {"ShardIterator": iterator}):
+            yield from page["Records"]
+            iterator = page.get("NextShardIterator")
+            if iterator is None or not page["Records"]:
+                break
 
 
 # ── the same through the server ──────────────────────────────────────────────────────────────────
