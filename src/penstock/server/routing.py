@@ -103,6 +103,7 @@ class Router:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._targets = targets_of(operations)
+        self._endpoints = self._targets.get(_target_name("DescribeEndpoints"))
         self._verifier = verifier
         self._per_account = per_account
         self._scope = scope
@@ -131,6 +132,8 @@ class Router:
         scope = self._authorised(method, url, headers, sent)
         if not body or type(request) is not dict:
             raise SerializationException()
+        if target is self._endpoints and b"host" in headers:
+            raise Refused(_endpoint(headers[b"host"]))
         return target, request, scope
 
     def _authorised(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Scope:
@@ -170,6 +173,12 @@ class Router:
         if not host or not host[:1].isalpha() or len(host) > 255:
             return self._health
         return b"healthy: " + host + b" "
+
+
+def _endpoint(host: bytes) -> Reply:
+    """DescribeEndpoints names the address that was asked: a client that looks for endpoints comes back to us."""
+    address = {"Address": host.decode("latin-1"), "CachePeriodInMinutes": 1440}
+    return Reply(200, orjson.dumps({"Endpoints": [address]}))
 
 
 def _preflight(headers: Headers) -> Reply:
