@@ -245,14 +245,13 @@ _REPEATABLE_CODES = frozenset(
         "TooManyRequestsException",
     }
 )
-_CODE_LENGTH = 200  # of a code that is believed; a stranger's answer may have anything there
 
 
 def error_of(code: str, message: str, status: int = 400, fields: dict[str, Any] | None = None) -> DynamoDBError:
     """DynamoDB's error `code` as its class; one without a class is an `OtherError`, repeatable from status 500 up."""
     known = _classes().get(code)
     if known is None:
-        known = _other(code[:_CODE_LENGTH], status, status >= 500 or code in _REPEATABLE_CODES)
+        known = _other(code, status, status >= 500 or code in _REPEATABLE_CODES)
     error = known(message)
     error.fields = fields or {}
     return error

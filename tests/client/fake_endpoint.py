@@ -133,8 +133,10 @@ def endpoint_of(url: str, **environment: str) -> Endpoint:
 class Waiting:
     """An AsyncRemoteTransport with a blocking `execute`, so that one test serves both."""
 
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+
     def __init__(self, *given: Any, **options: Any) -> None:
-        self._runner = asyncio.Runner()
+        self._runner = asyncio.Runner(loop_factory=self.loop_factory)
         self.inner = AsyncRemoteTransport(*given, **options)
         self.name = self.inner.name
 
@@ -155,4 +157,8 @@ def calling(kind: Any, url: str | Endpoint, limits: Limits = SHORT, **options: A
         transport.close()
 
 
-KINDS = {"threads": RemoteTransport, "asyncio": Waiting}
+KINDS: dict[str, Any] = {"threads": RemoteTransport, "asyncio": Waiting}
+with suppress(ImportError):
+    import uvloop
+
+    KINDS["uvloop"] = type("WaitingOnUvloop", (Waiting,), {"loop_factory": staticmethod(uvloop.new_event_loop)})

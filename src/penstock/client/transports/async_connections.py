@@ -229,7 +229,7 @@ class AsyncPool:
         except BaseException as error:
             made.close()
             self._forget()
-            if isinstance(error, OSError | ValueError | EOFError | asyncio.LimitOverrunError):
+            if isinstance(error, OSError | ValueError):
                 raise failures.unreachable(self._name, self._route, error) from error
             raise
         return made
@@ -279,16 +279,38 @@ async def _tunnel(
     loop: asyncio.AbstractEventLoop, route: Route, context: ssl.SSLContext, connection: AsyncConnection
 ) -> None:
     assert route.proxy is not None
-    reader, writer = await asyncio.open_connection(route.proxy.host, route.proxy.port, limit=_TUNNEL_ANSWER_BYTES)
+    asking = _Asking(loop.create_future(), route.tunnel_message)
+    transport, _ = await loop.create_connection(lambda: asking, route.proxy.host, route.proxy.port)
     try:
-        writer.write(route.tunnel_message)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        if not _TUNNELLED.match(answer):
-            line = answer.split(b"\r\n", 1)[0].partition(b" ")[2].decode("latin-1")
-            raise OSError(f"Tunnel connection failed: {line[:100]}")
-        secured = await loop.start_tls(writer.transport, connection, context, server_hostname=route.host.host)
+        line = await asking.answer
+        if not _TUNNELLED.match(line):
+            raise OSError(f"Tunnel connection failed: {line.partition(b' ')[2][:100].decode('latin-1')}")
+        secured = await loop.start_tls(transport, connection, context, server_hostname=route.host.host)
     except BaseException:
-        writer.transport.abort()
+        transport.abort()
         raise
     assert secured is not None
     connection.connection_made(secured)
+
+
+class _Asking(asyncio.Protocol):
+    """Asks a proxy for a tunnel; `answer` is the first line of what it says."""
+
+    def __init__(self, answer: asyncio.Future[bytes], question: bytes) -> None:
+        self.answer = answer
+        self._question = question
+        self._said = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).write(self._question)
+
+    def data_received(self, data: bytes) -> None:
+        self._said += data
+        if b"\r\n\r\n" in self._said and not self.answer.done():
+            self.answer.set_result(self._said.split(b"\r\n", 1)[0])
+        elif len(self._said) > _TUNNEL_ANSWER_BYTES:
+            self.connection_lost(None)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(OSError("Tunnel connection failed: no answer"))

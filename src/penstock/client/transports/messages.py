@@ -33,6 +33,8 @@ from penstock.errors import (
 )
 
 SKEW_SECONDS = 240.0  # AWS allows 300 to 900, by service; less is no reason to distrust our own clock
+_CHECKSUM = re.compile(rb"[0-9]{1,10}")
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,99}")
 _OPERATION = re.compile(r"[A-Za-z0-9_]{1,100}")
 _SKEW_CODES = frozenset(
     {
@@ -110,7 +112,7 @@ class Messages:
         """The answer in DynamoDB's JSON; raises DynamoDBError or TransportError."""
         status, headers, body, _ = response
         checksum = headers.get(b"x-amz-crc32")
-        if checksum is not None and checksum.isdigit() and int(checksum) != zlib.crc32(body):
+        if checksum is not None and _CHECKSUM.fullmatch(checksum) and int(checksum) != zlib.crc32(body):
             raise self._bad("the answer's checksum is wrong: it was changed on its way")
         if b"content-encoding" in headers:
             body = self._unpacked(headers[b"content-encoding"], body)
@@ -224,7 +226,8 @@ def _json_object(body: bytes) -> dict[str, Any]:
 def _code(told: dict[str, Any], headers: dict[bytes, bytes]) -> str:
     """The error's code, without the namespace before it and the URL after it."""
     given = told.get("__type") or told.get("code") or headers.get(b"x-amzn-errortype", b"").decode("latin-1")
-    return given.rpartition("#")[2].partition(":")[0].strip() if isinstance(given, str) else ""
+    code = given.rpartition("#")[2].partition(":")[0].strip() if isinstance(given, str) else ""
+    return code if _CODE.fullmatch(code) else ""
 
 
 def renewed(credentials: CredentialSource) -> bool:

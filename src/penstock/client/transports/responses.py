@@ -54,7 +54,7 @@ class FastReader:
         import httptools
 
         self._parser = httptools.HttpResponseParser(self)
-        self._error: type[Exception] = httptools.HttpParserError
+        self._errors = (httptools.HttpParserError, httptools.HttpParserUpgrade)
         self._limit = limit_bytes
         self._clear()
 
@@ -77,7 +77,7 @@ class FastReader:
             raise Malformed("it is longer than any answer of DynamoDB's")
         try:
             self._parser.feed_data(data)
-        except self._error as error:
+        except self._errors as error:
             if self._response is None:
                 raise Malformed(str(error) or "no HTTP response") from None
             self._response = self._response._replace(keep_alive=False)
