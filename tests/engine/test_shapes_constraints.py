@@ -59,7 +59,7 @@ def test_a_table_and_a_key_are_asked_for(operation: str) -> None:
 @pytest.mark.parametrize("operation", [*KEYED, "Query", "Scan"])
 @pytest.mark.parametrize(
     ("name", "constraints"),
-    [("", [NAME, at_least(3)]), ("a;", [NAME, at_least(3)]), ("abc;", [NAME]), (LONG, [at_most(255)])],
+    [("a", [at_least(3)]), ("a;", [NAME, at_least(3)]), ("abc;", [NAME]), (LONG, [at_most(255)])],
 )
 def test_a_table_is_named_by_the_rules(operation: str, name: str, constraints: list[str]) -> None:
     expected = listed(*(fault(name, "tableName", constraint) for constraint in constraints))
@@ -77,6 +77,16 @@ def test_a_table_is_named_by_the_rules(operation: str, name: str, constraints: l
 )
 def test_put_item_words_an_empty_name_differently(name: str | None, expected: str) -> None:
     assert refusal("PutItem", {"TableName": name, "Item": {"pk": {"S": "test"}}}) == listed(expected)
+
+
+@pytest.mark.parametrize("operation", ["GetItem", "DeleteItem", "Query", "Scan"])
+def test_reads_and_deletes_word_an_empty_name_by_all_its_rules(operation: str) -> None:
+    expected = listed(fault("", "tableName", NAME), fault("", "tableName", at_least(3)))
+    assert refusal(operation, {"TableName": "", "Key": {}}) == expected
+
+
+def test_update_item_words_an_empty_name_as_put_item_does() -> None:
+    assert refusal("UpdateItem", {"TableName": "", "Key": {}}) == listed(fault("", "tableName", at_least(1)))
 
 
 CONTROL = ("UpdateTable", "DescribeTable", "DeleteTable", "DescribeTimeToLive", "UpdateTimeToLive")
@@ -338,7 +348,7 @@ def test_a_value_nested_too_deep_is_left_to_be_refused_later(levels: int) -> Non
     for _ in range(levels):
         value = {"M": {"n": value}}
     check("PutItem", {"TableName": "abc", "Item": {"a": value}})
-    assert "returnValues" in refusal("PutItem", {"TableName": "abc", "Item": {"a": value}, "ReturnValues": "X"})
+    assert "enum value set" in refusal("PutItem", {"TableName": "abc", "Item": {"a": value}, "ReturnValues": "X"})
     requests = [{"PutRequest": {"Item": {"pk": value}}}] * 26
     assert "Map value" in refusal("BatchWriteItem", {"RequestItems": {"jobs": requests}})
 

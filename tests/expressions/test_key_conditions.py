@@ -86,7 +86,7 @@ def test_operators_that_no_key_condition_may_have(text: str, operator: str) -> N
             for text in (":b > :a AND a < :b", ":a > b AND :a < :b")
         ],
         *[
-            (text, "KeyConditionExpressions must only contain one condition per key")
+            (text, "Invalid KeyConditionExpression: KeyConditionExpressions must only contain one condition per key")
             for text in (
                 "b > :a AND b < :a and c = :a and d = :a",
                 "(a > :a and b > :a) and (b > :a and c > :a)",

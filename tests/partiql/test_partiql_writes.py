@@ -20,7 +20,7 @@ def test_an_insert_holds_every_kind_of_value(sql):
         "zero": {"N": "0"},
         "m": {"M": {"x": {"S": "v"}, "y": {"L": [{"N": "4"}, {"BOOL": True}, {"NULL": True}]}}},
         "l": {"L": [{"N": "1"}, {"S": "s"}]},
-        "ns": {"NS": ["1", "34", "4.5"]},
+        "ns": {"NS": ["1", "4.5", "34"]},
         "ss": {"SS": ["a", "b"]},
         "p": {"B": "aGk="},
         "in": {"L": [{"S": "q"}]},

@@ -25,11 +25,11 @@ from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, Operation, Request, Response
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
 from penstock.engine.storage.store import Connection, Store
+from penstock.engine.unreadable import refuse_unreadable
 from penstock.errors import (
     DynamoDBError,
     InternalServerError,
     ResourceInUseException,
-    SerializationException,
     StorageError,
     UnknownOperationException,
 )
@@ -76,21 +76,19 @@ class Engine:
 
     def execute(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> dict[str, Any]:
         """Answers one call in DynamoDB's JSON; raises DynamoDBError."""
-        try:
-            answer: dict[str, Any] = orjson.loads(self.answer(operation, request, scope))
-        except (UnicodeEncodeError, TypeError) as error:
-            # Python's texts may hold half a surrogate pair, which no JSON can: only calls in process come with one.
-            if "surrogates" not in str(error):
-                raise
-            raise SerializationException("A string of the request is not valid Unicode") from error
+        answer: dict[str, Any] = orjson.loads(self.answer(operation, request, scope))
         return answer
 
     def answer(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> bytes:
         """The same, as the bytes of the answer: items go into it as they lie in the file."""
-        found, request = _checked(operation, request)
-        if found.kind == "write":
-            return orjson.dumps(self._write(found, request, scope))
-        return orjson.dumps(self._read(found, request, scope))
+        try:
+            found, request = _checked(operation, request)
+            if found.kind == "write":
+                return orjson.dumps(self._write(found, request, scope))
+            return orjson.dumps(self._read(found, request, scope))
+        except (AttributeError, TypeError, UnicodeError):
+            refuse_unreadable(request)
+            raise
 
     def answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
         """Answers calls that arrived together: one snapshot if all of them read, otherwise one commit."""
