@@ -17,7 +17,7 @@ ONE = {":one": {"N": "1"}}
     [
         ("SET c = :c", {":c": {"S": "y" * 50}}, CLAUSE + 1 + 50),
         ("SET #c = :c", {":c": {"S": "é"}}, CLAUSE + len("curious") + 2),
-        ("SET c = other", {}, CLAUSE + 1 + 1 + 14 + 5),
+        ("SET c = spare", {}, CLAUSE + 1 + 1 + 14 + 5),
         ("SET c = m.deep", {}, CLAUSE + 1 + 1 + 14 + 1 + 14 + 4),
         ("SET c = m[10]", {}, CLAUSE + 1 + 1 + 14 + 1 + 14 + 2),
         ("SET n = n + :one", ONE, CLAUSE + 1 + 34 + 16 + 2),
@@ -27,7 +27,7 @@ ONE = {":one": {"N": "1"}}
         ("SET m.z = :one", ONE, CLAUSE + 1 + 4 + 1 + 2),
         ("SET m[12] = :one", ONE, CLAUSE + 1 + 4 + 2 + 2),
         ("ADD n :one", ONE, CLAUSE + 1 + 2),
-        ("REMOVE other", {}, 1 + 5),
+        ("REMOVE spare", {}, 1 + 5),
         ("REMOVE m.deep, m[1]", {}, 1 + 1 + 4 + 4 + 1 + 1 + 4 + 1),
         ("DELETE t :t", {":t": {"SS": ["p" * 30]}}, 1 + 1),
         ("SET c = :one, d = :one REMOVE e", ONE, 2 * (CLAUSE + 1 + 2) + 1 + 1),
