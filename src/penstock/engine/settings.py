@@ -7,6 +7,25 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
+class Throttling:
+    """Limits of throughput, enforced as DynamoDB does: see docs/throttling.md."""
+
+    partition_read_units: float = 3_000.0
+    partition_write_units: float = 1_000.0
+    """What one partition gives in a second, and so what one key can get."""
+
+    burst_seconds: float = 300.0
+    """How much unused provisioned throughput is saved."""
+
+    on_demand_read_units: float = 12_000.0
+    on_demand_write_units: float = 4_000.0
+    """What an on-demand table or index gives in a second, unless its warm throughput is higher."""
+
+    split_seconds: float = 60.0
+    """How long a partition is throttled before its hottest key is given one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Delays are zero by default, for tests' sake; DynamoDB's own are seconds to minutes (TTL: hours)."""
 
@@ -29,6 +48,12 @@ class Settings:
     """How long a write waits for another process's transaction."""
 
     page_cache_bytes: int = 32 * 1024 * 1024
+
+    throttling: Throttling | None = None
+    """Whether limits of throughput are enforced, and which."""
+
+    heat: bool = False
+    """Whether units are counted by key and partition, for `penstock heat`; throttling counts them too."""
 
 
 @dataclass(frozen=True, slots=True)
