@@ -236,7 +236,6 @@ def test_a_type_has_a_name_that_dynamodb_knows() -> None:
     [
         ("attribute_exists(:a) and a=a", "attribute_exists"),
         ("attribute_not_exists(size(:a))", "attribute_not_exists"),
-        ("attribute_type(:a, :a)", "attribute_type"),
     ],
 )
 def test_some_functions_need_a_path(text: str, function: str) -> None:

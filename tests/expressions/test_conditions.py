@@ -92,6 +92,8 @@ def N(number: object) -> dict:
         ("attribute_type(s, :v)", S("S"), True),
         ("attribute_type(s, :v)", S("N"), False),
         ("attribute_type(nope, :v)", S("S"), False),
+        ("attribute_type(:v, :v)", S("S"), True),
+        ("attribute_type(:v, :v)", S("N"), False),
         ("attribute_type(nil, :v)", S("NULL"), True),
         ("begins_with(s, :v)", S("hel"), True),
         ("begins_with(s, :v)", S(""), True),

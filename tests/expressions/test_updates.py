@@ -340,6 +340,15 @@ def test_the_last_action_is_looked_at_first() -> None:
     assert refusal(text, {":a": S("a")}).endswith("operator: ADD, operand type: STRING")
 
 
+@pytest.mark.parametrize(
+    "operand", ["list_append(list_append(a, :l), :l)", "if_not_exists(a, list_append(b, :l))", "list_append(a, :l) + :n"]
+)
+def test_list_append_is_no_operand(operand: str) -> None:
+    assert refusal(f"SET a = {operand}", {":l": L(), ":n": N(1)}) == (
+        "The function is not allowed to be used this way in an expression; function: list_append"
+    )
+
+
 @pytest.mark.parametrize("function", ["if_not_exists", "list_append"])
 def test_functions_take_two_operands(function: str) -> None:
     assert refusal(f"set a = {function}(c)") == (

@@ -79,6 +79,7 @@ def check_update(tree: UpdateTree) -> None:
                 _check_update_function(node.name)
             elif isinstance(node, Path):
                 check_words(node)
+            _refuse_inner_append(node)
             count += _operators(node)
             if count > EXPRESSION_OPERATORS:
                 raise wording.too_many_operators(EXPRESSION_OPERATORS + 1)
@@ -122,6 +123,14 @@ def _check_condition_function(name: str, is_term: bool) -> None:
         raise wording.forbidden_function(name, "a condition")
     if is_term != (name in PREDICATES):
         raise wording.misplaced_function(name)
+
+
+def _refuse_inner_append(node: Node) -> None:
+    """Of the functions of an update only if_not_exists may be another's operand."""
+    if isinstance(node, Call | Arithmetic) and any(
+        isinstance(child, Call) and child.name == "list_append" for child in children(node)
+    ):
+        raise wording.misplaced_function("list_append")
 
 
 def _check_update_function(name: str) -> None:

@@ -324,7 +324,6 @@ def _not_exists(function: str, operand: Bound) -> Predicate:
 
 
 def _has_type(operand: Bound, wanted: Bound) -> Predicate:
-    _path_of("attribute_type", operand)
     if wanted.constant is None or wanted.kind != "S":
         raise wording.operand_type("attribute_type", wanted.kind or wording.ANY_TYPE)
     kind = wanted.constant["S"]
