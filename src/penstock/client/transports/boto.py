@@ -51,11 +51,13 @@ class BotoTransport:
         self._call.body = self._messages.body(request)
         self._call.response = None
         try:
-            client._make_api_call(operation, {})
+            client._make_api_call(operation, _stand_ins(client.meta.service_model.operation_model(operation)))
         except Exception as error:
             if self._call.response is None:  # otherwise it is DynamoDB's own error, read below like everything else
                 raise self._failure(error) from error
         assert self._call.response is not None
+        if not self._call.whole:
+            raise failures.half_answer(self.name, begun=True)
         return self._messages.answer(operation, self._call.response)
 
     def _client(self, service: str) -> Any:
@@ -83,7 +85,7 @@ class BotoTransport:
         client = make(service, region_name=self.endpoint.region, endpoint_url=host.url, config=config, **keys)
         event = client.meta.service_model.service_id.hyphenize()
         client.meta.events.register(f"before-call.{event}", self._before_call)
-        client.meta.events.register(f"after-call.{event}", self._after_call)
+        client.meta.events.register(f"before-parse.{event}", self._before_parse)
         return client
 
     def _keys(self) -> dict[str, str | None]:
@@ -97,12 +99,13 @@ class BotoTransport:
     def _before_call(self, params: dict[str, Any], **_: Any) -> None:
         params["body"] = self._call.body
 
-    def _after_call(self, http_response: Any, **_: Any) -> None:
-        headers = {name.lower().encode(): text.encode("latin-1") for name, text in http_response.headers.items()}
-        headers.pop(b"content-encoding", None)  # boto3 has unpacked the body, and looked at the checksum before
-        if len(http_response.content) != int(headers.get(b"content-length", b"-1")):
-            headers.pop(b"x-amz-crc32", None)
-        self._call.response = Response(http_response.status_code, headers, http_response.content, True)
+    def _before_parse(self, response_dict: dict[str, Any], **_: Any) -> None:
+        """Keeps the answer as it came; whether botocore can make anything of it does not matter after this."""
+        headers = {name.lower().encode(): text.encode("latin-1") for name, text in response_dict["headers"].items()}
+        body: bytes = response_dict["body"]
+        length = headers.get(b"content-length", b"")
+        self._call.whole = not length.isdigit() or len(length) > 18 or int(length) == len(body)
+        self._call.response = Response(response_dict["status_code"], headers, body, True)
 
     def _failure(self, error: Exception) -> TransportError:
         return failure_of(self.name, error, self._limits)
@@ -118,6 +121,15 @@ class _Call(threading.local):
 
     body: bytes = b""
     response: Response | None = None
+    whole: bool = True
+
+
+def _stand_ins(operation: Any) -> dict[str, Any]:
+    """Parameters for botocore to choose an endpoint by: it looks into maps and lists, and cannot bear their absence."""
+    shape = operation.input_shape
+    empty: dict[str, Any] = {"map": {}, "list": []}
+    members = shape.members.items() if shape else ()
+    return {name: empty[member.type_name] for name, member in members if member.type_name in empty}
 
 
 _REPEAT = "It may have been carried out: repeat it if that does no harm, or read first."
