@@ -14,6 +14,7 @@ from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import ceil
 from typing import Any
 
@@ -126,7 +127,7 @@ class Resource:
     def _spread(self, record: Mapping[str, Any], now: float) -> list[Partition]:
         count = _partitions(record, self.provisioned, self._rules)
         edges = [HASHES * number // count for number in range(count + 1)]
-        return [self._partition(low, high - 1, now) for low, high in zip(edges, edges[1:], strict=False)]
+        return [self._partition(low, high - 1, now) for low, high in pairwise(edges)]
 
 
 def _buckets(

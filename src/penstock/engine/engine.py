@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -33,6 +33,9 @@ from penstock.errors import (
     StorageError,
     UnknownOperationException,
 )
+
+if TYPE_CHECKING:
+    from penstock.engine.throttling import Simulation
 
 operations.load()
 
@@ -58,8 +61,11 @@ class Engine:
         self.clock = clock or SystemClock()
         self.catalog = Catalog()
         self.store = Store(path, self.settings)
+        self.simulation = self._simulated()
         self.maintenance = Maintenance(self)
         self.maintenance.wake_if_due()
+        if self.simulation is not None and not self.store.memory:
+            self.maintenance.wake()  # it writes down the heat
 
     def __enter__(self) -> Engine:
         return self
@@ -72,7 +78,11 @@ class Engine:
     def close(self) -> None:
         """Stops the background work and closes the file."""
         self.maintenance.stop()
-        self.store.close()
+        try:
+            if self.simulation is not None:
+                self.simulation.save(self)
+        finally:
+            self.store.close()
 
     def execute(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> dict[str, Any]:
         """Answers one call in DynamoDB's JSON; raises DynamoDBError."""
@@ -83,6 +93,8 @@ class Engine:
         """The same, as the bytes of the answer: items go into it as they lie in the file."""
         try:
             found, request = _checked(operation, request)
+            if self.simulation is not None:
+                found = self.simulation.around(found)
             if found.kind == "write":
                 return orjson.dumps(self._write(found, request, scope))
             return orjson.dumps(self._read(found, request, scope))
@@ -92,7 +104,8 @@ class Engine:
 
     def answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
         """Answers calls that arrived together: one snapshot if all of them read, otherwise one commit."""
-        if len(calls) > 1:
+        # Throttled calls are undone one by one, which a group cannot.
+        if len(calls) > 1 and self.simulation is None:
             try:
                 return self._together(calls, any(map(_is_write, calls)))
             except Exception:  # noqa: S110
@@ -119,6 +132,13 @@ class Engine:
         db = self.store.connection()
         with self.store.lock if self.store.memory else nullcontext():
             yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
+
+    def _simulated(self) -> Simulation | None:
+        if self.settings.throttling is None and not self.settings.heat:
+            return None
+        from penstock.engine.throttling import Simulation  # seldom needed, and start is timed
+
+        return Simulation(self.settings.throttling, self.clock.now())
 
     def _alone(self, call: Pending) -> bytes | DynamoDBError:
         try:

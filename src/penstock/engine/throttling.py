@@ -20,6 +20,7 @@ from uuid import uuid4
 from penstock.engine import heat, spending, transactions
 from penstock.engine.buckets import Bucket, Partition, Resource
 from penstock.engine.call import Call
+from penstock.engine.maintenance import chore
 from penstock.engine.registry import Operation, Request, Response
 from penstock.engine.schema import IndexInfo, TableInfo
 from penstock.engine.settings import Throttling
@@ -30,6 +31,7 @@ from penstock.wire import throttles
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
 
+_SAVE_SECONDS = 1.0
 _MEMBER = "ReturnConsumedCapacity"
 _BATCHES = {"BatchWriteItem": "UnprocessedItems", "BatchGetItem": "UnprocessedKeys"}
 _TRANSACTIONS = frozenset({"TransactWriteItems", "TransactGetItems", "ExecuteTransaction"})
@@ -80,7 +82,7 @@ class Simulation:
             raise
         members = spending.members_of(call, name, request, response)
         if name in _TRANSACTIONS:
-            self._pay_transaction(call, members)
+            self._pay_transaction(call, members, len(request.get("TransactStatements") or members))
         else:
             self._pay_one(call, [spend for member in members for spend in member])
         return _as_asked(response, request)
@@ -117,7 +119,8 @@ class Simulation:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
 
-    def _pay_transaction(self, call: Call, members: Sequence[Member]) -> None:
+    def _pay_transaction(self, call: Call, members: Sequence[Member], actions: int) -> None:
+        """Pays for all members or for none. Statements are one member: each then has the same reason."""
         with self._lock:
             taken: list[tuple[Bucket, float]] = []
             refusals = [self._pay(member, call.now, taken) for member in members]
@@ -125,7 +128,8 @@ class Simulation:
                 for bucket, units in taken:
                     bucket.take(-units)
         if any(refusal is not None for refusal in refusals):
-            raise transactions.cancelled([_reason(refusal) for refusal in refusals])
+            reasons = [_reason(refusal) for refusal in refusals]
+            raise transactions.cancelled(reasons if len(reasons) == actions else reasons * actions)
 
     # ── paying ───────────────────────────────────────────────────────────────────────────────────
 
@@ -196,6 +200,15 @@ class Simulation:
         told = self.told()
         with engine.writing() as call:
             heat.save(call.db, self._run_id, call.now, told)
+
+
+@chore
+def save_heat(engine: Engine) -> float | None:
+    """Writes what was counted since the last round into the file."""
+    if engine.simulation is None or engine.store.memory:
+        return None
+    engine.simulation.save(engine)
+    return _SAVE_SECONDS
 
 
 def _buckets(spend: Spend, resource: Resource, partition: Partition | None) -> list[Bucket]:
