@@ -416,3 +416,32 @@ def test_only_the_index_is_updating_while_its_throughput_changes(slow: tuple[Eng
     assert seen(engine) == ("ACTIVE", {"by_b": ("UPDATING", None)})
     clock.advance(10)
     assert seen(engine) == ("ACTIVE", {"by_b": ("ACTIVE", None)})
+
+
+def test_a_key_attribute_keeps_its_type_in_every_index(engine: Engine) -> None:
+    create(engine, indexes="b")
+    index = {"IndexName": "again", "KeySchema": hash_key("b"), "Projection": ALL}
+    redefined = [{"AttributeName": "b", "AttributeType": "N"}]
+    assert refusal(engine, AttributeDefinitions=redefined, GlobalSecondaryIndexUpdates=[{"Create": index}]) == (
+        INVALID + "Attributes cannot be redefined. Please check that your attribute has the same type as previously "
+        "defined. Existing schema: Schema:[SchemaElement: key{b:S:HASH}] New schema: "
+        "Schema:[SchemaElement: key{b:N:HASH}]"
+    )
+
+
+def test_an_action_on_an_index_that_there_is_not_is_none(engine: Engine) -> None:
+    create(engine, indexes="b")
+    paint = {"Paint": {"IndexName": "by_b", "KeySchema": hash_key("b"), "Projection": ALL}}
+    assert refusal(engine, GlobalSecondaryIndexUpdates=[paint]) == (
+        INVALID + "One of GlobalSecondaryIndexUpdate.Update, GlobalSecondaryIndexUpdate.Create, "
+        "GlobalSecondaryIndexUpdate.Delete must not be null"
+    )
+    update(engine, GlobalSecondaryIndexUpdates=[{"Delete": {"IndexName": "by_b"}, **paint}])
+    assert "GlobalSecondaryIndexes" not in describe(engine)
+
+
+def test_a_table_that_goes_tells_little_of_itself(engine: Engine) -> None:
+    create(engine, indexes="b")
+    told = engine.execute("DeleteTable", {"TableName": "jobs"})["TableDescription"]
+    assert told["TableStatus"] == "DELETING" and told["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+    assert not told.keys() & {"KeySchema", "AttributeDefinitions", "CreationDateTime", "GlobalSecondaryIndexes"}

@@ -341,7 +341,8 @@ def test_the_last_action_is_looked_at_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "operand", ["list_append(list_append(a, :l), :l)", "if_not_exists(a, list_append(b, :l))", "list_append(a, :l) + :n"]
+    "operand",
+    ["list_append(list_append(a, :l), :l)", "if_not_exists(a, list_append(b, :l))", "list_append(a, :l) + :n"],
 )
 def test_list_append_is_no_operand(operand: str) -> None:
     assert refusal(f"SET a = {operand}", {":l": L(), ":n": N(1)}) == (

@@ -18,6 +18,9 @@ from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import TableInfo
 from penstock.errors import ValidationException
 
+# What DynamoDB no longer tells of a table that goes.
+_UNTOLD = frozenset({"AttributeDefinitions", "KeySchema", "CreationDateTime"})
+
 
 @operation("DeleteTable", "write")
 def delete_table(call: Call, request: Request) -> Response:
@@ -29,7 +32,8 @@ def delete_table(call: Call, request: Request) -> Response:
     record["deleted_at"] = call.now
     delay(call, record, "deleted_at")
     table = call.engine.catalog.save(call.db, table, record)
-    response = {"TableDescription": describe_briefly(call, table)}
+    described = describe_briefly(call, table)
+    response = {"TableDescription": {name: one for name, one in described.items() if name not in _UNTOLD}}
     if record["deleted_at"] <= call.now:
         building.drop_table(call, table)
     return response

@@ -10,7 +10,7 @@ from penstock.engine.call import Call
 from penstock.engine.operations.create_table import index_record
 from penstock.engine.operations.table_description import NO_THROUGHPUT, billing_mode, describe, throughput
 from penstock.engine.operations.table_states import changed, delay, existing_table, unsettle
-from penstock.engine.operations.update_validation import check_against, check_request
+from penstock.engine.operations.update_validation import check_against, check_request, with_known_actions
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import Record, TableInfo
 
@@ -19,6 +19,7 @@ _MOMENT = 0.001  # a change is over after it was asked for, even where delays ar
 
 @operation("UpdateTable", "write")
 def update_table(call: Call, request: Request) -> Response:
+    request = with_known_actions(request)
     check_request(request)
     table = existing_table(call, request["TableName"])
     check_against(table, request, call.now)

@@ -54,6 +54,15 @@ _ALONE = (
 Update = Mapping[str, Any]
 
 
+def with_known_actions(request: Request) -> Request:
+    """The request without actions on indexes that there are none of; as with all unknown members, nobody is told."""
+    updates = request.get("GlobalSecondaryIndexUpdates")
+    if updates is None:
+        return request
+    known = [{name: update[name] for name in ("Create", "Update", "Delete") if name in update} for update in updates]
+    return {**request, "GlobalSecondaryIndexUpdates": known}
+
+
 def check_request(request: Request) -> None:
     """Everything that is wrong whatever the table."""
     updates = request.get("GlobalSecondaryIndexUpdates", [])
@@ -193,6 +202,7 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
         raise ValidationException("Invalid KeySchema: Some index key attribute have no definition")
     check_keys_defined(index["KeySchema"], definitions)
     check_global_key(index["KeySchema"])
+    _refuse_redefinition(table, request["AttributeDefinitions"], index["KeySchema"])
     check_projection(index)
     _check_new_throughput(table, request, index)
     world = table.record.get("GlobalSecondaryIndexes", [])
@@ -201,6 +211,26 @@ def _check_new_index(table: TableInfo, request: Request, index: Update, now: flo
             f"Subscriber limit exceeded: Number of global secondary indexes exceeds per-table limit of {GLOBAL_INDEXES}"
         )
     check_projected((*table.record.get("LocalSecondaryIndexes", ()), *world, index))
+
+
+def _refuse_redefinition(table: TableInfo, definitions: list[dict[str, str]], schema: list[dict[str, str]]) -> None:
+    """A key attribute has one type, whichever key it is part of."""
+    record = table.record
+    kinds = {one["AttributeName"]: one["AttributeType"] for one in record["AttributeDefinitions"]}
+    wanted = {one["AttributeName"]: one["AttributeType"] for one in definitions}
+    keys = (record["KeySchema"], *(index.record["KeySchema"] for index in table.index_list))
+    for name in (part["AttributeName"] for part in schema):
+        existing = next((key for key in keys if any(part["AttributeName"] == name for part in key)), None)
+        if existing is not None and kinds[name] != wanted[name]:
+            raise invalid(
+                "Attributes cannot be redefined. Please check that your attribute has the same type as previously "
+                f"defined. Existing schema: {_schema_text(existing, kinds)} New schema: {_schema_text(schema, wanted)}"
+            )
+
+
+def _schema_text(schema: list[dict[str, str]], kinds: Mapping[str, str]) -> str:
+    parts = (f"{one['AttributeName']}:{kinds[one['AttributeName']]}:{one['KeyType']}" for one in schema)
+    return f"Schema:[{', '.join(f'SchemaElement: key{{{part}}}' for part in parts)}]"
 
 
 def _check_new_throughput(table: TableInfo, request: Request, index: Update) -> None:
