@@ -25,7 +25,7 @@ HASHES = 1 << 64
 _KINDS: tuple[Kind, Kind] = ("Read", "Write")
 _CROWD = 64  # keys that a partition watches while it is throttled
 _SPLIT_MOST = 1_000  # partitions of a resource
-_SLACK = 1e-9  # of sums of fractions
+_SLACK_SECONDS = 1e-6  # seconds since the epoch are no more exact than that
 
 
 class Bucket:
@@ -42,7 +42,7 @@ class Bucket:
     def lacks(self, units: float, now: float) -> bool:
         passed, self._at = max(0.0, now - self._at), max(now, self._at)
         self._left = min(self.size, self._left + passed * self.rate)
-        return self._left + _SLACK < min(units, self.rate)
+        return self._left + self.rate * _SLACK_SECONDS < min(units, self.rate)
 
     def take(self, units: float) -> None:
         self._left -= units

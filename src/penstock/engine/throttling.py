@@ -179,7 +179,8 @@ class Simulation:
         arn = table.arn if index is None else f"{table.arn}/index/{index.name}"
         record = table.record if index is None else index.record
         provisioned = table.record.get("BillingMode", "PROVISIONED") == "PROVISIONED"
-        resource = Resource(arn, record, provisioned, self._rules, now)
+        since = min(now, max(self.heat.started_at, table.record.get("created_at", 0.0)))
+        resource = Resource(arn, record, provisioned, self._rules, since)
         if found is not None:
             resource = found[1].changed_to(resource)
         self._resources[key] = (table, resource)
