@@ -43,8 +43,12 @@ def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term], st
     named = [by_name[part.name] for part in ranges if part.name in by_name]
     if start is not None:
         _check_start(table, hashes, by_name, named, start)
+        if index is None and not ranges:
+            raise ValidationException(f"The provided exclusive start key is invalid: {_shown(start)}")
     if index is None:
-        return _table_walk(table, prefix, named[0] if named else None)
+        walk = _table_walk(table, prefix, named[0] if named else None)
+        walk.single = not ranges
+        return walk
     return _index_walk(table, index, prefix, named)
 
 
@@ -71,6 +75,8 @@ def _check_terms(
         is_hash = part in hashes
         term = by_name.get(part.name)
         if term is None:
+            if is_hash and len(hashes) > 1:
+                raise _lacking_equality(hashes, by_name)
             if is_hash or (len(ranges) == 1 and len(by_name) > len(hashes)):
                 raise ValidationException(f"Query condition missed key schema element: {part.name}")
             continue
@@ -78,11 +84,25 @@ def _check_terms(
             raise ValidationException("Attempted conditional constraint is not an indexable operation")
         _check_operands(part, term, is_hash)
         if is_hash and term.operator != "=":
+            if len(hashes) > 1:
+                raise _lacking_equality(hashes, by_name)
             raise ValidationException("Query key condition not supported")
     _check_ranges(ranges, by_name)
     known = {part.name for part in (*hashes, *ranges)}
     if any(name not in known for name in by_name):
         raise ValidationException("Query key condition not supported")
+
+
+def _lacking_equality(hashes: Sequence[KeyAttribute], by_name: dict[str, Term]) -> ValidationException:
+    given = {name for name, term in by_name.items() if term.operator == "="}
+    lacking = ", ".join(part.name for part in hashes if part.name not in given)
+    return ValidationException(f"HASH key attributes {lacking} must have equality conditions specified in the query")
+
+
+def _shown(start: Item) -> str:
+    """A starting key as DynamoDB's texts show it."""
+    parts = (f"{name}=AttributeValue: {{{kind}:{data}}}" for name, one in start.items() for kind, data in one.items())
+    return f"ExclusiveStartKey: {{{', '.join(parts)}}}"
 
 
 def _check_start_part(part: KeyAttribute, start: Item) -> None:

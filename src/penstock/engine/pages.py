@@ -33,6 +33,8 @@ class Walk:
     high: bytes | None = None
     high_open: bool = True
     forward: bool = True
+    single: bool = False
+    """No more than one row: there is nothing to go on with after it."""
 
 
 @dataclass(slots=True)
@@ -78,7 +80,7 @@ def read_page(
         else:
             _take(page, item, view, keep, project, count_only)
         if page.size >= PAGE_BYTES or page.scanned == limit:
-            page.last = _position(walk, orjson.loads(blob))
+            page.last = None if walk.single else _position(walk, orjson.loads(blob))
             break
     return page
 
