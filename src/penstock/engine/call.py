@@ -37,9 +37,8 @@ class Call:
     def find(self, name: str) -> TableInfo | None:
         """The table of this name or ARN as the file has it now, in whatever state it is, or None."""
         found = self.engine.catalog.load(self.db, *self._meant(name))
-        if found is not None and any(index.backfilling for index in found.index_list):
-            # The process that was filling the index may have died: whoever waits for it takes it up.
-            self.engine.maintenance.wake()
+        if found is not None:
+            self.engine.maintenance.notice(found.record)
         return found
 
     def _meant(self, name: str) -> tuple[Scope, str]:
@@ -47,6 +46,8 @@ class Call:
 
     def _look_up(self, name: str) -> TableInfo:
         found = self.engine.catalog.find(self.db, *self._meant(name))
+        if found is not None:
+            self.engine.maintenance.notice(found.record)
         if found is None or not self.is_ready(found):
             raise ResourceNotFoundException("Requested resource not found")
         return found

@@ -73,6 +73,11 @@ class Maintenance:
         if left or any(_has_work(table.record) for table in self._engine.catalog.all(db)):
             self.wake()
 
+    def notice(self, record: object) -> None:
+        """When a table's record has been read: the process that did its work may have gone since this one began."""
+        if self._thread is None and not self._stopping and _has_work(record):
+            self.wake()
+
     def stop(self) -> None:
         """Ends the thread after the step it is at."""
         with self._starting:
