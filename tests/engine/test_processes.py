@@ -16,6 +16,7 @@ from sample_tables import assert_indexes_agree, every_item, index, make, table, 
 
 from penstock.clock import ManualClock
 from penstock.engine import Engine
+from penstock.engine.settings import Settings
 from penstock.errors import ResourceNotFoundException, ValidationException
 
 PLAIN = table("plain", "pk:S")
@@ -226,6 +227,22 @@ def test_an_index_whose_process_has_gone_is_filled_by_one_that_waits_for_it(
         while status(here) != "ACTIVE":
             assert time.monotonic() < end
         assert here.execute("Query", ON_BY_A)["Count"] == 45
+
+
+def test_items_expire_here_after_the_process_that_enabled_it_has_gone(path: str) -> None:
+    settings = Settings(ttl_sweep_seconds=0.01)
+    with Engine(path, settings=settings) as here:
+        with Engine(path) as there:
+            there.maintenance.stop()
+            make(there, PLAIN)
+            specification = {"Enabled": True, "AttributeName": "ends"}
+            there.execute("UpdateTimeToLive", {"TableName": "plain", "TimeToLiveSpecification": specification})
+            put(there, "old", ends={"N": str(int(time.time()) - 10)})
+            put(there, "kept", ends={"N": str(int(time.time()) + 1_000)})
+        end = time.monotonic() + 30
+        while len(every_item(here, "Scan", {"TableName": "plain"})) == 2:
+            assert time.monotonic() < end
+        assert [item["pk"]["S"] for item in every_item(here, "Scan", {"TableName": "plain"})] == ["kept"]
 
 
 def test_writes_here_while_the_index_is_filled_there_are_in_it(building_there: Two) -> None:
