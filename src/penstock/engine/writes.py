@@ -133,10 +133,10 @@ class Update(Write):
         else:
             item_keys.refuse_nested_keys(self.table, self.update.nested)
 
-    def decide(self) -> None:
+    def refuse_charge(self) -> None:
+        """Refuses a statement that is too large in itself; this comes before the condition."""
         if self.charge > ITEM_BYTES:
             raise ValidationException(_UPDATE_TOO_LARGE)
-        super().decide()
 
     def outcome(self) -> None:
         before = self.old if self.old is not None else self.key_values
@@ -174,7 +174,8 @@ def prepare_put(request: Request, *, transaction: bool = False) -> Put:
     def check() -> None:
         nonlocal checked
         checked = check_item(request["Item"])
-        _refuse_return_values(request)
+        if "ReturnValues" in request:
+            _refuse_return_values(request)
         if checked[1] > ITEM_BYTES:
             raise ValidationException("Item size has exceeded the maximum allowed size")
 
@@ -184,7 +185,7 @@ def prepare_put(request: Request, *, transaction: bool = False) -> Put:
 
 
 def _refuse_return_values(request: Request) -> None:
-    if "ReturnValues" in request and request["ReturnValues"] not in ("NONE", "ALL_OLD"):
+    if request["ReturnValues"] not in ("NONE", "ALL_OLD"):
         raise ValidationException("ReturnValues can only be ALL_OLD or NONE")
 
 
@@ -193,7 +194,8 @@ def prepare_delete(request: Request, *, transaction: bool = False) -> Delete:
 
     def check() -> None:
         key.check()
-        _refuse_return_values(request)
+        if "ReturnValues" in request:
+            _refuse_return_values(request)
 
     condition = condition_of(request, check, transaction=transaction)
     return Delete(request, key.values, condition)

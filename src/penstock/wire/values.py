@@ -36,10 +36,15 @@ def check_item(item: Item) -> tuple[Item, int]:
     changed: Item | None = None
     for name, value in item.items():
         size += len(name) if name.isascii() else len(name.encode())
-        if len(value) == 1 and "S" in value:
-            text = value["S"]
-            size += len(text) if text.isascii() else len(text.encode())
-            continue
+        if len(value) == 1:
+            if "S" in value:
+                text = value["S"]
+                size += len(text) if text.isascii() else len(text.encode())
+                continue
+            number = value.get("N")
+            if number is not None and numbers.normalise(number) == number:
+                size += numbers.size(number)
+                continue
         try:
             checked, value_bytes = _check(value, 0)
         except ValidationException as error:

@@ -42,6 +42,7 @@ def update_item(call: Call, request: Request) -> Response:
     except ValidationException as error:
         raise envelope.of_write(error, request) from None
     write.resolve(call)
+    write.refuse_charge()
     write.read(call)
     write.decide()
     write.apply(call)
