@@ -1,4 +1,4 @@
-"""`python -m bench [http | inprocess | growth | conformance]`: all of them, and RESULTS.md, without a name."""
+"""`python -m bench [http | inprocess | growth | clients | conformance]`: all, and RESULTS.md, without a name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import conformance, growth, inprocess, report, throughput
+from bench import clients, conformance, growth, inprocess, report, throughput
 from bench.report import Section
 
 IDLE_LOAD = 0.5
@@ -18,6 +18,7 @@ GROWTH = {
     False: growth.Plan(small=1000, large=1_000_000, file_bytes=2_000_000_000, rounds=7, calls=2000, starts=10),
     True: growth.Plan(small=1000, large=100_000, file_bytes=200_000_000, rounds=3, calls=500, starts=3),
 }
+CLIENTS = {False: clients.Plan(rounds=7, calls=400), True: clients.Plan(rounds=3, calls=60)}
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
 
 def _all(options: argparse.Namespace) -> list[Section]:
     sections = []
-    for bench in (_http, _synced, _inprocess, _growth, _conformance):
+    for bench in (_http, _synced, _inprocess, _growth, _clients, _conformance):
         if bench is _conformance and options.suite is None:
             sys.stdout.write("Conformance: give --suite DIR to run it.\n")
             continue
@@ -73,12 +74,16 @@ def _growth(options: argparse.Namespace) -> Section:
     return growth.run(GROWTH[options.quick], options.peer, _command("growth", options))
 
 
+def _clients(options: argparse.Namespace) -> Section:
+    return clients.run(CLIENTS[options.quick], options.clients_python, _command("clients", options))
+
+
 def _conformance(options: argparse.Namespace) -> Section:
     command = _command("conformance", options, "--suite", "DIR", *(f"--against {one}" for one in options.against))
     return conformance.run(options.suite, options.against, options.peer, command)
 
 
-BENCHES = {"http": _http, "inprocess": _inprocess, "growth": _growth, "conformance": _conformance}
+BENCHES = {"http": _http, "inprocess": _inprocess, "growth": _growth, "clients": _clients, "conformance": _conformance}
 
 
 def _command(bench: str, options: argparse.Namespace, *more: str) -> str:
@@ -102,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=int, help="http: seconds of each round (4)")
     parser.add_argument("--sync", choices=["full"], help="http: ours and Dynoxide, both syncing every commit")
     parser.add_argument("--moto-python", help="inprocess: an interpreter that has moto")
+    parser.add_argument("--clients-python", help="clients: an interpreter that has pydynox, aiodynamo and the others")
     parser.add_argument("--suite", type=Path, help="conformance: the suite's folder, after `npm install`")
     parser.add_argument("--against", action="append", default=[], help="conformance: a peer to run it on as well")
     return parser

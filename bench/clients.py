@@ -1,0 +1,140 @@
+"""Microseconds of client CPU a call, against our server in another process: `python -m bench clients`."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import workload
+from bench.client_calls import CLIENTS, OPERATIONS, PARTITION, ROWS
+from bench.report import Section, Table, times
+from bench.servers import penstock, running
+
+ROOT = Path(__file__).parent.parent
+OURS = ("penstock", "penstock-async", "penstock-table")
+TITLES = {
+    "penstock": "penstock, transport",
+    "penstock-async": "penstock, asyncio transport",
+    "penstock-table": "penstock, Table",
+    "boto3": "boto3",
+    "aiobotocore": "aiobotocore",
+    "pydynox": "pydynox",
+    "aiodynamo": "aiodynamo (aiohttp)",
+    "pynamodb": "PynamoDB",
+}
+HEADINGS = {"GetItem": "GetItem", "PutItem": "PutItem", "BatchWriteItem": "25-item batch", "Query": "250-item Query"}
+COSTLY = ("BatchWriteItem", "Query")
+Figures = dict[str, dict[str, list[dict[str, float]]]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    rounds: int
+    calls: int  # of GetItem and PutItem in a round; a fifth of them of the costly ones
+
+
+class Worker:
+    """A client in a process of its own that makes calls when told to."""
+
+    def __init__(self, name: str, interpreter: str, url: str) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [interpreter, "-m", "bench.client_calls", name, url],
+            cwd=ROOT,
+            env={**os.environ, "AWS_EC2_METADATA_DISABLED": "true"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def ready(self) -> str | None:
+        """None, or why it cannot be measured."""
+        assert self._process.stdout
+        assert self._process.stderr
+        if self._process.stdout.readline():
+            return None
+        lines = self._process.stderr.read().strip().splitlines() or ["no message"]
+        return lines[-1][:200]
+
+    def measure(self, operation: str, calls: int) -> dict[str, float]:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(f"{operation} {calls}\n")
+        self._process.stdin.flush()
+        figures: dict[str, float] = json.loads(self._process.stdout.readline())
+        return figures
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def run(plan: Plan, peers_python: str | None, command: str) -> Section:
+    notes = [
+        "CPU is the client process's own, all its threads (`process_time`); wall is what a caller waits. Calls are made "
+        f"one after another. Medians of {plan.rounds} rounds, in which the clients take turns.",
+        "The transports, boto3 and aiobotocore give DynamoDB's JSON; the others, and our Table, Python values.",
+    ]
+    figures: Figures = {}
+    with tempfile.TemporaryDirectory(prefix="bench-") as place, running(penstock(memory=True), Path(place)) as server:
+        workload.load(server.execute, (workload.item(PARTITION, row) for row in range(ROWS)))
+        with _workers(server.url, peers_python, notes) as workers:
+            for _ in range(plan.rounds):
+                _round(plan, workers, figures)
+    return Section("Clients", command, [_table(figures, "cpu"), _table(figures, "wall"), _ratios(figures)], notes)
+
+
+@contextmanager
+def _workers(url: str, peers_python: str | None, notes: list[str]) -> Iterator[list[Worker]]:
+    """Those clients that can be measured; the others go into the notes."""
+    peers = peers_python or os.environ.get("PENSTOCK_BENCH_CLIENTS_PYTHON") or sys.executable
+    workers = [Worker(name, sys.executable if name in OURS else peers, url) for name in CLIENTS]
+    try:
+        absent = {worker.name: why for worker in workers if (why := worker.ready()) is not None}
+        notes += [f"{TITLES[name]}: not measured ({why})." for name, why in absent.items()]
+        yield [worker for worker in workers if worker.name not in absent]
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _round(plan: Plan, workers: list[Worker], figures: Figures) -> None:
+    for operation in OPERATIONS:
+        calls = max(plan.calls // 5, 1) if operation in COSTLY else plan.calls
+        for worker in workers:
+            told = worker.measure(operation, calls)
+            figures.setdefault(worker.name, {}).setdefault(operation, []).append(told)
+
+
+def _median(figures: Figures, name: str, operation: str, kind: str) -> float:
+    return statistics.median(told[kind] for told in figures[name][operation])
+
+
+def _table(figures: Figures, kind: str) -> Table:
+    table = Table(f"Microseconds a call, {kind if kind == 'wall' else 'client CPU'}", ["", *HEADINGS.values()])
+    for name in figures:
+        cells = (_median(figures, name, operation, kind) for operation in OPERATIONS)
+        table.rows.append([TITLES[name], *(f"{cell:,.0f}" for cell in cells)])
+    return table
+
+
+def _ratios(figures: Figures) -> Table:
+    table = Table("Client CPU of others in terms of ours", ["", *HEADINGS.values()])
+    for ours in OURS:
+        for theirs in figures:
+            if ours in figures and theirs not in OURS:
+                ratios = (
+                    _median(figures, theirs, operation, "cpu") / _median(figures, ours, operation, "cpu")
+                    for operation in OPERATIONS
+                )
+                table.rows.append([f"{TITLES[theirs]} / {TITLES[ours]}", *map(times, ratios)])
+    return table
