@@ -78,7 +78,7 @@ def test_a_condition_is_neither_true_nor_false():
     for misuse in (
         lambda: (F("a") == 1) and (F("b") == 2),
         lambda: (F("a") == 1) or (F("b") == 2),
-        lambda: not (F("a") == 1),
+        lambda: not (F("a") == 1),  # noqa: SIM201
         lambda: 1 < F("a") < 5,
     ):
         with pytest.raises(TypeError, match="Write & for `and`"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import version
 
 import pytest
 
@@ -13,18 +12,19 @@ import penstock
 
 def test_the_root_names_are_these():
     assert sorted(penstock.__all__) == [
+        "AsyncDatabase",
+        "BatchIncomplete",
+        "ConditionFailed",
         "Database",
+        "F",
         "PenstockError",
         "__version__",
         "boto3_client",
         "boto3_resource",
         "connect",
+        "connect_async",
     ]
     assert dir(penstock) == sorted(penstock.__all__)
-
-
-def test_the_version_is_the_packages():
-    assert penstock.__version__ == version("penstock")
 
 
 def test_every_root_name_is_there():
@@ -37,12 +37,23 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         _ = penstock.nothing
 
 
+def imported_by(script: str, names: set[str]) -> list[str]:
+    script = f"import sys; {script}; print(*sorted({names!r} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return found.stdout.split()
+
+
 @pytest.mark.parametrize("module", ["penstock", "penstock.testing.plugin"])
 def test_the_import_brings_in_neither_boto3_nor_the_engine(module):
-    script = (
-        f"import sys; import {module}; "
-        "heavy = {'boto3', 'botocore', 'click', 'orjson', 'sqlite3', 'penstock.engine', 'penstock.client'}; "
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    heavy = {"boto3", "botocore", "click", "orjson", "sqlite3", "penstock.engine", "penstock.client"}
+    assert imported_by(f"import {module}", heavy) == []
+
+
+def test_a_remote_database_needs_neither_the_engine_nor_boto3():
+    script = "import penstock; penstock.connect('http://localhost:8000').table('jobs').put_action({'id': '1'})"
+    assert imported_by(script, {"boto3", "botocore", "sqlite3", "penstock.engine"}) == []
+
+
+def test_a_file_needs_no_http():
+    script = "import penstock; penstock.connect().table('jobs').put_action({'id': '1'})"
+    assert imported_by(script, {"boto3", "botocore", "ssl", "http.client"}) == []

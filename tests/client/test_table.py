@@ -68,7 +68,7 @@ def test_a_failed_condition_shows_the_item_that_stood_in_the_way(expenses):
         expenses.update({**KEY, "number": 2}, set={"a": 1}, if_=F("email").exists())
     assert failed.value.item is None
     assert failed.value.key == {**KEY, "number": 2}
-    with pytest.raises(penstock.ConditionFailed, match="expenses {'company': 'c1', 'number': 1}"):
+    with pytest.raises(penstock.ConditionFailed, match=r"expenses {'company': 'c1', 'number': 1}"):
         expenses.delete(KEY, if_=F("email") == "c@example.org")
 
 
@@ -121,7 +121,12 @@ def test_expressions_of_dynamodbs_own_are_taken_as_they_are(expenses):
     with pytest.raises(penstock.ConditionFailed):
         expenses.put(KEY, if_="attribute_not_exists(#c)", names={"#c": "company"})
     after = expenses.update(
-        KEY, expression="SET #n = #n + :by", if_="#n = :was", names={"#n": "n"}, values={":by": 2, ":was": 1}, return_new=True
+        KEY,
+        expression="SET #n = #n + :by",
+        if_="#n = :was",
+        names={"#n": "n"},
+        values={":by": 2, ":was": 1},
+        return_new=True,
     )
     assert after == {**KEY, "n": 3}
     assert list(expenses.scan(filter="#n > :least", names={"#n": "n"}, values={":least": 2})) == [after]
@@ -135,7 +140,9 @@ def test_expressions_of_dynamodbs_own_are_taken_as_they_are(expenses):
 
 def test_text_and_python_may_meet_in_one_request(expenses):
     expenses.put({**KEY, "n": 1})
-    after = expenses.update(KEY, set={"n": 5}, if_="#mine = :v0", names={"#mine": "n"}, values={":v0": 1}, return_new=True)
+    after = expenses.update(
+        KEY, set={"n": 5}, if_="#mine = :v0", names={"#mine": "n"}, values={":v0": 1}, return_new=True
+    )
     assert after == {**KEY, "n": 5}
 
 
@@ -225,7 +232,7 @@ def test_a_declared_key_is_checked_before_it_is_sent(item, message):
 
 def test_a_key_with_too_much_is_refused_where_the_key_is_known():
     table = penstock.Database(Silent()).table("expenses", key=("company:S", "number:N"))
-    with pytest.raises(InvalidValue, match="^extra: not an attribute of the key, which is company and number"):
+    with pytest.raises(InvalidValue, match=r"^extra: not an attribute of the key, which is company and number"):
         table.get({**KEY, "extra": 1})
     with pytest.raises(TypeError, match="a key is a dict"):
         table.get("c1")

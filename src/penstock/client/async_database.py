@@ -8,8 +8,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.client import requests
+from penstock.client.async_batches import AsyncBatch
+from penstock.client.async_scans import AsyncParallelScan
 from penstock.client.batch_reads import ReadPlan, read_batch_async
-from penstock.client.batches import AsyncBatch, BatchOptions, BatchReport, Duplicates, Pace
+from penstock.client.batches import BatchOptions, BatchReport, Duplicates, Pace
 from penstock.client.database import embedded, embedded_engine, profile_region, refuse_engine_options
 from penstock.client.endpoints import MEMORY, Endpoint, File, parse
 from penstock.client.keys import Key, KeyDeclaration, TableKey
@@ -17,7 +19,6 @@ from penstock.client.pages import AsyncItems
 from penstock.client.rendering import Attribute, Where
 from penstock.client.requests import Call, Changes, Names, Reading, Values
 from penstock.client.retries import AsyncRetrying
-from penstock.client.scans import AsyncParallelScan
 from penstock.client.table import TableCalls
 from penstock.client.transactions import Action, AsyncTransaction, failure, get_call, write_call
 from penstock.client.transports.asynchronous import AsyncRemoteTransport, AsyncThreadedTransport

@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -21,8 +20,6 @@ from penstock.client.values import Item, decode_item
 from penstock.wire.limits import SCAN_SEGMENTS
 
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
-AsyncExecute = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-_Arrival = tuple[int, dict[str, Any] | Exception]
 
 
 class _Channel:
@@ -105,7 +102,7 @@ def _read_segment(channel: _Channel, segment: int, operation: str, request: dict
         request = {**request, "ExclusiveStartKey": start}
 
 
-class _Segments:
+class SegmentState:
     """Where each segment stands. `scanned`, `returned` and `requests` count; `tokens` resumes."""
 
     def __init__(self, cursors: dict[int, Cursor], segments: int, workers: int) -> None:
@@ -136,7 +133,7 @@ class _Segments:
         return sum(cursor.requests for cursor in self._cursors.values())
 
 
-class ParallelScan(_Segments, Iterator[Item]):
+class ParallelScan(SegmentState, Iterator[Item]):
     """Every item of a table, in no order, read by threads."""
 
     def __init__(self, cursors: dict[int, Cursor], segments: int, workers: int, execute: Execute) -> None:
@@ -188,72 +185,3 @@ class ParallelScan(_Segments, Iterator[Item]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class AsyncParallelScan(_Segments, AsyncIterator[Item]):
-    """Every item of a table, in no order, read by tasks of the event loop."""
-
-    def __init__(self, cursors: dict[int, Cursor], segments: int, workers: int, execute: AsyncExecute) -> None:
-        super().__init__(cursors, segments, workers)
-        self._execute = execute
-        self._waiting = deque(cursors)
-        self._pages: asyncio.Queue[_Arrival] = asyncio.Queue(max(1, self._workers))
-        self._tasks: list[asyncio.Task[None]] = []
-        self._current: Cursor | None = None
-        self._unfinished = len(cursors)
-        self._closed = False
-
-    async def __anext__(self) -> Item:
-        while True:
-            item = self._current.take() if self._current is not None else None
-            if item is not None:
-                return decode_item(item)
-            await self._next_page()
-
-    async def _next_page(self) -> None:
-        if not self._tasks and not self._closed:
-            self._tasks = [asyncio.create_task(self._work()) for _ in range(self._workers)]
-        if self._closed or not self._unfinished:
-            raise StopAsyncIteration
-        segment, page = await self._pages.get()
-        if isinstance(page, BaseException):
-            await self.close()
-            raise page
-        self._unfinished -= not page.get("LastEvaluatedKey")
-        self._current = self._cursors[segment]
-        self._current.feed(page)
-
-    async def _work(self) -> None:
-        while self._waiting:
-            segment = self._waiting.popleft()
-            cursor = self._cursors[segment]
-            request, start = cursor.request(), None
-            while True:
-                page = await self._page(
-                    cursor.operation, {**request, **({"ExclusiveStartKey": start} if start else {})}
-                )
-                await self._pages.put((segment, page))
-                start = None if isinstance(page, BaseException) else page.get("LastEvaluatedKey")
-                if not start:
-                    break
-
-    async def _page(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | Exception:
-        try:
-            return await self._execute(operation, request)
-        except Exception as error:  # it is raised again, where the items are read
-            return error
-
-    async def close(self) -> None:
-        """Stops the tasks; `tokens` still says where."""
-        self._closed, self._current = True, None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def __aenter__(self) -> AsyncParallelScan:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
