@@ -12,6 +12,7 @@ from penstock.errors import PenstockError
 
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
+    "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
 }

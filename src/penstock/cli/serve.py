@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from penstock.engine import Engine
-from penstock.engine.settings import Settings
+from penstock.engine.settings import Settings, Throttling
 from penstock.server.run import DEFAULT_PORT, Options, listen, serve
 
 DEFAULT_FILE = "penstock.db"
@@ -39,6 +39,8 @@ _SECONDS = click.FloatRange(min=0)
 @click.option("--ttl-lag", type=_SECONDS, default=0, metavar="SECONDS", help="How late TTL deletes.")
 @click.option("--table-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a table is CREATING.")
 @click.option("--index-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a new index is CREATING.")
+@click.option("--throttle", is_flag=True, help="Enforce limits of throughput, as DynamoDB does; counts heat too.")
+@click.option("--heat", is_flag=True, help="Count units by key and partition, for `penstock heat`.")
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, pid.")
 def command(
@@ -52,6 +54,8 @@ def command(
     ttl_lag: float,
     table_delay: float,
     index_delay: float,
+    throttle: bool,
+    heat: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -82,6 +86,8 @@ def command(
         ttl_lag_seconds=ttl_lag,
         table_delay_seconds=table_delay,
         index_delay_seconds=index_delay,
+        throttling=Throttling() if throttle else None,
+        heat=heat,
     )
     path = ":memory:" if memory else db or DEFAULT_FILE
     options = Options(per_account=per_account, secrets=secrets)

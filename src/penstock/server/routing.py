@@ -101,6 +101,7 @@ class Router:
         per_account: bool = False,
         scope: Scope = DEFAULT_SCOPE,
         now: Callable[[], float] = time.time,
+        heat: Callable[[], bytes] | None = None,
     ) -> None:
         self._targets = targets_of(operations)
         self._endpoints = self._targets.get(_target_name("DescribeEndpoints"))
@@ -108,6 +109,8 @@ class Router:
         self._per_account = per_account
         self._scope = scope
         self._now = now
+        # Names of keys are not for strangers, and GET carries no signature.
+        self._heat = heat if verifier is None else None
         self._scopes: dict[bytes, Scope] = {}
         self._health = b"healthy: dynamodb." + scope.region.encode() + b".amazonaws.com "
 
@@ -164,6 +167,8 @@ class Router:
         path = url.partition(b"?")[0]
         if path == b"/healthz":
             return Reply(200, b'{"status":"healthy"}', content_type=JSON)
+        if path == b"/heat" and self._heat is not None:
+            return Reply(200, self._heat(), content_type=JSON)
         if path in (b"/", b"/ping"):
             return Reply(200, self._health_of(headers.get(b"host", b"")), content_type=TEXT)
         return _NOT_FOUND

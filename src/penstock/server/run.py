@@ -64,6 +64,7 @@ class Server:
             per_account=options.per_account,
             scope=options.scope,
             now=options.now,
+            heat=_heat(engine),
         )
         self._engine = engine
         self._sockets = sockets
@@ -125,6 +126,16 @@ def _verifier(secrets: Mapping[str, str] | None) -> Verifier | None:
     from penstock.server.signature import Verifier  # seldom needed, and start is timed
 
     return Verifier(secrets)
+
+
+def _heat(engine: AnswersCalls) -> Callable[[], bytes] | None:
+    """What `penstock heat --url` asks for; None where the engine does not count it."""
+    simulation = getattr(engine, "simulation", None)
+    if simulation is None:
+        return None
+    import orjson
+
+    return lambda: orjson.dumps(simulation.told())
 
 
 def _operations() -> Iterable[str]:
