@@ -7,8 +7,7 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import Engine, building
-from penstock.engine.registry import OPERATIONS
+from penstock.engine import Engine
 from penstock.engine.schema import TableInfo
 
 Definition = dict[str, Any]
@@ -48,22 +47,9 @@ def without_types(one: Definition) -> Definition:
 
 def make(engine: Engine, definition: Definition) -> str:
     """Makes the table; its name."""
-    if "CreateTable" in OPERATIONS:
-        engine.execute("CreateTable", definition)
-    else:
-        _make_without_operation(engine, definition)
+    engine.execute("CreateTable", definition)
     name: str = definition["TableName"]
     return name
-
-
-def _make_without_operation(engine: Engine, definition: Definition) -> None:
-    record = orjson.loads(orjson.dumps(definition))
-    indexes = [*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ())]
-    for number, one in enumerate(indexes):
-        one["id"] = number
-    record["next_index_id"] = len(indexes)
-    with engine.writing() as call:
-        building.create_table(call, call.scope, record)
 
 
 def pages(engine: Engine, operation: str, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
