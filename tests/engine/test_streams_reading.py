@@ -101,6 +101,15 @@ def test_the_only_shard_has_no_children(engine: Engine) -> None:
     assert engine.execute("DescribeStream", request)["StreamDescription"]["Shards"] == []
 
 
+@pytest.mark.parametrize("missing", ["Type", "ShardId"])
+def test_a_filter_of_shards_names_its_type_and_a_shard(engine: Engine, missing: str) -> None:
+    arn = stream_arn(engine)
+    children = {"Type": "CHILD_SHARDS", "ShardId": shard_id(engine, arn)}
+    del children[missing]
+    with pytest.raises(ValidationException, match=f"{missing} must be specified"):
+        engine.execute("DescribeStream", {"StreamArn": arn, "ShardFilter": children})
+
+
 @pytest.mark.parametrize(("arn", "error"), [("x" * 50, ValidationException), (NO_ARN, ResourceNotFoundException)])
 def test_an_arn_of_no_stream_is_refused(engine: Engine, arn: str, error: type[DynamoDBError]) -> None:
     with pytest.raises(error):

@@ -128,6 +128,22 @@ def test_what_only_the_item_can_show_is_a_reason(tables: Engine, action: dict[st
     assert reason == {"Code": "ValidationError", "Message": message}
 
 
+def test_only_the_first_key_that_does_not_fit_is_told(tables: Engine) -> None:
+    wrong = [{"Put": {"TableName": "plain", "Item": {"pk": n(number)}}} for number in (1, 2)]
+    unmet = put_action("new", ConditionExpression="attribute_exists(pk)")
+    reasons = cancellation(tables, *wrong, unmet)
+    assert [reason["Code"] for reason in reasons] == ["ValidationError", "None", "None"]
+    gets = [{"Get": {"TableName": "plain", "Key": {"pk": n(number)}}} for number in (1, 2)]
+    _, text = refusal(tables, "TransactGetItems", {"TransactItems": gets})
+    assert text == f"{CANCELLED} [ValidationError, None]"
+
+
+def test_a_transaction_of_more_than_4_mb_is_refused(tables: Engine) -> None:
+    large = [{"Put": {"TableName": "plain", "Item": {"pk": s(f"{n}"), "x": s("x" * 300_000)}}} for n in range(15)]
+    code, text = refusal(tables, "TransactWriteItems", {"TransactItems": large})
+    assert (code, text) == ("ValidationException", "Transaction payload size cannot exceed 4194304 bytes")
+
+
 @pytest.mark.parametrize(
     ("actions", "message"),
     [

@@ -59,7 +59,7 @@ ITEM = {"s": {"S": "hello"}, "n": {"N": "10"}, "ss": {"SS": ["a", "b"]}, "l": {"
         ("l", "CONTAINS", [{"S": "x"}], True),
         ("nope", "CONTAINS", [{"S": "x"}], False),
         ("s", "NOT_CONTAINS", [{"S": "ell"}], False),
-        ("nope", "NOT_CONTAINS", [{"S": "x"}], True),
+        ("nope", "NOT_CONTAINS", [{"S": "x"}], False),
         ("s", "NULL", [], False),
         ("nope", "NULL", [], True),
         ("s", "NOT_NULL", [], True),

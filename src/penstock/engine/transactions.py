@@ -47,12 +47,15 @@ def resolve(call: Call, actions: Sequence[Write]) -> None:
                 raise ValidationException("Transaction request cannot include multiple operations on one item")
             seen.add(place)
     if sum(item_size(action.key_values) for action in actions) > TRANSACTION_BYTES:
-        raise ValidationException(
-            "Collection size of items exceeded, which can also be caused by the aggregate size of the items in the "
-            "transaction exceeding the 4MB limit"
-        )
+        raise ValidationException(f"Transaction payload size cannot exceed {TRANSACTION_BYTES} bytes")
     if any(reason is not _FINE for reason in reasons):
-        raise cancelled(reasons)
+        raise cancelled(first_problem(reasons))
+
+
+def first_problem(reasons: Sequence[Reason]) -> list[Reason]:
+    """The same with the first problem only: DynamoDB looks no further than the first key that does not fit."""
+    place = next(place for place, reason in enumerate(reasons) if reason["Code"] != "None")
+    return [reason if here == place else _FINE for here, reason in enumerate(reasons)]
 
 
 def cancelled(reasons: Sequence[Reason]) -> TransactionCanceledException:

@@ -157,9 +157,9 @@ def _predicate(name: str, comparison: str, values: tuple[AttributeValue, ...]) -
         return lambda item: name not in item
     if comparison == "NOT_NULL":
         return lambda item: name in item
-    if comparison in ("NE", "NOT_CONTAINS"):
-        positive = _predicate(name, {"NE": "EQ", "NOT_CONTAINS": "CONTAINS"}[comparison], values)
-        return lambda item: not positive(item)
+    if comparison == "NE":
+        is_equal = _predicate(name, "EQ", values)
+        return lambda item: not is_equal(item)
     holds = _comparison(comparison, values)
 
     def compares(item: Item) -> bool:
@@ -175,6 +175,8 @@ def _comparison(comparison: str, values: tuple[AttributeValue, ...]) -> Callable
         return lambda value: equal(value, first)
     if comparison == "CONTAINS":
         return lambda value: contains(value, first)
+    if comparison == "NOT_CONTAINS":
+        return lambda value: not contains(value, first)
     if comparison == "BEGINS_WITH":
         return lambda value: begins_with(value, first)
     if comparison == "IN":

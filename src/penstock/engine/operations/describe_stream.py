@@ -35,6 +35,8 @@ def describe_stream(call: Call, request: Request) -> Response:
 def _is_wanted(stream: Stream, request: Request) -> bool:
     children = request.get("ShardFilter")
     if children is not None:
+        if "Type" not in children:
+            raise ValidationException("Type must be specified in ShardFilter")
         if "ShardId" not in children:
             raise ValidationException("ShardId must be specified when ShardFilter Type is CHILD_SHARDS")
         return False  # The only shard is nobody's child.

@@ -124,5 +124,5 @@ def _resolved(call: Call, wanted: list[tuple[dict[str, Any], Any, dict[str, Any]
     if len({(table.id, row_key) for table, row_key in found}) != len(found):
         raise ValidationException("Transaction request cannot include multiple operations on one item")
     if len(found) != len(wanted):
-        raise transactions.cancelled(reasons)
+        raise transactions.cancelled(transactions.first_problem(reasons))
     return found
