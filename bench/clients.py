@@ -80,7 +80,7 @@ class Worker:
 
 def run(plan: Plan, peers_python: str | None, command: str) -> Section:
     notes = [
-        "CPU is the client process's own, all its threads (`process_time`); wall is what a caller waits. Calls are made "
+        "CPU is the client process's own, all its threads (`process_time`); wall is what a caller waits. Calls come "
         f"one after another. Medians of {plan.rounds} rounds, in which the clients take turns.",
         "The transports, boto3 and aiobotocore give DynamoDB's JSON; the others, and our Table, Python values.",
     ]
