@@ -67,6 +67,18 @@ def every_item(engine: Engine, operation: str, request: dict[str, Any]) -> list[
     return [item for page in pages(engine, operation, request) for item in page["Items"]]
 
 
+def records(engine: Engine, name: str) -> Iterator[dict[str, Any]]:
+    """Every record of the table's stream."""
+    arn = engine.execute("DescribeTable", {"TableName": name})["Table"]["LatestStreamArn"]
+    for shard in engine.execute("DescribeStream", {"StreamArn": arn})["StreamDescription"]["Shards"]:
+        request = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
+        iterator = engine.execute("GetShardIterator", request)["ShardIterator"]
+        while iterator is not None:
+            page = engine.execute("GetRecords", {"ShardIterator": iterator})
+            yield from page["Records"]
+            iterator = page.get("NextShardIterator") if page["Records"] else None
+
+
 def rows(engine: Engine, name: str) -> dict[str, list[tuple[Any, ...]]]:
     """Every SQL row of the table and of its indexes: what "unchanged" is compared by."""
     with engine.reading() as call:

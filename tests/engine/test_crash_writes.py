@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import pytest
 from crash_writer import KEYS, TABLE, Writer, item, key
-from sample_tables import assert_indexes_agree, every_item, index, make, table
+from sample_tables import assert_indexes_agree, every_item, index, make, records, table
 
 from penstock.engine import Engine
 
@@ -123,7 +123,7 @@ def assert_stream_tells_the_whole_story(path: str) -> None:
     """Each record begins where the one before it ended, and the last ones are the table."""
     with Engine(path) as engine:
         told: dict[str, Any] = {}
-        for record in records(engine):
+        for record in records(engine, TABLE):
             change = record["dynamodb"]
             key = json.dumps(change["Keys"], sort_keys=True)
             assert change.get("OldImage") == told.get(key), "a record is missing"
@@ -131,19 +131,6 @@ def assert_stream_tells_the_whole_story(path: str) -> None:
         items = every_item(engine, "Scan", {"TableName": TABLE})
     left = [image for image in told.values() if image is not None]
     assert sorted(map(json.dumps, left)) == sorted(map(json.dumps, items))
-
-
-def records(engine: Engine) -> Iterator[dict[str, Any]]:
-    """Every record of the table's stream."""
-    arn = engine.execute("DescribeTable", {"TableName": TABLE})["Table"]["LatestStreamArn"]
-    for shard in engine.execute("DescribeStream", {"StreamArn": arn})["StreamDescription"]["Shards"]:
-        request = {"StreamArn": arn, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
-        iterator = engine.execute("GetShardIterator", request)["ShardIterator"]
-        while page := engine.execute("GetRecords", {"ShardIterator": iterator}):
-            yield from page["Records"]
-            iterator = page.get("NextShardIterator")
-            if iterator is None or not page["Records"]:
-                break
 
 
 # ── the same through the server ──────────────────────────────────────────────────────────────────

@@ -27,8 +27,9 @@ from dictionary_model import (
     render_update,
     same,
 )
-from sample_tables import assert_indexes_agree, every_item, index, make, pages, rows, table
+from sample_tables import assert_indexes_agree, every_item, index, make, pages, records, rows, table
 
+from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.errors import (
     ConditionalCheckFailedException,
@@ -453,6 +454,44 @@ def test_a_walk_gives_the_answers_of_a_dict(engine: Engine, kind: str, seed: int
     assert sorted(map(hash, map(same, every_item(engine, "Scan", walk.request())))) == sorted(
         map(hash, map(same, walk.model.items.values()))
     )
+
+
+def test_a_walk_on_a_watched_table_is_told_by_its_stream_and_its_journal() -> None:
+    """With a stream, TTL and point-in-time recovery on, the stream's images and a restored table are the dict too."""
+    clock = ManualClock()
+    with Engine(clock=clock) as engine:
+        engine.maintenance.stop()
+        walk = Walk(engine, TABLES["texts"], 5)
+        specification = {"Enabled": True, "AttributeName": "x"}
+        engine.execute("UpdateTimeToLive", walk.request(TimeToLiveSpecification=specification))
+        specification = {"PointInTimeRecoveryEnabled": True}
+        engine.execute("UpdateContinuousBackups", walk.request(PointInTimeRecoverySpecification=specification))
+        stream = {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+        engine.execute("UpdateTable", walk.request(StreamSpecification=stream))
+        for _ in range(STEPS):
+            clock.advance(1.0)
+            walk.step()
+        assert_indexes_agree(engine, walk.name)
+        expected = sorted(map(hash, map(same, walk.model.items.values())))
+        told = images(engine, walk.name)
+        assert sorted(map(hash, map(same, told))) == expected
+        clock.advance(600.0)
+        restore = {"SourceTableName": walk.name, "TargetTableName": "restored", "UseLatestRestorableTime": True}
+        engine.execute("RestoreTableToPointInTime", restore)
+        found = every_item(engine, "Scan", {"TableName": "restored"})
+        assert sorted(map(hash, map(same, found))) == expected
+        assert_indexes_agree(engine, "restored")
+
+
+def images(engine: Engine, name: str) -> list[Item]:
+    """The items that a table's stream leaves, if each record begins where the one before it ended."""
+    told: dict[Any, Item | None] = {}
+    for record in records(engine, name):
+        change = record["dynamodb"]
+        key = same(change["Keys"])
+        assert change.get("OldImage") == told.get(key), "a record is missing"
+        told[key] = change.get("NewImage")
+    return [image for image in told.values() if image is not None]
 
 
 def test_the_model_writes_numbers_in_one_way() -> None:
