@@ -56,7 +56,7 @@ def test_units_follow_the_size(tables: Engine, size: int, write: float, eventual
     get = {"TableName": "plain", "Key": {"pk": s("a")}}
     assert units(tables, "GetItem", get) == eventual
     assert units(tables, "GetItem", get | {"ConsistentRead": True}) == strong
-    assert units(tables, "Scan", {"TableName": "plain"}) == eventual
+    assert units(tables, "Scan", {"TableName": "plain"}) == max(eventual, 2)
     assert units(tables, "DeleteItem", get) == write
 
 
@@ -77,16 +77,36 @@ def test_what_is_not_there_costs_the_least(tables: Engine) -> None:
 def test_a_page_is_rounded_once_and_a_batch_for_each_item(tables: Engine) -> None:
     for number in range(10):
         units(tables, "PutItem", {"TableName": "plain", "Item": sized(f"{number}", KB)})
-    assert units(tables, "Scan", {"TableName": "plain"}) == 1.5
+    assert units(tables, "Scan", {"TableName": "plain", "ConsistentRead": True}) == 4
+    units(tables, "PutItem", {"TableName": "plain", "Item": sized("10", 10 * KB)})
+    assert units(tables, "Scan", {"TableName": "plain"}) == 2.5
     keys = [{"pk": s(str(number))} for number in range(10)]
     (batch,) = consumed(tables, "BatchGetItem", {"RequestItems": {"plain": {"Keys": keys}}})
     assert batch == {"TableName": "plain", "CapacityUnits": 5.0}
 
 
 def test_a_filter_does_not_save_anything(tables: Engine) -> None:
-    units(tables, "PutItem", {"TableName": "plain", "Item": sized("a", 8 * KB)})
+    units(tables, "PutItem", {"TableName": "plain", "Item": sized("a", 24 * KB)})
     filtered = {"FilterExpression": "attribute_exists(nothing)", "Select": "COUNT"}
-    assert units(tables, "Scan", {"TableName": "plain", **filtered}) == 1
+    assert units(tables, "Scan", {"TableName": "plain", **filtered}) == 3
+
+
+def test_a_scan_costs_as_many_partitions_as_it_looks_into(tables: Engine) -> None:
+    for number in range(64):
+        units(tables, "PutItem", {"TableName": "plain", "Item": sized(f"{number}", 10)})
+    scan = {"TableName": "plain", "ConsistentRead": True}
+    assert units(tables, "Scan", scan) == 4
+    assert units(tables, "Scan", scan | {"Limit": 1}) == 1
+    assert [units(tables, "Scan", scan | {"Segment": n, "TotalSegments": 2}) for n in (0, 1)] == [2, 2]
+    assert [units(tables, "Scan", scan | {"Segment": n, "TotalSegments": 8}) for n in range(8)] == [1] * 8
+    last = tables.execute("Scan", {"TableName": "plain", "Limit": 63})["LastEvaluatedKey"]
+    assert units(tables, "Scan", scan | {"ExclusiveStartKey": last}) == 1
+
+
+def test_a_small_provisioned_table_is_one_partition(engine: Engine) -> None:
+    units_ = {"ReadCapacityUnits": 5, "WriteCapacityUnits": 5}
+    make(engine, table("small", "pk:S") | {"BillingMode": "PROVISIONED", "ProvisionedThroughput": units_})
+    assert units(engine, "Scan", {"TableName": "small"}) == 0.5
 
 
 def test_transactions_cost_twice(tables: Engine) -> None:

@@ -7,12 +7,16 @@ from typing import Any
 from penstock.engine import capacity, envelope, key_ranges
 from penstock.engine.call import Call
 from penstock.engine.item_keys import refuse_nested_keys
+from penstock.engine.operations.table_description import billing_mode
 from penstock.engine.pages import Page, Projector, Walk, read_page
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import IndexInfo, TableInfo
 from penstock.errors import ValidationException
 from penstock.expressions.request import QueryParts, query_of, scan_of
 from penstock.wire import keys
+
+_PARTITION_WIDTH = 256 // 4  # of a row key's first byte
+_LAST_KEY = b"\xff"
 
 
 @operation("Query", kind="read")
@@ -33,7 +37,10 @@ def query(call: Call, request: Request) -> Response:
     refuse_nested_keys(table, parts.filter_nested)
     if start.values is not None:
         key_ranges.start_after(walk, start.values)
-    return _answer(call, walk, request, parts, whole)
+    response, page = _answer(call, walk, request, parts, whole)
+    if capacity.wanted(request):
+        _report(response, walk, request, page)
+    return response
 
 
 @operation("Scan", kind="read")
@@ -61,10 +68,13 @@ def scan(call: Call, request: Request) -> Response:
             )
         walk.low, walk.low_open = position, True
     refuse_nested_keys(table, parts.projected_nested | parts.filter_nested)
-    return _answer(call, walk, request, parts, whole)
+    response, page = _answer(call, walk, request, parts, whole)
+    if capacity.wanted(request):
+        _report(response, walk, request, page, _partitions(walk, page))
+    return response
 
 
-def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: bool) -> Response:
+def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: bool) -> tuple[Response, Page]:
     count_only = request.get("Select") == "COUNT"
     page = read_page(
         call,
@@ -80,11 +90,24 @@ def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: 
         response["Items"] = page.items
     if page.last is not None:
         response["LastEvaluatedKey"] = page.last
-    if capacity.wanted(request):
-        consistent = bool(request.get("ConsistentRead"))
-        units = _units(walk, page, consistent)
-        response["ConsumedCapacity"] = capacity.report(walk.table, units, request["ReturnConsumedCapacity"])
-    return response
+    return response, page
+
+
+def _report(response: Response, walk: Walk, request: Request, page: Page, partitions: int = 1) -> None:
+    units = _units(walk, page, bool(request.get("ConsistentRead")), partitions)
+    response["ConsumedCapacity"] = capacity.report(walk.table, units, request["ReturnConsumedCapacity"])
+
+
+def _partitions(walk: Walk, page: Page) -> int:
+    """How many partitions a Scan has looked into: DynamoDB gives a new table on demand four, others one."""
+    if billing_mode(walk.table.record) != "PAY_PER_REQUEST":
+        return 1
+    first = 0 if walk.low is None else walk.low[0] // _PARTITION_WIDTH
+    if page.last is not None:
+        end = key_ranges.position_of(walk.table, walk.index, page.last)
+    else:
+        end = _LAST_KEY if walk.high is None else (int.from_bytes(walk.high, "big") - 1).to_bytes(len(walk.high), "big")
+    return end[0] // _PARTITION_WIDTH - first + 1
 
 
 def _shown(index: IndexInfo | None, request: Request, parts: QueryParts, whole: bool) -> Projector | None:
@@ -94,8 +117,9 @@ def _shown(index: IndexInfo | None, request: Request, parts: QueryParts, whole: 
     return parts.projector
 
 
-def _units(walk: Walk, page: Page, consistent: bool) -> capacity.Units:
-    units = capacity.read_units(page.size, consistent)
+def _units(walk: Walk, page: Page, consistent: bool, partitions: int) -> capacity.Units:
+    """No partition that is looked into costs less than one unit's rounding."""
+    units = max(capacity.read_units(page.size, consistent), partitions * capacity.read_units(0, consistent))
     if walk.index is None:
         return capacity.Units(units)
     fetched = sum(capacity.read_units(size, consistent) for size in page.fetched)
