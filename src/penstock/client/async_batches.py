@@ -1,4 +1,4 @@
-"""Batches of writes for asyncio: as batches.py, with tasks in place of threads. Apart, because asyncio takes long to load."""
+"""Batches of writes for asyncio: as batches.py, with tasks in place of threads."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ class AsyncBatch(BatchState):
         """Will write the item. Waits while as many requests are in flight as may be."""
         self._refuse_after_failure()
         self._queue.put(item)
-        await self._send(whole=True)
+        if self._queue.may_fill_one:
+            await self._send(whole=True)
 
     async def delete(self, key: Key) -> None:
         """Will delete the item with this key."""
         self._refuse_after_failure()
         self._queue.delete(key)
-        await self._send(whole=True)
+        if self._queue.may_fill_one:
+            await self._send(whole=True)
 
     async def flush(self) -> None:
         """Returns when everything given so far is done; raises `BatchIncomplete` if a part of it cannot be."""

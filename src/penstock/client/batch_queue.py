@@ -119,6 +119,11 @@ class WriteQueue:
         return len(self._again) + len(self._fresh)
 
     @property
+    def may_fill_one(self) -> bool:
+        """Whether enough waits for a full request."""
+        return len(self._again) + len(self._fresh) >= BATCH_WRITE_ITEMS
+
+    @property
     def report(self) -> BatchReport:
         return BatchReport(self.done, self.replaced, self.requests, self.unprocessed)
 
@@ -148,7 +153,7 @@ class WriteQueue:
 
     def next_chunk(self, now: float, *, whole: bool) -> Chunk | None:
         """The actions of the next request; None if there is none. With `whole`, only a full request is one."""
-        if whole and len(self) < BATCH_WRITE_ITEMS:
+        if whole and not self.may_fill_one:
             return None
         chunk, full = self._gather()
         if not chunk or (whole and not full):

@@ -160,13 +160,15 @@ class Batch(BatchState):
         """Will write the item. Waits while as many requests are in flight as may be."""
         self._refuse_after_failure()
         self._queue.put(item)
-        self._send(whole=True)
+        if self._queue.may_fill_one:
+            self._send(whole=True)
 
     def delete(self, key: Key) -> None:
         """Will delete the item with this key."""
         self._refuse_after_failure()
         self._queue.delete(key)
-        self._send(whole=True)
+        if self._queue.may_fill_one:
+            self._send(whole=True)
 
     def flush(self) -> None:
         """Returns when everything given so far is done; raises `BatchIncomplete` if a part of it cannot be."""

@@ -37,6 +37,10 @@ class TableKey:
 
     attributes: tuple[KeyAttribute, ...]
     indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(attribute.name for attribute in self.attributes))
 
     @classmethod
     def declared(cls, key: KeyDeclaration) -> TableKey:
@@ -54,10 +58,6 @@ class TableKey:
         attributes = tuple(KeyAttribute(name, types[name], limit) for name, limit in zip(names, _LIMITS, strict=False))
         indexes = [*table.get("GlobalSecondaryIndexes", ()), *table.get("LocalSecondaryIndexes", ())]
         return cls(attributes, {index["IndexName"]: _names(index["KeySchema"]) for index in indexes})
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(attribute.name for attribute in self.attributes)
 
     def start_names(self, index: str | None) -> tuple[str, ...] | None:
         """The attributes that say where in the table, or in the index, an item stands; None if not known."""
