@@ -140,6 +140,21 @@ def test_many_threads_find_them_once():
     assert len(set(found)) == 1
 
 
+def test_after_a_refusal_the_files_are_read_again_once_for_all_threads(no_aws):
+    def write(key):
+        (no_aws / "credentials").write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = s\n")
+
+    write("OLD")
+    source = BotocoreCredentials("aws://eu-west-2")
+    old = source.current()
+    assert not source.renew(old)
+    write("NEW")
+    assert source.current() == old
+    assert source.renew(old)
+    assert source.renew(old)  # another thread's refusal, told later
+    assert source.current().access_key == "NEW"
+
+
 @pytest.mark.parametrize("text", ["AK\r\nX-Injected: yes", "ключ", "", "a\x00b"])
 def test_a_key_that_would_break_a_header_is_refused(text):
     with pytest.raises(CredentialsMissing):

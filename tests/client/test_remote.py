@@ -333,7 +333,7 @@ class Renewable:
     def current(self):
         return Credentials(f"AK{self.count}", "s")
 
-    def renew(self):
+    def renew(self, refused):
         self.count += 1
         return self.count == 1
 

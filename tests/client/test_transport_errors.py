@@ -56,11 +56,13 @@ def _failure(kind, url, limits):
 # ── no connection ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nobody_listens(kind):
-    error = failure(kind, f"http://127.0.0.1:{free_port()}")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_nobody_listens(kind, host):
+    error = failure(kind, f"http://{host}:{free_port()}")
     assert isinstance(error, ConnectionFailed)
     assert error.retryable
     assert not error.sent
+    assert "nothing listens" in error.reason
     assert "penstock serve" in error.next_step
 
 
@@ -125,11 +127,14 @@ def test_the_server_hangs(kind):
 def test_the_server_sends_an_answer_one_byte_at_a_time(kind):
     def script(incoming):
         incoming.read_request()
+        time.sleep(0.6)
         for byte in answer({"Item": {}}):
             incoming.send(bytes([byte]))
             time.sleep(0.05)
 
-    error = failure(kind, script)
+    began = time.monotonic()
+    error = failure(kind, script, Limits(read_seconds=0.8))
+    assert time.monotonic() - began < 1.3  # not one limit for the first byte and another for the rest
     assert isinstance(error, TimedOut)
     assert "only part of an answer" in error.reason
 
@@ -356,6 +361,13 @@ def test_errors_travel_between_processes(error):
     assert type(again).__name__ == type(error).__name__
     assert str(again) == str(error)
     assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize("name", ["connections", "read_seconds", "connect_seconds", "idle_seconds", "pool_seconds"])
+@pytest.mark.parametrize("value", [0, -1, float("nan")])
+def test_a_limit_of_nothing_is_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        Limits(**{name: value})
 
 
 def test_an_interrupted_call_does_not_spoil_the_next(monkeypatch):

@@ -61,11 +61,9 @@ class Connection:
             raise failures.not_sent(self._name, error) from error
         except OSError as error:
             raise NotSent from error
-        data = self._receive()
-        response = self._read(data)
-        if response is not None:
-            return response
-        return self._rest_of_answer(time.monotonic() + self._limits.read_seconds)
+        deadline = time.monotonic() + self._limits.read_seconds
+        response = self._read(self._receive())
+        return self._rest_of_answer(deadline) if response is None else response
 
     def _rest_of_answer(self, deadline: float) -> Response:
         """However slowly the bytes trickle in, the whole must be here by the deadline."""

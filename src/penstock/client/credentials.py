@@ -25,8 +25,8 @@ class CredentialSource(Protocol):
         """Raises CredentialsMissing."""
         ...
 
-    def renew(self) -> bool:
-        """Looks again after the server called them expired; says whether there are others now."""
+    def renew(self, refused: Credentials) -> bool:
+        """Looks again after the server called these expired; says whether there are others now."""
         ...
 
     @property
@@ -58,7 +58,7 @@ class FixedCredentials:
     def current(self) -> Credentials:
         return self._credentials
 
-    def renew(self) -> bool:
+    def renew(self, refused: Credentials) -> bool:
         return False
 
 
@@ -97,12 +97,14 @@ class BotocoreCredentials:
         self._latest = (frozen, fresh)
         return fresh
 
-    def renew(self) -> bool:
-        before = self._latest
+    def renew(self, refused: Credentials) -> bool:
         with self._lock:
-            self._found = None
-            self._session = None  # it remembers the files that it read
-        return before is None or self.current() != before[1]
+            # Of many threads that were refused at once, the first looks; the others find what it found.
+            if self._latest is not None and self._latest[1] == refused:
+                self._latest = None
+                self._found = None
+                self._session = None  # it remembers the files that it read
+        return self.current() != refused
 
     def _find(self) -> Any:
         with self._lock:

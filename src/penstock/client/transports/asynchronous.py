@@ -43,23 +43,26 @@ class AsyncRemoteTransport:
         messages = self._messages
         lane = messages.lane(operation)
         body = messages.body(request)
-        response = await self._exchange(lane, operation, body)
-        if response.status != 200 and await self._put_right(response):
-            response = await self._exchange(lane, operation, body)
+        credentials, skew = await self._current(), messages.skew_seconds
+        response = await self._exchange(lane, operation, body, credentials)
+        if response.status != 200 and await self._put_right(response, credentials, skew):
+            response = await self._exchange(lane, operation, body, await self._current())
         return messages.answer(operation, response)
 
-    async def _exchange(self, lane: Lane, operation: str, body: bytes) -> Response:
-        source = self._credentials
-        credentials = await self._wait_for_credentials() if source.blocking else source.current()
+    async def _exchange(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> Response:
         return await self._pools[lane].exchange(self._messages.message(lane, operation, body, credentials))
 
-    async def _wait_for_credentials(self) -> Credentials:
-        return await asyncio.get_running_loop().run_in_executor(None, self._credentials.current)
+    async def _current(self) -> Credentials:
+        source = self._credentials
+        if source.blocking:
+            return await asyncio.get_running_loop().run_in_executor(None, source.current)
+        return source.current()
 
-    async def _put_right(self, response: Response) -> bool:
-        trouble = self._messages.trouble(response)
+    async def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+        trouble = self._messages.trouble(response, skew_seconds)
         if trouble == "expired":
-            return await asyncio.get_running_loop().run_in_executor(None, renewed, self._credentials)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, renewed, self._credentials, credentials)
         return trouble == "clock"
 
     async def close(self) -> None:

@@ -46,5 +46,10 @@ class Limits:
     pool_seconds: float = 30.0  # waiting for one of the connections
     answer_bytes: int = 64 * 1024 * 1024  # four times the largest answer that DynamoDB gives
 
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not getattr(self, name) > 0:
+                raise ValueError(f"Limits({name}=…) must be more than 0, not {getattr(self, name)!r}")
+
 
 DEFAULT_LIMITS = Limits()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
+import re
 import socket
 import ssl
 
@@ -22,13 +24,19 @@ def unreachable(name: str, route: Route, error: BaseException | None) -> Transpo
             return ConnectionFailed(name, f"there is no host {host!r} ({error.strerror})", _check_name(name))
         case TimeoutError():
             return TimedOut(name, f"{where} did not accept a connection in time", "Check network and firewall.")
-        case ConnectionRefusedError():
+        case OSError() if _refused(error):
             return ConnectionFailed(name, f"nothing listens at {where}", _start(name, route))
         case OSError() if str(error).startswith("Tunnel connection failed"):
             return ConnectionFailed(name, f"{where} refused a tunnel ({error})", "Check HTTPS_PROXY and NO_PROXY.")
         case OSError() | http.client.HTTPException():
             return ConnectionFailed(name, f"{where} cannot be reached ({_brief(error)})", _check_address(route))
     return ConnectionFailed(name, f"{where} cannot be reached ({_brief(error)})", _check_address(route))
+
+
+def _refused(error: OSError) -> bool:
+    """Whether every address refused; asyncio tells of several only in the text of one error."""
+    numbers = set(re.findall(r"\[Errno (\d+)\]", str(error))) if error.errno is None else {str(error.errno)}
+    return numbers == {str(errno.ECONNREFUSED)}
 
 
 def _check_name(name: str) -> str:

@@ -92,8 +92,8 @@ class Messages:
         self.endpoint = endpoint
         self.items = Lane(endpoint.name, endpoint.host, endpoint.region, "DynamoDB_20120810")
         self.streams = Lane(endpoint.name, endpoint.streams, endpoint.region, "DynamoDBStreams_20120810")
+        self.skew_seconds = 0.0  # of the server's clock, as far as it has told; added to ours
         self._now = now
-        self._skew_seconds = 0.0
 
     def lane(self, operation: str) -> Lane:
         return self.streams if operation in STREAMS_OPERATIONS else self.items
@@ -106,7 +106,7 @@ class Messages:
             raise SerializationException(f"The request cannot be written as JSON: {error}") from error
 
     def message(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> bytes:
-        return lane.message(operation, body, self._now() + self._skew_seconds, credentials)
+        return lane.message(operation, body, self._now() + self.skew_seconds, credentials)
 
     def answer(self, operation: str, response: Response) -> Answer:
         """The answer in DynamoDB's JSON; raises DynamoDBError or TransportError."""
@@ -194,24 +194,24 @@ class Messages:
 
     # ── what can be put right ──
 
-    def trouble(self, response: Response) -> Trouble | None:
-        """Why a refused call may do better at once: our clock was wrong, or the credentials have expired."""
+    def trouble(self, response: Response, skew_seconds: float) -> Trouble | None:
+        """Why a refused call, signed with this skew, may do better at once: a wrong clock, or expired credentials."""
         told = _json_object(response.body)
         code = _code(told, response.headers)
         if code in _EXPIRED_CODES:
             return "expired"
-        return "clock" if code in _SKEW_CODES and self._set_clock(response) else None
+        return "clock" if code in _SKEW_CODES and self._set_clock(response, skew_seconds) else None
 
-    def _set_clock(self, response: Response) -> bool:
-        """Believes the server's date if it is far from ours."""
+    def _set_clock(self, response: Response, skew_seconds: float) -> bool:
+        """Believes the server's date if it is far from the one that was signed."""
         try:
             theirs = parsedate_to_datetime(response.headers[b"date"].decode("latin-1")).timestamp()
         except (LookupError, TypeError, ValueError, OverflowError):
             return False
         skew = theirs - self._now()
-        if abs(skew - self._skew_seconds) <= SKEW_SECONDS:
+        if abs(skew - skew_seconds) <= SKEW_SECONDS:
             return False
-        self._skew_seconds = skew
+        self.skew_seconds = skew
         return True
 
 
@@ -230,9 +230,9 @@ def _code(told: dict[str, Any], headers: dict[bytes, bytes]) -> str:
     return code if _CODE.fullmatch(code) else ""
 
 
-def renewed(credentials: CredentialSource) -> bool:
+def renewed(source: CredentialSource, refused: Credentials) -> bool:
     """Whether looking again found other credentials."""
     try:
-        return credentials.renew()
+        return source.renew(refused)
     except TransportError:
         return False  # the server's own words say more

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from penstock.client.connections import Pool
 from penstock.client.credentials import CredentialSource, credentials_for
 from penstock.client.endpoints import Endpoint
+from penstock.client.signing import Credentials
 from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request
 from penstock.client.transports.messages import Lane, Messages, renewed
 from penstock.client.transports.responses import Response
@@ -37,17 +38,18 @@ class RemoteTransport:
         messages = self._messages
         lane = messages.lane(operation)
         body = messages.body(request)
-        response = self._exchange(lane, operation, body)
-        if response.status != 200 and self._put_right(response):
-            response = self._exchange(lane, operation, body)
+        credentials, skew = self._credentials.current(), messages.skew_seconds
+        response = self._exchange(lane, operation, body, credentials)
+        if response.status != 200 and self._put_right(response, credentials, skew):
+            response = self._exchange(lane, operation, body, self._credentials.current())
         return messages.answer(operation, response)
 
-    def _exchange(self, lane: Lane, operation: str, body: bytes) -> Response:
-        return self._pools[lane].exchange(self._messages.message(lane, operation, body, self._credentials.current()))
+    def _exchange(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> Response:
+        return self._pools[lane].exchange(self._messages.message(lane, operation, body, credentials))
 
-    def _put_right(self, response: Response) -> bool:
-        trouble = self._messages.trouble(response)
-        return trouble == "clock" or (trouble == "expired" and renewed(self._credentials))
+    def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+        trouble = self._messages.trouble(response, skew_seconds)
+        return trouble == "clock" or (trouble == "expired" and renewed(self._credentials, credentials))
 
     def close(self) -> None:
         """Closes the connections; calls that are under way end as they would."""
