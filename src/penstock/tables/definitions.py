@@ -213,7 +213,11 @@ class Table:
 
     def renamed(self, name: str) -> Table:
         """The same table under another name."""
-        return Table.observed(**{one.name: getattr(self, one.name) for one in fields(self)} | {"name": name})
+        return self.altered(name=name)
+
+    def altered(self, **members: Any) -> Table:
+        """The same table but for these members, not checked."""
+        return Table.observed(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
 
 
 _ABSENT: dict[str, Any] = {

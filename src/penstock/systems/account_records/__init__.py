@@ -1,0 +1,1 @@
+"""Account records: records of accounts, processed in parallel."""

@@ -1,0 +1,1 @@
+"""The tables of a construction-expenses application, and its failed webhooks."""

@@ -1,0 +1,1 @@
+"""Delphi: a conversation to embeddings, clusters and topics."""

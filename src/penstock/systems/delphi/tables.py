@@ -1,0 +1,56 @@
+"""Delphi's tables: seven of a run's results (S3.1–5) and the queue of jobs (S3.13).
+
+Every result has HASH `job_id`, its own natural RANGE, and ConversationIdIndex with the same RANGE. Two exceptions: the
+configuration's RANGE is `conversation_id` itself, and an index cannot have one attribute twice, so its index is sorted
+by `job_id`; and embeddings are large, so their index has keys only (ALL in compat).
+"""
+
+from __future__ import annotations
+
+from penstock.systems.layouts import Layout, check_layout
+from penstock.tables.definitions import Index, Table
+
+CONVERSATION_INDEX = "ConversationIdIndex"
+QUEUE = "Delphi_JobQueue"
+CLAIM_INDEX = "ClaimIndex"
+CLAIM_SHARD = "claim#shard"
+CLAIM_ORDER = "claim_order"
+
+RANGES = {
+    "Delphi_UMAPConversationConfig": "conversation_id:S",
+    "Delphi_CommentEmbeddings": "comment_id:N",
+    "Delphi_CommentHierarchicalClusterAssignments": "comment_id:N",
+    "Delphi_CommentClustersStructureKeywords": "cluster_key:S",
+    "Delphi_UMAPGraph": "edge_id:S",
+    "Delphi_CommentClustersFeatures": "cluster_key:S",
+    "Delphi_CommentClustersLLMTopicNames": "topic_key:S",
+}
+"""The seven tables of results, and what each is sorted by."""
+
+
+def tables(layout: Layout = "safe") -> tuple[Table, ...]:
+    """The seven tables and the queue."""
+    check_layout(layout)
+    return (*(_results(name, layout) for name in RANGES), _queue(layout))
+
+
+def _results(name: str, layout: Layout) -> Table:
+    natural = RANGES[name]
+    beside = "job_id:S" if natural == "conversation_id:S" else natural
+    keys_only = name == "Delphi_CommentEmbeddings" and layout == "safe"
+    projection = "KEYS_ONLY" if keys_only else "ALL"
+    index = Index(CONVERSATION_INDEX, "conversation_id:S", beside, projection=projection)
+    return Table(name, ("job_id:S", natural), indexes=[index])
+
+
+def _queue(layout: Layout) -> Table:
+    """In safe, only jobs that may be claimed are in ClaimIndex: the most urgent first, then the oldest."""
+    indexes = [
+        Index("StatusCreatedIndex", "status:S", "created_at:S"),
+        Index("ConversationIndex", "conversation_id:S", "created_at:S"),
+        Index("JobTypeIndex", "job_type:S", "priority:N"),
+        Index("WorkerStatusIndex", "worker_id:S", "status:S"),
+    ]
+    if layout == "safe":
+        indexes.append(Index(CLAIM_INDEX, f"{CLAIM_SHARD}:S", f"{CLAIM_ORDER}:S", projection="KEYS_ONLY"))
+    return Table(QUEUE, "job_id:S", indexes=indexes)

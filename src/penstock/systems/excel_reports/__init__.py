@@ -1,0 +1,1 @@
+"""Excel report jobs: a job and its numbered progress."""

@@ -1,0 +1,19 @@
+"""The table of Excel report jobs (S0.1).
+
+A job is one main record and a record for each step of its progress. With `recordId` alone as key (compat), a job's
+records can only be found by reading the whole table; with `jobId` before it (safe), by one Query.
+"""
+
+from __future__ import annotations
+
+from penstock.systems.layouts import Layout, check_layout
+from penstock.tables.definitions import Table
+
+JOBS = "excel-report-jobs"
+
+
+def tables(layout: Layout = "safe", *, jobs: str = JOBS, ttl: bool = True) -> tuple[Table, ...]:
+    """`jobs` is the table's name (JOBS_TABLE); expiry of old jobs is optional."""
+    check_layout(layout)
+    key = ("jobId:S", "recordId:S") if layout == "safe" else ("recordId:S",)
+    return (Table(jobs, key, ttl="ttl" if ttl else None),)

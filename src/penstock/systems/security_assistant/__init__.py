@@ -1,0 +1,1 @@
+"""Security assistant: drawings to schedules, with checkpoints."""

@@ -1,0 +1,128 @@
+"""The least IAM policy that some commands need for some tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from penstock.tables.definitions import Table
+from penstock.tables.naming import Naming
+
+Scope = Literal["table", "stream", "backup", "all"]
+"""What an action is about: the table itself, its streams, its backups, or (ListTables) no resource at all."""
+
+Needs = frozenset[tuple[Scope, str]]
+
+
+def _table(*actions: str) -> Needs:
+    return frozenset(("table", action) for action in actions)
+
+
+_LOOK = _table("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "ListTagsOfResource")
+_LIST: Needs = frozenset({("all", "ListTables")})
+_ITEMS = _table("BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem")
+_STREAM: Needs = frozenset(
+    ("stream", action) for action in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
+)
+_BACKUPS: Needs = frozenset({("backup", "DescribeBackup"), ("table", "CreateBackup")})
+_RESTORES: Needs = _table("RestoreTableToPointInTime", "RestoreTableFromBackup", "UpdateTable") | frozenset(
+    {("backup", "RestoreTableFromBackup"), ("backup", "DescribeBackup")}
+)
+
+_COMMANDS: dict[str, Needs] = {
+    "plan": _LOOK,
+    "verify": _LOOK | _LIST,
+    "export": _LOOK | _LIST,
+    "apply": _LOOK | _table("CreateTable", "UpdateTable"),
+    "add-index": _table("DescribeTable", "UpdateTable", "Scan"),
+    "change-index": _table("DescribeTable", "UpdateTable", "Scan"),
+    "destroy": _table("DescribeTable", "DeleteTable"),
+    "doctor": _LOOK | _table("Scan"),
+    "backup": _table("DescribeTable", "DescribeContinuousBackups") | _BACKUPS,
+    "restore": _LOOK | _RESTORES | _ITEMS,
+    "dump": _LOOK | _table("Scan"),
+    "load": _LOOK | _table("CreateTable", "BatchWriteItem", "Scan"),
+    "diff-data": _table("DescribeTable", "Scan"),
+    "rekey": _LOOK | _ITEMS | _STREAM | _table("CreateTable", "UpdateTable", "DeleteTable"),
+    "policy": frozenset(),
+    "cloudformation": frozenset(),
+    "terraform": frozenset(),
+}
+
+COMMANDS = tuple(_COMMANDS)
+
+_SETTING = frozenset({"apply", "load", "rekey", "restore"})
+"""Commands that put a table's settings right, and so need what its definition uses."""
+
+
+def policy(
+    commands: Iterable[str],
+    tables: Sequence[Table],
+    naming: Naming,
+    *,
+    region: str | None = None,
+    account: str = "*",
+    partition: str = "aws",
+) -> dict[str, Any]:
+    """The policy document. Only what the definitions use is in it: without TTL in any of them, no UpdateTimeToLive.
+
+    Raises ValueError for a command that there is not.
+    """
+    asked = tuple(dict.fromkeys(commands))
+    needs = frozenset[tuple[Scope, str]]().union(*(_needs(one, tables) for one in asked))
+    start = f"arn:{partition}:dynamodb:{region or naming.region}:{account}:table/"
+    names = sorted(naming.full_name(table.name) for table in tables)
+    statements = [
+        _statement("Tables", _actions(needs, "table"), [start + name for name in names]),
+        _statement("Streams", _actions(needs, "stream"), [f"{start}{name}/stream/*" for name in names]),
+        _statement("Backups", _actions(needs, "backup"), [f"{start}{name}/backup/*" for name in names]),
+        # AWS ties ListTables to no resource.
+        _statement("List", _actions(needs, "all"), ["*"]),
+        _statement("Keys", _key_actions(asked, tables), _keys(tables, partition, region or naming.region, account)),
+    ]
+    return {"Version": "2012-10-17", "Statement": [one for one in statements if one["Action"] and one["Resource"]]}
+
+
+def policy_text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _needs(command: str, tables: Sequence[Table]) -> Needs:
+    if command not in _COMMANDS:
+        raise ValueError(f"There is no command {command!r}; there are {', '.join(COMMANDS)}")
+    needs = _COMMANDS[command]
+    return needs | _settings(tables) if command in _SETTING else needs
+
+
+def _settings(tables: Sequence[Table]) -> Needs:
+    """New tables are always tagged; the rest is needed where a definition says so."""
+    needs = _table("TagResource")
+    if any(table.tags is not None for table in tables):
+        needs |= _table("UntagResource")
+    if any(table.ttl is not None for table in tables):
+        needs |= _table("UpdateTimeToLive")
+    if any(table.pitr is not None for table in tables):
+        needs |= _table("UpdateContinuousBackups")
+    return needs
+
+
+def _actions(needs: Needs, scope: Scope) -> list[str]:
+    return sorted(f"dynamodb:{action}" for where, action in needs if where == scope)
+
+
+def _key_actions(commands: Iterable[str], tables: Sequence[Table]) -> list[str]:
+    """DynamoDB uses a customer's KMS key by a grant that the caller gives it."""
+    wanted = any(isinstance(table.sse, str) for table in tables) and not _SETTING.isdisjoint(commands)
+    return ["kms:CreateGrant", "kms:Decrypt", "kms:DescribeKey"] if wanted else []
+
+
+def _keys(tables: Sequence[Table], partition: str, region: str, account: str) -> list[str]:
+    """An alias is no resource of a policy: it stands for any key of the account."""
+    keys = {table.sse for table in tables if isinstance(table.sse, str)}
+    start = f"arn:{partition}:kms:{region}:{account}:key/"
+    return sorted({key if key.startswith("arn:") else start + ("*" if "alias/" in key else key) for key in keys})
+
+
+def _statement(sid: str, actions: list[str], resources: list[str]) -> dict[str, Any]:
+    return {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
