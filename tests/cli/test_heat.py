@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -177,6 +178,16 @@ def test_the_sketch_keeps_every_heavy_key() -> None:
         if count > 20_000 / 50:
             found = sketch.counts[key]
             assert found.units - found.over <= count <= found.units
+
+
+def test_a_file_that_is_held_costs_the_counts_and_nothing_else(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    engine = Engine(path, settings=Settings(heat=True, busy_seconds=0.01))
+    load(engine)
+    holder = sqlite3.connect(path)
+    holder.execute("BEGIN IMMEDIATE")
+    engine.close()
+    holder.close()
+    assert "could not be written" in caplog.text
 
 
 def test_the_oldest_runs_make_room(path: str) -> None:

@@ -12,6 +12,8 @@ Switched off, the engine has no such object, and nothing here is imported.
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,11 +27,13 @@ from penstock.engine.registry import Operation, Request, Response
 from penstock.engine.schema import IndexInfo, TableInfo
 from penstock.engine.settings import Throttling
 from penstock.engine.spending import METERED, Member, Spend
-from penstock.errors import ConditionalCheckFailedException, DynamoDBError, ThrottlingException
+from penstock.errors import ConditionalCheckFailedException, DynamoDBError, StorageError, ThrottlingException
 from penstock.wire import throttles
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
+
+_LOG = logging.getLogger(__name__)
 
 _SAVE_SECONDS = 1.0
 _MEMBER = "ReturnConsumedCapacity"
@@ -194,13 +198,16 @@ class Simulation:
             return self.heat.as_dict()
 
     def save(self, engine: Engine) -> None:
-        """Writes the heat into the file, if there is anything new."""
+        """Writes the heat into the file, if there is anything new. Counts are not worth an error."""
         if self._is_saved or engine.store.memory:
             return
         self._is_saved = True
-        told = self.told()
-        with engine.writing() as call:
-            heat.save(call.db, self._run_id, call.now, told)
+        try:
+            with engine.writing() as call:
+                heat.save(call.db, self._run_id, call.now, self.told())
+        except (StorageError, sqlite3.Error) as error:
+            self._is_saved = False
+            _LOG.warning("The heat of this run could not be written: %s", error)
 
 
 @chore
