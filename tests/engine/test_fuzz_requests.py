@@ -18,7 +18,7 @@ from penstock.engine.registry import OPERATIONS, Operation
 from penstock.errors import DynamoDBError, InternalServerError
 
 REQUESTS = 2_000
-LONGEST_SECONDS = 5.0
+LONGEST_SECONDS = 3.0  # of this process: a busy machine does not count
 SHAPES = {name: shape for name, shape in models().items() if name in OPERATIONS}
 
 INDEXED = table(
@@ -64,7 +64,7 @@ def dump(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
 def attempt(engine: Engine, operation: str, request: Any) -> DynamoDBError | None:
     """Executes the request; an error must be DynamoDB's, must be JSON, and must have changed nothing."""
     before = dump(engine)
-    began = time.monotonic()
+    began = time.process_time()
     try:
         engine.execute(operation, request)
     except DynamoDBError as error:
@@ -73,7 +73,7 @@ def attempt(engine: Engine, operation: str, request: Any) -> DynamoDBError | Non
         assert dump(engine) == before, f"{error.code} left a change behind"
         return error
     finally:
-        assert time.monotonic() - began < LONGEST_SECONDS
+        assert time.process_time() - began < LONGEST_SECONDS
     return None
 
 
