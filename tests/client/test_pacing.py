@@ -170,6 +170,17 @@ def test_an_outcome_reads_the_answer():
     assert outcome == Outcome("jobs", "Write", 7.0, (Throttle("jobs", None, "Write"),))
 
 
+def test_an_estimate_counts_only_what_was_done():
+    def asked(size: int) -> dict[str, Any]:
+        return {"jobs": [{"DeleteRequest": {"Key": {}}}] * size}
+
+    outcome = Outcome.of("BatchWriteItem", {"RequestItems": asked(20)}, {"UnprocessedItems": asked(15)}, units=40)
+    assert outcome.units == 10
+    keys = {"jobs": {"Keys": [{}] * 10}}
+    answer = {"UnprocessedKeys": {"jobs": {"Keys": [{}] * 5}}}
+    assert Outcome.of("BatchGetItem", {"RequestItems": keys}, answer, units=10).units == 5
+
+
 def test_a_rate_of_nothing_is_refused():
     with pytest.raises(ValueError, match="more than 0"):
         Pacer(0)

@@ -43,7 +43,7 @@ _MOST_DOUBLINGS = 10.0
 _SETTLE_SECONDS = 0.5  # throttles of calls that were in flight together count once
 _SLOWEST = 1.0  # units a second: nothing is paced to a standstill
 _BURST_SECONDS = 1.0  # what a bucket may save up
-_SHORTEST_SECONDS = 0.05  # of a measurement
+_SHORTEST_SECONDS = 1.0  # of a measurement: what went through at once was saved up
 _FORGET_SECONDS = 5.0  # the rate that went through is an average over about this long
 
 
@@ -75,9 +75,15 @@ class Outcome:
             return cls(table, kind, 0.0, tuple(_throttles(result, table, kind)))
         consumed = result.get("ConsumedCapacity")
         reports: list[dict[str, Any]] = consumed if isinstance(consumed, list) else [consumed] if consumed else []
-        spent = sum(float(report.get("CapacityUnits", 0)) for report in reports) if reports else units
         back = {**(result.get("UnprocessedItems") or {}), **(result.get("UnprocessedKeys") or {})}
+        estimate = units * (1.0 - _size(back) / max(1, _size(request.get("RequestItems") or {})))
+        spent = sum(float(report.get("CapacityUnits", 0)) for report in reports) if reports else estimate
         return cls(table, kind, spent, tuple(Throttle(short_name(name), None, kind) for name in back))
+
+
+def _size(members: dict[str, Any]) -> int:
+    """How many requests a batch's members are, writes or keys."""
+    return sum(len(part["Keys"] if isinstance(part, dict) else part) for part in members.values())
 
 
 def _throttles(error: PenstockError, table: str, kind: Kind) -> Iterable[Throttle]:
