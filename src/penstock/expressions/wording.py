@@ -1,8 +1,7 @@
 """What DynamoDB says about an expression that it refuses, each text once.
 
-AWS rewords its validation region by region: since June 2026 many texts begin with `1 validation error detected: `
-and some carry more detail. Penstock says what the public conformance suites expect; to change the wording is to
-change this file.
+AWS rewords its validation region by region; docs/decisions/0004-wording.md says which generation is spoken where. The
+envelope that some operations put around these texts is not theirs: it is in `engine/envelope.py`.
 """
 
 from __future__ import annotations
