@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import penstock
+from penstock.client import endpoints
 from penstock.client.table import Table
+from penstock.client.transports.boto import BotoTransport
 
 EXPENSES = {
     "TableName": "expenses",
@@ -30,16 +33,43 @@ EXPENSES = {
 }
 
 
-@pytest.fixture(params=["memory", "file", "http"])
+# PENSTOCK_TEST_URL=http://localhost:8000 runs the tests of the handles against that endpoint instead: another
+# implementation, or the real one.
+ELSEWHERE = os.environ.get("PENSTOCK_TEST_URL")
+
+
+# A boto3 client takes half a second to make: these have a test of everything that is sent.
+_THROUGH_BOTO_TOO = ("test_table", "test_transactions")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "db" in metafunc.fixturenames:
+        ours = ["memory", "file", "http", *(["boto"] if metafunc.module.__name__ in _THROUGH_BOTO_TOO else [])]
+        metafunc.parametrize("db", ["elsewhere"] if ELSEWHERE else ours, indirect=True)
+
+
+@pytest.fixture
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[penstock.Database]:
-    """A fresh database with the table `expenses`: in memory, on a file, and behind a server."""
-    if request.param == "http":
-        url = request.getfixturevalue("penstock_server")
-    else:
-        url = ":memory:" if request.param == "memory" else str(tmp_path / "expenses.db")
-    with penstock.connect(url) as db:
+    """A database with the empty table `expenses`: in memory, on a file, behind a server, also through boto3."""
+    with _opened(request, tmp_path) as db:
         db.execute("CreateTable", EXPENSES)
         yield db
+        if ELSEWHERE:
+            for name in db.tables():
+                db.execute("DeleteTable", {"TableName": name})
+
+
+def _opened(request: pytest.FixtureRequest, tmp_path: Path) -> penstock.Database:
+    match request.param:
+        case "memory":
+            return penstock.connect()
+        case "file":
+            return penstock.connect(tmp_path / "expenses.db")
+        case "boto":
+            endpoint = endpoints.parse(request.getfixturevalue("penstock_server"))
+            assert isinstance(endpoint, endpoints.Endpoint)
+            return penstock.Database(BotoTransport(endpoint))
+    return penstock.connect(ELSEWHERE or request.getfixturevalue("penstock_server"))
 
 
 @pytest.fixture

@@ -64,16 +64,16 @@ def test_whole_pages_may_be_taken(filled):
 
 
 @pytest.mark.parametrize("page_size", [None, 1, 7, 40, 41])
-@pytest.mark.parametrize("stop", [0, 1, 6, 7, 8, 39, 40])
-def test_a_query_goes_on_after_the_last_item_given(filled, page_size, stop):
-    items = filled.query(company="c1", page_size=page_size)
-    first = [next(items) for _ in range(stop)]
-    token = json.loads(json.dumps(items.token))
-    if stop == COUNT and page_size != 1 and page_size != 40:
-        assert token is None
-        return
-    rest = filled.query(company="c1", token=token)
-    assert numbers(first) + numbers(rest) == list(range(COUNT))
+def test_a_query_goes_on_after_the_last_item_given(filled, page_size):
+    for stop in (0, 1, 6, 7, 8, 39, 40):
+        items = filled.query(company="c1", page_size=page_size)
+        first = [next(items) for _ in range(stop)]
+        token = json.loads(json.dumps(items.token))
+        if stop == COUNT and COUNT % (page_size or 41):
+            assert token is None  # DynamoDB said with the last page that it was the last
+            continue
+        rest = filled.query(company="c1", token=token)
+        assert numbers(first) + numbers(rest) == list(range(COUNT))
 
 
 @pytest.mark.parametrize("select", [None, ["mark"], ["number", "company"]])
@@ -122,28 +122,25 @@ def test_a_limited_query_says_where_the_next_one_begins(filled):
     assert seen == list(range(COUNT))
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_a_token_of_another_query_is_refused(filled):
+    items = filled.query(company="c1")
+    next(items)
+    for other in (
         {"company": "c2"},
         {"company": "c1", "newest_first": True},
         {"company": "c1", "filter": F("mark").exists()},
         {"company": "c1", "sort": F("number") > 3},
-    ],
-)
-def test_a_token_of_another_query_is_refused(filled, other):
-    items = filled.query(company="c1")
-    next(items)
-    with pytest.raises(InvalidToken, match="another query"):
-        filled.query(**other, token=items.token)
+    ):
+        with pytest.raises(InvalidToken, match="another query"):
+            filled.query(**other, token=items.token)
     with pytest.raises(InvalidToken, match="another query"):
         filled.scan(token=items.token)
 
 
-@pytest.mark.parametrize("token", ["", "x", "e30", "WzFd", "WzEsMSwxLDFd", "é", "[]"])
-def test_what_is_no_token_is_refused(expenses, token):
-    with pytest.raises(InvalidToken):
-        expenses.scan(token=token)
+def test_what_is_no_token_is_refused(expenses):
+    for token in ("", "x", "e30", "WzFd", "WzEsMSwxLDFd", "é", "[]"):
+        with pytest.raises(InvalidToken):
+            expenses.scan(token=token)
 
 
 def test_a_segment_needs_its_number(expenses):

@@ -171,6 +171,8 @@ def test_a_query_of_an_index_is_told_by_its_name(expenses):
 def test_a_query_needs_a_key(expenses):
     with pytest.raises(ValueError, match="needs the partition key"):
         expenses.query(limit=1)
+    with pytest.raises(InvalidValue, match="company: a key attribute must not be empty"):
+        expenses.query(company="")
     with pytest.raises(ValueError, match="limit is at least 1"):
         expenses.query(company="c1", limit=0)
 

@@ -11,9 +11,11 @@ from collections import OrderedDict, defaultdict
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import penstock
+from conftest import EXPENSES
 from penstock.client.values import InvalidValue, decode, decode_item, encode, encode_item, encode_sized
 from penstock.wire.values import item_size
 
@@ -190,7 +192,7 @@ sets = (
 )
 values = st.recursive(
     scalars | sets,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=4),
     max_leaves=12,
 )
 items = st.dictionaries(st.text(min_size=1, max_size=6), values, max_size=6)
@@ -207,3 +209,21 @@ def test_a_float_is_stored_as_its_shortest_text(number):
         return
     assert float(decode(encode(number))) == number
     assert decode(encode(number)) == Decimal(repr(number))
+
+
+@settings(max_examples=50)
+@given(items, st.text(min_size=1, max_size=6), st.integers(-(10**20), 10**20))
+def test_what_is_put_is_what_is_got(item, company, number):
+    with penstock.connect() as db:
+        db.execute("CreateTable", EXPENSES)
+        whole = {**item, "company": company, "number": number}
+        whole.pop("email", None)  # an index's key has its own rules
+        table = db.table("expenses")
+        table.put(whole)
+        assert table.get({"company": company, "number": number}) == whole
+
+
+@pytest.mark.parametrize("item", [None, "text", [("a", 1)], 3])
+def test_an_item_is_a_dict(item):
+    with pytest.raises(TypeError, match="an item is a dict"):
+        encode_item(item)

@@ -155,6 +155,7 @@ class Reading:
 def query_request(table: str, key: Mapping[str, Any], sort: Where, newest_first: bool, reading: Reading) -> Request:
     if not key and not isinstance(sort, str):
         raise ValueError('query needs the partition key: query(companyId="c1"), or query(key={"companyId": "c1"})')
+    encode_key(key, None)  # refuses what no key is
     aliases = Aliases(reading.names, reading.values)
     terms = [f"{aliases.name(name)} = {aliases.value(value, name)}" for name, value in key.items()]
     if sort is not None:

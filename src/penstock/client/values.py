@@ -83,6 +83,8 @@ def encode_item(item: Mapping[str, Any]) -> wire.Item:
 
 def encode_sized(item: Mapping[str, Any]) -> tuple[wire.Item, int]:
     """An item for the wire, and how many bytes of JSON it makes."""
+    if type(item) is not dict and not isinstance(item, Mapping):
+        raise TypeError(f"an item is a dict, not {_kind(item)}")
     try:
         encoded: wire.Item = _members(item, 0)
     except _Refused as refused:
