@@ -161,7 +161,7 @@ def _parsed(text: str | bytes, file: str) -> Any:
             text = text.decode("utf-8-sig")
         return json.loads(text)
     except json.JSONDecodeError as error:
-        ended = error.pos >= len(text.rstrip())
+        ended = error.pos >= len(text.rstrip()) or not text.rstrip().endswith(("}", "]"))
         reason = "it ends too early" if ended else f"broken JSON: {error.msg}"
         raise ExportError(file, reason, line=error.lineno, column=error.colno) from None
     except (UnicodeDecodeError, RecursionError) as error:

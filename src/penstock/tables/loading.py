@@ -69,7 +69,7 @@ def load(
         said = {ours: name for ours, name in names.items() if name}
         tables = _called(given, partial(_imported(given, system.module).tables, **said), layout)
         return Definitions(given, tables, system.prefix)
-    if Path(given).is_dir():
+    if given and Path(given).is_dir():
         return Definitions(given, read_folder(Path(given)))
     module, colon, attribute = given.partition(":")
     if colon and module and attribute:

@@ -89,7 +89,7 @@ def _name_problems(where: str, name: object, *, shortest: int) -> Iterator[Probl
     if not isinstance(name, str):
         yield Problem(where, "its name is not a text", "Write its name first")
         return
-    if _NAME.fullmatch(name) is None:
+    if name and _NAME.fullmatch(name) is None:
         yield Problem(where, "its name has a character that DynamoDB refuses", "Use a-z, A-Z, 0-9, _, - and . only")
     if not shortest <= len(name) <= NAME_CHARACTERS:
         text = f"its name has {len(name)} characters"

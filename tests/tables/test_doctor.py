@@ -1,0 +1,107 @@
+"""Known mistakes are found, and what is right is left in peace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from penstock.systems import SYSTEMS
+from penstock.tables.definitions import Index, Table, Throughput
+from penstock.tables.doctor import Finding, Item, examine, examine_items, words
+from penstock.tables.loading import load
+
+CALM = {"pitr": True, "deletion_protection": True}
+
+
+def rules(table: Table) -> list[tuple[str, str | None]]:
+    return [(one.rule, one.index) for one in examine([table])]
+
+
+@pytest.mark.parametrize("name", ["status", "Processed", "job_type", "date_bucket", "createdMonth", "state"])
+def test_an_index_by_a_few_values_is_hot(name: str) -> None:
+    table = Table("jobs", "id:S", indexes=[Index("hot", f"{name}:S", "at:S")], **CALM)
+    assert rules(table) == [("hot-index-key", "hot")]
+
+
+@pytest.mark.parametrize("name", ["status#shard", "statusId", "email", "company_id", "userId"])
+def test_an_index_by_many_values_is_not(name: str) -> None:
+    assert rules(Table("jobs", "id:S", indexes=[Index("cool", f"{name}:S")], **CALM)) == []
+
+
+def test_an_index_by_two_attributes_is_spread() -> None:
+    assert rules(Table("jobs", "id:S", indexes=[Index("cool", ("status:S", "city:S"))], **CALM)) == []
+
+
+def test_an_index_by_what_tenants_share_leaks() -> None:
+    leaky = Table("jobs", "company#client#job:S", indexes=[Index("clients", "client_name:S")], **CALM)
+    assert rules(leaky) == [("tenant-leak", "clients")]
+    tight = Table("jobs", "company#client#job:S", indexes=[Index("clients", "company#client:S")], **CALM)
+    assert rules(tight) == []
+
+
+def test_S2_7_the_safe_layout_heals_what_the_doctor_finds_in_compat() -> None:
+    def found(layout: str) -> set[tuple[str, str | None]]:
+        several = load("security-assistant", SYSTEMS, layout=layout).tables
+        return {(one.rule, one.index) for one in examine(several) if one.index is not None}
+
+    assert found("compat") == {
+        ("hot-index-key", "StatusDateIndex"),
+        ("hot-index-key", "DateRangeIndex"),
+        ("tenant-leak", "ClientProjectIndex"),
+    }
+    assert found("safe") == set()
+
+
+@pytest.mark.parametrize(("ttl", "noted"), [("expiresAt", True), ("expires_at", True), ("ttl", False), ("end", False)])
+def test_a_ttl_named_like_a_text_is_noted(ttl: str, noted: bool) -> None:
+    assert (("string-ttl", None) in rules(Table("jobs", "id:S", ttl=ttl, **CALM))) == noted
+
+
+def test_missing_safeguards_are_told() -> None:
+    assert rules(Table("jobs", "id:S")) == [("no-pitr", None), ("no-deletion-protection", None)]
+
+
+def test_an_index_that_another_answers_for_is_redundant() -> None:
+    twins = [Index("one", "a:S"), Index("two", "a:S"), Index("three", "id:S")]
+    assert rules(Table("jobs", "id:S", indexes=twins, **CALM)) == [
+        ("redundant-index", "three"),
+        ("redundant-index", "two"),
+    ]
+
+
+def test_an_index_slower_than_its_table_throttles_it() -> None:
+    slow = Index("slow", "a:S", throughput=Throughput(9, 4))
+    assert rules(Table("jobs", "id:S", indexes=[slow], billing=Throughput(5, 5), **CALM)) == [("slow-index", "slow")]
+
+
+def test_a_table_of_events_without_ttl_grows_for_ever() -> None:
+    assert rules(Table("audit-log", "id:S", **CALM)) == [("endless-table", None)]
+    assert rules(Table("audit-log", "id:S", ttl="ttl", **CALM)) == []
+
+
+def test_many_indexes_are_many_writes() -> None:
+    many = [Index(f"index-{n}", f"a{n}:S") for n in range(10)]
+    assert rules(Table("jobs", "id:S", indexes=many, **CALM)) == [("many-indexes", None)]
+
+
+def test_every_finding_says_how_to_mend_it() -> None:
+    for system in SYSTEMS:
+        for finding in examine(load(system, SYSTEMS, layout="compat").tables):
+            assert finding.text
+            assert finding.mend
+            assert str(finding).startswith(f"{finding.severity}: {finding.table}")
+
+
+def test_rules_about_items_are_asked_too() -> None:
+    def no_items(table: Table, items: Iterable[Item]) -> Iterable[Finding]:
+        yield Finding("items", table.name, None, "note", f"{len(list(items))} items", "Nothing")
+
+    (found,) = examine_items(Table("jobs", "id:S"), [{"id": {"S": "x"}}], [no_items])
+    assert found.text == "1 items"
+
+
+def test_words_of_names() -> None:
+    assert words("companyId") == {"company", "id"}
+    assert words("date_bucket") == {"date", "bucket"}
+    assert words("S3URL#shard") == {"s", "3", "url", "shard"}
