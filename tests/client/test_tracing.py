@@ -59,7 +59,7 @@ def test_a_call_is_a_client_span_with_the_conventions_attributes(db, spans):
     assert span.kind.name == "CLIENT"
     attributes = dict(span.attributes)
     consumed = attributes.pop("aws.dynamodb.consumed_capacity")
-    assert [json.loads(one) for one in consumed] == [{"TableName": "jobs", "CapacityUnits": 0.5}]
+    assert [json.loads(one) for one in consumed] == [{"TableName": "jobs", "CapacityUnits": 2.0}]
     assert attributes == {
         "db.system.name": "aws.dynamodb",
         "db.operation.name": "Scan",
