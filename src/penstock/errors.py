@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 _DYNAMODB = "com.amazonaws.dynamodb.v20120810#"
 _CORAL_SERVICE = "com.amazon.coral.service#"
 _CORAL_VALIDATE = "com.amazon.coral.validate#"
+_CORAL_AVAILABILITY = "com.amazon.coral.availability#"
 
 
 class PenstockError(Exception):
@@ -212,6 +213,7 @@ class RequestLimitExceeded(DynamoDBError):
 
 
 class ThrottlingException(DynamoDBError):
+    namespace = _CORAL_AVAILABILITY
     retryable = True
 
 

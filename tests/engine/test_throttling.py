@@ -414,6 +414,27 @@ def test_statements_are_throttled_and_undone(make):
     assert raised.value.fields["CancellationReasons"][0]["Code"] == "ProvisionedThroughputExceeded"
 
 
+def test_statements_heat_their_keys(make):
+    engine = make(rules=SMALL)
+
+    def update(n: int) -> None:
+        engine.execute("ExecuteStatement", {"Statement": "UPDATE jobs SET n = 1 WHERE id = 'hot'"})
+
+    put(engine, "hot")
+    done, error = until_throttled(update)
+    assert done == 9
+    assert reasons_of(error)[0]["reason"] == "TableWriteKeyRangeThroughputExceeded"
+    engine.execute("ExecuteStatement", {"Statement": "SELECT * FROM jobs WHERE id = 'hot'"})
+    batch = [
+        {"Statement": "SELECT * FROM jobs WHERE id = 'hot'"},
+        {"Statement": "SELECT * FROM nothing WHERE id = 'x'"},
+    ]
+    engine.execute("BatchExecuteStatement", {"Statements": batch})
+    assert engine.simulation is not None
+    (key,) = engine.simulation.told()["resources"][0]["keys"]
+    assert (key["key"], key["reads"], key["writes"], key["throttled"]) == ("hot", 1.0, 10.0, 1)
+
+
 def test_a_select_pays_for_what_it_reads(make):
     engine = make(2, 10)
     done, _ = until_throttled(lambda n: engine.execute("ExecuteStatement", {"Statement": "SELECT * FROM jobs"}))

@@ -55,13 +55,11 @@ def is_read(operation: str, request: Request) -> bool:
 def members_of(call: Call, operation: str, request: Request, response: Response) -> list[Member]:
     """What each member of the call has spent."""
     kind: Kind = "Read" if is_read(operation, request) else "Write"
-    asked = list(_asked(operation, request))
+    asked = list(_asked(call, operation, request))
     reports = response.get("ConsumedCapacity") or []
     by_table = {report["TableName"]: report for report in (reports if isinstance(reports, list) else [reports])}
-    if not asked:
-        return [[spend for report in by_table.values() for spend in _unkeyed(call, report, kind)]]
     tables = [call.table(name) for name, _ in asked]
-    shares = {name: 1.0 / sum(table.name == name for table in tables) for name in by_table}
+    shares = {name: 1.0 / max(1, sum(table.name == name for table in tables)) for name in by_table}
     return [
         _member(call, operation, table, given, by_table.get(table.name), kind, shares.get(table.name, 0.0))
         for table, (_, given) in zip(tables, asked, strict=True)
@@ -70,14 +68,17 @@ def members_of(call: Call, operation: str, request: Request, response: Response)
 
 def failed_write(call: Call, operation: str, request: Request) -> list[Member]:
     """What a refused condition costs: one unit, as far as the request alone can tell."""
-    (name, given), *_ = _asked(operation, request)
+    (name, given), *_ = _asked(call, operation, request)
     table = call.table(name)
     return [[Spend(table, None, "Write", 1.0, *_place((table.hash,), given))]]
 
 
-def _asked(operation: str, request: Request) -> Iterator[tuple[str, Item]]:
-    """(table, item or key) of each member; a statement's key is not looked for."""
-    if operation == "PutItem":
+def _asked(call: Call, operation: str, request: Request) -> Iterator[tuple[str, Item]]:
+    """(table, item or key) of each member; a Scan has no key, nor has a statement that does not name one."""
+    if operation in STATEMENTS:
+        for one in request.get("Statements") or request.get("TransactStatements") or [request]:
+            yield from _asked_by_statement(call, one)
+    elif operation == "PutItem":
         yield request["TableName"], request["Item"]
     elif operation in ("GetItem", "UpdateItem", "DeleteItem"):
         yield request["TableName"], request["Key"]
@@ -97,6 +98,27 @@ def _asked(operation: str, request: Request) -> Iterator[tuple[str, Item]]:
             yield asked["TableName"], asked.get("Item") or asked["Key"]
 
 
+def _asked_by_statement(call: Call, request: Request) -> Iterator[tuple[str, Item]]:
+    from penstock.engine.operations import partiql_writes  # PartiQL is imported by its first statement
+    from penstock.engine.operations.execute_statement import read_statement
+    from penstock.expressions.partiql.keys import pinned
+    from penstock.expressions.partiql.tree import Select
+
+    try:
+        statement, parameters = read_statement(request)
+        if isinstance(statement, Select):
+            table = call.table(statement.source.table)
+            index = table.indexes.get(statement.source.index or "")
+            names = table.key_names if index is None else tuple(part.name for part in index.key)
+            yield table.name, pinned(statement.where, names, parameters).key
+        else:
+            write = partiql_writes.prepare(statement, parameters, None)
+            write.resolve(call)
+            yield write.table.name, write.key_values
+    except PenstockError:
+        return  # A statement of a batch that was refused by itself: it has cost nothing.
+
+
 def _member(
     call: Call, operation: str, table: TableInfo, given: Item, report: Response | None, kind: Kind, share: float
 ) -> Member:
@@ -105,8 +127,8 @@ def _member(
     on_table, on_indexes = _units(table, report)
     if "ReadCapacityUnits" in report:
         kind = "Read"  # a transaction that was repeated with its token is answered, not done again
-    if operation in ("Query", "Scan"):
-        return _walked(table, given, on_table, on_indexes)
+    if kind == "Read" and (operation in ("Query", "Scan") or operation in STATEMENTS):
+        return _walked(table, given, on_table * share, [(index, units * share) for index, units in on_indexes])
     spends = [Spend(table, None, kind, on_table * share, *_place((table.hash,), given))]
     if on_indexes:
         item = _stored(call, table, given) or given
@@ -119,14 +141,6 @@ def _walked(table: TableInfo, key: Item, on_table: float, on_indexes: OnIndexes)
     """What a Query, by its key, or a Scan, without one, has spent."""
     spends = [Spend(table, None, "Read", on_table, *_place((table.hash,), key))] if on_table else []
     return spends + [Spend(table, index, "Read", units, *_place(index.hash, key)) for index, units in on_indexes]
-
-
-def _unkeyed(call: Call, report: Response, kind: Kind) -> Iterator[Spend]:
-    table = call.table(report["TableName"])
-    on_table, on_indexes = _units(table, report)
-    yield Spend(table, None, kind, on_table)
-    for index, units in on_indexes:
-        yield Spend(table, index, kind, units)
 
 
 def _units(table: TableInfo, report: Response) -> tuple[float, OnIndexes]:

@@ -86,7 +86,7 @@ class Simulation:
             raise
         members = spending.members_of(call, name, request, response)
         if name in _TRANSACTIONS:
-            self._pay_transaction(call, members, len(request.get("TransactStatements") or members))
+            self._pay_transaction(call, members)
         else:
             self._pay_one(call, [spend for member in members for spend in member])
         return _as_asked(response, request)
@@ -123,8 +123,8 @@ class Simulation:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
 
-    def _pay_transaction(self, call: Call, members: Sequence[Member], actions: int) -> None:
-        """Pays for all members or for none. Statements are one member: each then has the same reason."""
+    def _pay_transaction(self, call: Call, members: Sequence[Member]) -> None:
+        """Pays for all members or for none."""
         with self._lock:
             taken: list[tuple[Bucket, float]] = []
             refusals = [self._pay(member, call.now, taken) for member in members]
@@ -132,8 +132,7 @@ class Simulation:
                 for bucket, units in taken:
                     bucket.take(-units)
         if any(refusal is not None for refusal in refusals):
-            reasons = [_reason(refusal) for refusal in refusals]
-            raise transactions.cancelled(reasons if len(reasons) == actions else reasons * actions)
+            raise transactions.cancelled([_reason(refusal) for refusal in refusals])
 
     # ── paying ───────────────────────────────────────────────────────────────────────────────────
 
