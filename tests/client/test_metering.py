@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client.database import Database
 from penstock.client.metering import AsyncMetering, Meter, Metering, Prices, Usage
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.engine import Engine
@@ -130,6 +131,17 @@ def test_labels_belong_to_their_context(db):
         pool.submit(db.execute, "GetItem", GET).result()
     assert db.meter.units("job_1").calls == 1
     assert db.meter.units("").calls == 1
+
+
+def test_labels_reach_the_threads_of_batches_and_scans(db):
+    table = Database(db).table("jobs", key="id:S")
+    with db.meter.label("job_1"):
+        table.batch_write(({"id": f"n{n}"} for n in range(200)), workers=4)
+        assert len(list(table.batch_get([{"id": f"n{n}"} for n in range(200)], workers=4))) == 200
+        assert len(list(table.parallel_scan(4))) == 200
+    report = db.meter.report(by=("label",))
+    assert [row.place for row in report.rows] == [("job_1",)]
+    assert report.total.usage.write_units == 200.0
 
 
 def test_threads_lose_no_units(db):

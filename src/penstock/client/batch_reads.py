@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -164,7 +165,8 @@ def _finished(readings: Iterator[Reading], execute: Execute, options: BatchOptio
     with ThreadPoolExecutor(workers, thread_name_prefix="penstock-batch") as pool:
         ahead: deque[Future[Reading]] = deque()
         for reading in readings:
-            ahead.append(pool.submit(_read, reading, execute, options))
+            # The caller's context goes with it: a meter's label, a trace's span.
+            ahead.append(pool.submit(copy_context().run, _read, reading, execute, options))
             if len(ahead) >= workers:
                 yield ahead.popleft().result()
         while ahead:

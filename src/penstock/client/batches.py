@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
@@ -215,7 +216,8 @@ class Batch(BatchState):
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="penstock-batch")
-        self._in_flight[self._pool.submit(self._call, chunk)] = chunk
+        # The caller's context goes with it: a meter's label, a trace's span.
+        self._in_flight[self._pool.submit(copy_context().run, self._call, chunk)] = chunk
 
     def _call(self, chunk: Chunk) -> dict[str, Any] | PenstockError:
         request, pace = self._queue.request(chunk), self._options.pace

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any
 
@@ -165,10 +166,11 @@ class ParallelScan(SegmentState, Iterator[Item]):
         self._started = True
         requests = {segment: (cursor.operation, cursor.request()) for segment, cursor in self._cursors.items()}
         for number in range(self._workers):
-            # Daemons: a program that leaves its scan half read may end.
+            # Daemons: a program that leaves its scan half read may end. The caller's context (a meter's label, a
+            # trace's span) goes with them.
             threading.Thread(
-                target=_work,
-                args=(self._channel, requests, self._execute),
+                target=copy_context().run,
+                args=(_work, self._channel, requests, self._execute),
                 name=f"penstock-scan-{number}",
                 daemon=True,
             ).start()
