@@ -430,3 +430,29 @@ def test_legacy_parameters_do_the_same(tables: Engine) -> None:
     wrong = request | {"Expected": {"number": {"Value": n(5)}}}
     assert refusal(tables, "UpdateItem", wrong)[0] == "ConditionalCheckFailedException"
     assert get(tables, AttributesToGet=["number", "gone"]) == {"number": n(6)}
+
+
+LONG_NAME = "é" * 32_768
+
+
+@pytest.mark.parametrize(
+    ("operation", "members"),
+    [
+        ("PutItem", {"Item": {"pk": s("a"), LONG_NAME: n(1)}}),
+        ("PutItem", {"Item": {"pk": s("a"), "map": {"M": {LONG_NAME: n(1)}}}}),
+        ("PutItem", {"Item": {"pk": s("a")}, "Expected": {LONG_NAME: {"Exists": False}}}),
+        ("GetItem", {"Key": {"pk": s("a")}, "AttributesToGet": [LONG_NAME]}),
+        ("UpdateItem", {"Key": {"pk": s("a")}, "AttributeUpdates": {LONG_NAME: {"Value": n(1)}}}),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_name_of_64_kb_is_too_large(tables: Engine, operation: str, members: dict[str, Any]) -> None:
+    code, text = refusal(tables, operation, {"TableName": "plain", **members})
+    assert code == "ValidationException"
+    assert text.endswith("Attribute name is too large, must be less than 65536 bytes")
+
+
+def test_a_name_of_nearly_64_kb_is_fine(tables: Engine) -> None:
+    item = {"pk": s("long"), LONG_NAME[1:] + "a": n(1), "map": {"M": {"x" * 65_535: n(1)}}}
+    tables.execute("PutItem", {"TableName": "plain", "Item": item})
+    assert tables.execute("GetItem", {"TableName": "plain", "Key": {"pk": s("long")}})["Item"] == item

@@ -5,7 +5,7 @@ KeyConditions, QueryFilter, ScanFilter and Expected hold conditions on attribute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from operator import ge, gt, le, lt
 from typing import Any
 
@@ -16,8 +16,7 @@ from penstock.expressions.comparing import ORDERED, begins_with, contains, order
 from penstock.expressions.evaluate import Predicate, all_of, any_of
 from penstock.expressions.key_conditions import KeyTerm
 from penstock.expressions.updates import BoundUpdate, Write
-from penstock.wire.refusals import RefusedValue
-from penstock.wire.values import AttributeValue, Item, check_value, equal, type_of
+from penstock.wire.values import AttributeValue, Item, check_names, check_value, equal, type_of
 
 INVALID = "One or more parameter values were invalid: "
 
@@ -81,7 +80,7 @@ def key_terms_of(conditions: Mapping[str, Any]) -> tuple[KeyTerm, ...]:
 
 def expected_of(expected: Mapping[str, Any], operator: str | None) -> Predicate | None:
     """Expected; None where it asks nothing."""
-    _refuse_empty_name(expected)
+    check_names(expected)
     predicates = [_expectation(name, condition) for name, condition in expected.items()]
     return _joined(predicates, operator)
 
@@ -199,7 +198,7 @@ def _ordered(ordering: Callable[[Any, Any], bool], value: AttributeValue, other:
 
 def updates_of(updates: Mapping[str, Any]) -> BoundUpdate | None:
     """AttributeUpdates; None where it asks nothing."""
-    _refuse_empty_name(updates)
+    check_names(updates)
     writes = [
         Write((name,), _action(name, update), removes=update.get("Action") == "DELETE")
         for name, update in updates.items()
@@ -227,14 +226,9 @@ def _action(name: str, update: Mapping[str, Any]) -> Compute:
     return lambda item: value
 
 
-def _refuse_empty_name(names: Collection[str]) -> None:
-    if "" in names:
-        raise RefusedValue("Empty attribute name")
-
-
 def refuse_duplicates(names: list[str]) -> None:
     """Refuses AttributesToGet that names an attribute twice, or none."""
-    _refuse_empty_name(names)
+    check_names(names)
     if len(set(names)) != len(names):
         seen: set[str] = set()
         for name in names:

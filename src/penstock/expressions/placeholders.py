@@ -8,11 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from penstock.errors import ValidationException
-from penstock.wire.limits import EXPRESSION_VALUES_BYTES, PLACEHOLDER_BYTES
+from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, EXPRESSION_VALUES_BYTES, PLACEHOLDER_BYTES
 from penstock.wire.refusals import RefusedValue
 from penstock.wire.values import AttributeValue, Item, check_item, check_value
-
-_ATTRIBUTE_NAME_BYTES = 65535
 
 _NAME = re.compile(r"#[0-9a-zA-Z_]+")
 _VALUE = re.compile(r":[0-9a-zA-Z_]+")
@@ -60,7 +58,7 @@ def _check_names(names: Mapping[str, str]) -> int:
     for key, name in names.items():
         _check_key("ExpressionAttributeNames", key, _NAME)
         length = len(name) if name.isascii() else len(name.encode("utf-8", "surrogatepass"))
-        if not 0 < length <= _ATTRIBUTE_NAME_BYTES:
+        if not 0 < length <= ATTRIBUTE_NAME_BYTES:
             why = "Attribute name is too large, must be less than 65536 bytes" if length else "Empty attribute name"
             raise ValidationException(f"ExpressionAttributeNames contains invalid value: {why} for key {key}")
         size += len(key) + length

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import numbers
-from penstock.wire.limits import NESTING
+from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, NESTING
 from penstock.wire.refusals import RefusedValue
 
 AttributeValue = dict[str, Any]
@@ -26,6 +26,7 @@ TYPES = ("S", "N", "B", "SS", "NS", "BS", "M", "L", "BOOL", "NULL")
 
 _INVALID = "One or more parameter values were invalid: "
 _EMPTY_NAME = "Empty attribute name"
+_LONG_NAME = f"Attribute name is too large, must be less than {ATTRIBUTE_NAME_BYTES + 1} bytes"
 
 
 def check_item(item: Item) -> tuple[Item, int]:
@@ -56,7 +57,18 @@ def check_item(item: Item) -> tuple[Item, int]:
             if changed is None:
                 changed = dict(item)
             changed[name] = checked
+    if size > ATTRIBUTE_NAME_BYTES:
+        check_names(item)
     return (item if changed is None else changed), size
+
+
+def check_names(names: Collection[str]) -> None:
+    """Refuses names of attributes that are empty or too long."""
+    if "" in names:
+        raise RefusedValue(_EMPTY_NAME)
+    # A character is four bytes at most.
+    if any(4 * len(name) > ATTRIBUTE_NAME_BYTES and len(name.encode()) > ATTRIBUTE_NAME_BYTES for name in names):
+        raise RefusedValue(_LONG_NAME)
 
 
 def check_value(value: AttributeValue) -> AttributeValue:
@@ -229,6 +241,8 @@ def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue,
         checked[name] = one
         total += size + (len(name) if name.isascii() else len(name.encode()))
         unchanged = unchanged and one is member
+    if total > ATTRIBUTE_NAME_BYTES:
+        check_names(data)
     return (value if unchanged else {"M": checked}), total
 
 
