@@ -140,6 +140,7 @@ _WIDE = [Index(f"index-{n}", "a:S", projection=[f"p{n}-{m}" for m in range(20)])
         ({"pitr": 36}, "table 'jobs'", "point-in-time recovery of 36 days"),
         ({"sse": ""}, "table 'jobs'", "its KMS key has no name"),
         ({"tags": {f"k{n}": "" for n in range(51)}}, "table 'jobs'", "it has 51 tags"),
+        ({"tags": {"CostCentre": 42}}, "table 'jobs'", "tag 'CostCentre' = 42 is no text"),
         ({"tags": {"aws:x": ""}}, "table 'jobs'", "tag key 'aws:x' is AWS's own"),
         ({"tags": {"x": "v" * 257}}, "table 'jobs'", "the value of tag 'x' is refused"),
     ],

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from hypothesis import given
+from table_checks import without_empty_maximums
 from table_strategies import tables
 
 from penstock.clock import ManualClock
@@ -19,7 +20,7 @@ from penstock.tables.shapes import Facts, create_request, from_description
 
 @given(tables())
 def test_what_is_exported_is_read_again(table: Table) -> None:
-    assert read_export(export_text(table, warm=True), "things.json") == table
+    assert read_export(export_text(table, warm=True), "things.json") == without_empty_maximums(table)
 
 
 @given(tables())
@@ -92,7 +93,7 @@ def test_a_half_written_file_is_told() -> None:
             '[{"AttributeName": "id", "KeyType": "HASH"}]}}',
             "the member id is missing",
         ),
-        ("[" * 100_000, "it is no JSON text"),
+        ("[" * 100_000 + "]", "it is nested too deep"),
     ],
 )
 def test_what_is_no_export_is_refused(text: str | bytes, reason: str) -> None:

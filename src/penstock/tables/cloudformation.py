@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.tables import shapes
-from penstock.tables.definitions import PITR_DAYS, Maximum, Table
+from penstock.tables.definitions import PITR_DAYS, Table
 from penstock.tables.exports import ExportError
 from penstock.tables.naming import Naming
 from penstock.tables.problems import check
@@ -109,7 +109,6 @@ def _read(shape: Mapping[str, Any]) -> Table:
         table_class=shape.get("TableClass"),
         deletion_protection=shape.get("DeletionProtectionEnabled"),
         sse=_read_encryption(shape.get("SSESpecification")),
-        on_demand_max=_no_empty(table.on_demand_max),
     )
 
 
@@ -124,8 +123,3 @@ def _read_encryption(shape: Mapping[str, Any] | None) -> bool | str | None:
         return None
     key: bool | str = shape.get("KMSMasterKeyId", True)
     return key if shape["SSEEnabled"] else False
-
-
-def _no_empty(maximum: Maximum | None) -> Maximum | None:
-    """In a template, no maximum and none said are the same."""
-    return None if maximum == Maximum() else maximum

@@ -177,7 +177,7 @@ class Table:
             ttl=ttl,
             stream=stream,
             pitr=_days(pitr),
-            tags=None if tags is None else dict(sorted(tags.items())),
+            tags=None if tags is None else dict(sorted(tags.items(), key=str)),
             billing=billing,
             on_demand_max=on_demand_max,
             warm=warm,

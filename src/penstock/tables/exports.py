@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.tables import shapes
-from penstock.tables.definitions import Index, Table, Throughput
+from penstock.tables.definitions import Index, Maximum, Table, Throughput
 from penstock.tables.naming import MANAGER, STANDARD_TAGS
 from penstock.tables.problems import check
 from penstock.tables.shapes import Facts
@@ -71,8 +71,8 @@ def _table_form(table: Table, *, warm: bool) -> Json:
         "KeySchema": shapes.key_schema(table.key),
         **_capacity_form(table),
     }
-    if table.on_demand_max is not None:
-        form["OnDemandThroughput"] = shapes.maximum(table.on_demand_max)
+    if table.on_demand_max is not None and table.on_demand_max != Maximum():
+        form["OnDemandThroughput"] = shapes.new_maximum(table.on_demand_max)
     if warm and table.warm is not None:
         form["WarmThroughput"] = shapes.warm(table.warm)
     for member, indexes in (
@@ -95,11 +95,8 @@ def _capacity_form(table: Table) -> Json:
 
 def _index_form(index: Index, *, warm: bool) -> Json:
     form = shapes.index_shape(index)
-    form.pop("WarmThroughput", None)
-    if index.on_demand_max is not None:
-        form["OnDemandThroughput"] = shapes.maximum(index.on_demand_max)
-    if warm and index.warm is not None:
-        form["WarmThroughput"] = shapes.warm(index.warm)
+    if not warm:
+        form.pop("WarmThroughput", None)
     return form
 
 
@@ -157,15 +154,17 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
 
 def _parsed(text: str | bytes, file: str) -> Any:
     try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8-sig")
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        ended = error.pos >= len(text.rstrip()) or not text.rstrip().endswith(("}", "]"))
-        reason = "it ends too early" if ended else f"broken JSON: {error.msg}"
-        raise ExportError(file, reason, line=error.lineno, column=error.colno) from None
-    except (UnicodeDecodeError, RecursionError) as error:
+        read = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+    except UnicodeDecodeError as error:
         raise ExportError(file, f"it is no JSON text ({error})") from None
+    try:
+        return json.loads(read)
+    except json.JSONDecodeError as error:
+        half = not read.rstrip().endswith(("}", "]")) or error.pos >= len(read.rstrip())
+        reason = "it ends too early" if half else f"broken JSON: {error.msg}"
+        raise ExportError(file, reason, line=error.lineno, column=error.colno) from None
+    except RecursionError:
+        raise ExportError(file, "it is no JSON text of ours: it is nested too deep") from None
 
 
 def _read(document: Mapping[str, Any], name: str | None) -> Table:

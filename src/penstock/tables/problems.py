@@ -264,6 +264,9 @@ def _tag_problems(table: Table, where: str) -> Iterator[Problem]:
     if len(tags) > TAGS:
         yield Problem(where, f"it has {len(tags)} tags", f"DynamoDB allows {TAGS}")
     for key, value in tags.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            yield Problem(where, f"tag {key!r} = {value!r} is no text", "Put it in quotes")
+            continue
         if not 1 <= len(key) <= TAG_KEY_CHARACTERS or _TAG.fullmatch(key) is None:
             yield Problem(
                 where, f"tag key {key!r} is refused", f"Use 1 to {TAG_KEY_CHARACTERS} letters, digits, +-=._:/@"

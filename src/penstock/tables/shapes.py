@@ -253,12 +253,13 @@ def units_of(shape: Mapping[str, Any] | None) -> Throughput | None:
 
 
 def maximum_of(shape: Mapping[str, Any], billing: Billing) -> Maximum | None:
-    """A provisioned table has none, whatever it had before."""
-    limit = shape.get("OnDemandThroughput")
-    if not limit or isinstance(billing, Throughput):
+    """None where there is no limit. A provisioned table has none, whatever it had before."""
+    if isinstance(billing, Throughput):
         return None
-    read, write = limit.get("MaxReadRequestUnits", UNLIMITED), limit.get("MaxWriteRequestUnits", UNLIMITED)
-    return Maximum(None if read == UNLIMITED else read, None if write == UNLIMITED else write)
+    limit = shape.get("OnDemandThroughput") or {}
+    read, write = (limit.get(f"Max{one}RequestUnits", UNLIMITED) for one in ("Read", "Write"))
+    found = Maximum(None if read == UNLIMITED else read, None if write == UNLIMITED else write)
+    return None if found == Maximum() else found
 
 
 def warm_of(shape: Mapping[str, Any], billing: Billing) -> Throughput | None:
