@@ -48,6 +48,7 @@ class Reading:
     """One request's worth of keys on its way to items; it sends nothing itself."""
 
     def __init__(self, plan: ReadPlan, keys: Sequence[wire.Item], options: BatchOptions) -> None:
+        self.table = plan.table
         self._plan = plan
         self._keys = keys
         self._options = options
@@ -180,7 +181,7 @@ def _read(reading: Reading, execute: Execute, options: BatchOptions) -> Reading:
             options.sleep(wait)
         request = reading.request()
         if options.pace is not None:
-            options.pace.before(reading.units, reading._plan.table, "Read")
+            options.pace.before(reading.units, reading.table, "Read")
         answer: dict[str, Any] | PenstockError
         try:
             answer = execute("BatchGetItem", request)
@@ -226,7 +227,7 @@ async def _read_async(reading: Reading, execute: AsyncExecute, options: BatchOpt
             await asyncio.sleep(wait) if options.sleep is time.sleep else options.sleep(wait)
         request = reading.request()
         if options.pace is not None:
-            await options.pace.before_async(reading.units, reading._plan.table, "Read")
+            await options.pace.before_async(reading.units, reading.table, "Read")
         answer: dict[str, Any] | PenstockError
         try:
             answer = await execute("BatchGetItem", request)

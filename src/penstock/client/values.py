@@ -147,10 +147,10 @@ def _string(value: str, depth: int) -> AttributeValue:
 
 
 def _integer(value: int, depth: int) -> AttributeValue:
-    return {"N": integer_text(value)}
+    return {"N": _integer_text(value)}
 
 
-def integer_text(value: int) -> str:
+def _integer_text(value: int) -> str:
     if -_PLAIN_INTEGER < value < _PLAIN_INTEGER:
         return int.__repr__(value)
     if not -_HUGE_INTEGER < value < _HUGE_INTEGER:
