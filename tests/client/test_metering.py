@@ -38,15 +38,15 @@ GET = {"TableName": "jobs", "Key": {"id": {"S": "a"}}}
 
 
 @pytest.fixture
-def db():
+def metered():
     with Engine() as engine:
         engine.execute("CreateTable", TABLE)
         yield Metering(EmbeddedTransport(engine))
 
 
-def usage(db: Metering, **wanted: str) -> Usage:
+def usage(metered: Metering, **wanted: str) -> Usage:
     """The sum of the rows with these places."""
-    report = db.meter.report()
+    report = metered.meter.report()
     total = Usage()
     for row in report.rows:
         place = dict(zip(report.by, row.place, strict=True))
@@ -55,115 +55,115 @@ def usage(db: Metering, **wanted: str) -> Usage:
     return total
 
 
-def test_units_are_counted_by_operation_table_and_index(db):
-    db.execute("PutItem", PUT)
-    db.execute("GetItem", GET)
-    db.execute("GetItem", {**GET, "ConsistentRead": True})
-    assert usage(db, operation="PutItem", table="jobs", index="") == Usage(1, 0, 0.0, 1.0)
-    assert usage(db, operation="PutItem", index="by-state") == Usage(0, 0, 0.0, 1.0)
-    assert usage(db, operation="GetItem") == Usage(2, 0, 1.5, 0.0)
+def test_units_are_counted_by_operation_table_and_index(metered):
+    metered.execute("PutItem", PUT)
+    metered.execute("GetItem", GET)
+    metered.execute("GetItem", {**GET, "ConsistentRead": True})
+    assert usage(metered, operation="PutItem", table="jobs", index="") == Usage(1, 0, 0.0, 1.0)
+    assert usage(metered, operation="PutItem", index="by-state") == Usage(0, 0, 0.0, 1.0)
+    assert usage(metered, operation="GetItem") == Usage(2, 0, 1.5, 0.0)
 
 
-def test_the_caller_sees_consumed_capacity_only_if_it_asked(db):
-    assert "ConsumedCapacity" not in db.execute("PutItem", PUT)
-    assert "ConsumedCapacity" not in db.execute("PutItem", {**PUT, "ReturnConsumedCapacity": "NONE"})
-    answer = db.execute("GetItem", {**GET, "ReturnConsumedCapacity": "TOTAL"})
+def test_the_caller_sees_consumed_capacity_only_if_it_asked(metered):
+    assert "ConsumedCapacity" not in metered.execute("PutItem", PUT)
+    assert "ConsumedCapacity" not in metered.execute("PutItem", {**PUT, "ReturnConsumedCapacity": "NONE"})
+    answer = metered.execute("GetItem", {**GET, "ReturnConsumedCapacity": "TOTAL"})
     assert answer["ConsumedCapacity"] == {"TableName": "jobs", "CapacityUnits": 0.5}
-    assert usage(db, operation="GetItem").read_units == 0.5
+    assert usage(metered, operation="GetItem").read_units == 0.5
 
 
-def test_the_callers_request_is_left_alone(db):
+def test_the_callers_request_is_left_alone(metered):
     request = dict(PUT)
-    db.execute("PutItem", request)
+    metered.execute("PutItem", request)
     assert request == PUT
 
 
-def test_batches_and_transactions_are_counted_once(db):
+def test_batches_and_transactions_are_counted_once(metered):
     writes = [{"PutRequest": {"Item": {"id": {"S": str(n)}}}} for n in range(5)]
-    db.execute("BatchWriteItem", {"RequestItems": {"jobs": writes}})
-    db.execute("TransactWriteItems", {"TransactItems": [{"Put": PUT}]})
-    db.execute("TransactGetItems", {"TransactItems": [{"Get": GET}]})
-    assert usage(db, operation="BatchWriteItem") == Usage(1, 0, 0.0, 5.0)
-    transaction = usage(db, operation="TransactWriteItems")
+    metered.execute("BatchWriteItem", {"RequestItems": {"jobs": writes}})
+    metered.execute("TransactWriteItems", {"TransactItems": [{"Put": PUT}]})
+    metered.execute("TransactGetItems", {"TransactItems": [{"Get": GET}]})
+    assert usage(metered, operation="BatchWriteItem") == Usage(1, 0, 0.0, 5.0)
+    transaction = usage(metered, operation="TransactWriteItems")
     assert (transaction.calls, transaction.read_units) == (1, 0.0)
-    assert usage(db, operation="TransactWriteItems", index="").write_units == 2.0
-    assert usage(db, operation="TransactGetItems") == Usage(1, 0, 2.0, 0.0)
+    assert usage(metered, operation="TransactWriteItems", index="").write_units == 2.0
+    assert usage(metered, operation="TransactGetItems") == Usage(1, 0, 2.0, 0.0)
 
 
-def test_statements_go_by_what_they_do(db):
-    db.execute("ExecuteStatement", {"Statement": "INSERT INTO jobs VALUE {'id': 'x'}"})
-    db.execute("ExecuteStatement", {"Statement": "SELECT * FROM jobs WHERE id = 'x'"})
-    counted = usage(db, operation="ExecuteStatement", table="jobs")
+def test_statements_go_by_what_they_do(metered):
+    metered.execute("ExecuteStatement", {"Statement": "INSERT INTO jobs VALUE {'id': 'x'}"})
+    metered.execute("ExecuteStatement", {"Statement": "SELECT * FROM jobs WHERE id = 'x'"})
+    counted = usage(metered, operation="ExecuteStatement", table="jobs")
     assert (counted.read_units, counted.write_units) == (0.5, 1.0)
 
 
-def test_a_failed_call_is_counted_as_failed(db):
-    db.execute("PutItem", PUT)
+def test_a_failed_call_is_counted_as_failed(metered):
+    metered.execute("PutItem", PUT)
     with pytest.raises(ConditionalCheckFailedException):
-        db.execute("PutItem", {**PUT, "ConditionExpression": "attribute_not_exists(id)"})
-    assert usage(db, operation="PutItem").failed == 1
+        metered.execute("PutItem", {**PUT, "ConditionExpression": "attribute_not_exists(id)"})
+    assert usage(metered, operation="PutItem").failed == 1
 
 
-def test_the_control_plane_is_counted_without_units(db):
-    db.execute("DescribeTable", {"TableName": "jobs"})
-    db.execute("ListTables", {})
-    assert usage(db, operation="DescribeTable") == Usage(1)
+def test_the_control_plane_is_counted_without_units(metered):
+    metered.execute("DescribeTable", {"TableName": "jobs"})
+    metered.execute("ListTables", {})
+    assert usage(metered, operation="DescribeTable") == Usage(1)
 
 
-def test_labels_bill_a_job(db):
-    with db.meter.label("job_1"):
-        db.execute("PutItem", PUT)
-        with db.meter.label("job_2"):
-            db.execute("GetItem", GET)
-        db.execute("PutItem", PUT)
-    db.execute("GetItem", GET)
-    assert db.meter.units("job_1").calls == 2
-    assert db.meter.units("job_2").read_units == 0.5
-    report = db.meter.report(by=("label",))
+def test_labels_bill_a_job(metered):
+    with metered.meter.label("job_1"):
+        metered.execute("PutItem", PUT)
+        with metered.meter.label("job_2"):
+            metered.execute("GetItem", GET)
+        metered.execute("PutItem", PUT)
+    metered.execute("GetItem", GET)
+    assert metered.meter.units("job_1").calls == 2
+    assert metered.meter.units("job_2").read_units == 0.5
+    report = metered.meter.report(by=("label",))
     assert [row.place for row in report.rows] == [("job_1",), ("",), ("job_2",)]
     assert report.total.usage.calls == 4
 
 
-def test_labels_belong_to_their_context(db):
-    with db.meter.label("job_1"), ThreadPoolExecutor(2) as pool:
+def test_labels_belong_to_their_context(metered):
+    with metered.meter.label("job_1"), ThreadPoolExecutor(2) as pool:
         context = copy_context()
-        pool.submit(context.run, db.execute, "GetItem", GET).result()
-        pool.submit(db.execute, "GetItem", GET).result()
-    assert db.meter.units("job_1").calls == 1
-    assert db.meter.units("").calls == 1
+        pool.submit(context.run, metered.execute, "GetItem", GET).result()
+        pool.submit(metered.execute, "GetItem", GET).result()
+    assert metered.meter.units("job_1").calls == 1
+    assert metered.meter.units("").calls == 1
 
 
-def test_labels_reach_the_threads_of_batches_and_scans(db):
-    table = Database(db).table("jobs", key="id:S")
-    with db.meter.label("job_1"):
+def test_labels_reach_the_threads_of_batches_and_scans(metered):
+    table = Database(metered).table("jobs", key="id:S")
+    with metered.meter.label("job_1"):
         table.batch_write(({"id": f"n{n}"} for n in range(200)), workers=4)
         assert len(list(table.batch_get([{"id": f"n{n}"} for n in range(200)], workers=4))) == 200
-        assert len(list(table.parallel_scan(4))) == 200
-    report = db.meter.report(by=("label",))
+        assert len(list(table.parallel_scan(segments=4))) == 200
+    report = metered.meter.report(by=("label",))
     assert [row.place for row in report.rows] == [("job_1",)]
     assert report.total.usage.write_units == 200.0
 
 
-def test_threads_lose_no_units(db):
+def test_threads_lose_no_units(metered):
     with ThreadPoolExecutor(8) as pool:
         for _ in range(400):
-            pool.submit(db.execute, "GetItem", GET)
-    assert db.meter.units() == Usage(400, 0, 200.0, 0.0)
+            pool.submit(metered.execute, "GetItem", GET)
+    assert metered.meter.units() == Usage(400, 0, 200.0, 0.0)
 
 
-def test_cost_is_exact_and_prices_can_be_others(db):
+def test_cost_is_exact_and_prices_can_be_others(metered):
     meter = Meter(Prices(Decimal("0.25"), Decimal("1.25"), "eu-west-2", "2026-01-01"))
-    priced = Metering(db.inner, meter)
+    priced = Metering(metered.inner, meter)
     for _ in range(3):
         priced.execute("PutItem", PUT)
     assert meter.report().total.cost == Decimal("0.00000500")  # the index's unchanged row costs nothing after the first
     assert "eu-west-2, as of 2026-01-01" in str(meter.report())
 
 
-def test_a_report_is_a_small_table(db):
-    with db.meter.label("job_1"):
-        db.execute("PutItem", PUT)
-    assert str(db.meter.report()).splitlines() == [
+def test_a_report_is_a_small_table(metered):
+    with metered.meter.label("job_1"):
+        metered.execute("PutItem", PUT)
+    assert str(metered.meter.report()).splitlines() == [
         "label  operation  table  index     calls  failed  read units  write units    cost $",
         "job_1  PutItem    jobs   -             1       0         0.0          1.0  0.000001",
         "job_1  PutItem    jobs   by-state      0       0         0.0          1.0  0.000001",
@@ -172,30 +172,30 @@ def test_a_report_is_a_small_table(db):
     ]
 
 
-def test_a_report_is_json_too(db):
-    db.execute("PutItem", PUT)
-    told = json.loads(json.dumps(db.meter.report(by=("table",)).as_dict()))
+def test_a_report_is_json_too(metered):
+    metered.execute("PutItem", PUT)
+    told = json.loads(json.dumps(metered.meter.report(by=("table",)).as_dict()))
     assert told["rows"] == [
         {"table": "jobs", "calls": 1, "failed": 0, "read_units": 0.0, "write_units": 2.0, "cost": "0.00000125"}
     ]
     assert told["total"]["calls"] == 1
 
 
-def test_the_async_wrapper_counts_into_the_same_meter(db):
+def test_the_async_wrapper_counts_into_the_same_meter(metered):
     class Embedded:
         name = "async"
 
         async def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-            return db.inner.execute(operation, request)
+            return metered.inner.execute(operation, request)
 
         async def close(self) -> None:
             pass
 
     async def run() -> None:
-        wrapper = AsyncMetering(Embedded(), db.meter, level="TOTAL")
+        wrapper = AsyncMetering(Embedded(), metered.meter, level="TOTAL")
         assert "ConsumedCapacity" not in await wrapper.execute("PutItem", PUT)
         with pytest.raises(ConditionalCheckFailedException):
             await wrapper.execute("PutItem", {**PUT, "ConditionExpression": "attribute_not_exists(id)"})
 
     asyncio.run(run())
-    assert db.meter.units() == Usage(2, 1, 0.0, 2.0)
+    assert metered.meter.units() == Usage(2, 1, 0.0, 2.0)

@@ -42,7 +42,7 @@ def tracer(spans):
 
 
 @pytest.fixture
-def db(tracer):
+def traced(tracer):
     with Engine() as engine:
         engine.execute("CreateTable", TABLE)
         yield Tracing(EmbeddedTransport(engine), tracer)
@@ -52,8 +52,8 @@ def last(spans) -> Any:
     return spans.get_finished_spans()[-1]
 
 
-def test_a_call_is_a_client_span_with_the_conventions_attributes(db, spans):
-    db.execute("Scan", {"TableName": "jobs", "Limit": 5, "Select": "COUNT", "ReturnConsumedCapacity": "TOTAL"})
+def test_a_call_is_a_client_span_with_the_conventions_attributes(traced, spans):
+    traced.execute("Scan", {"TableName": "jobs", "Limit": 5, "Select": "COUNT", "ReturnConsumedCapacity": "TOTAL"})
     span = last(spans)
     assert span.name == "DynamoDB.Scan"
     assert span.kind.name == "CLIENT"
@@ -75,17 +75,17 @@ def test_a_call_is_a_client_span_with_the_conventions_attributes(db, spans):
     }
 
 
-def test_a_batch_tells_its_size_and_no_values(db, spans):
+def test_a_batch_tells_its_size_and_no_values(traced, spans):
     writes = [{"PutRequest": {"Item": {"id": {"S": f"secret{n}"}}}} for n in range(3)]
-    db.execute("BatchWriteItem", {"RequestItems": {"jobs": writes}})
+    traced.execute("BatchWriteItem", {"RequestItems": {"jobs": writes}})
     span = last(spans)
     assert span.attributes["db.operation.batch.size"] == 3
     assert "secret" not in span.to_json()
 
 
-def test_an_error_is_told_by_its_code_only(db, spans):
+def test_an_error_is_told_by_its_code_only(traced, spans):
     with pytest.raises(ResourceNotFoundException):
-        db.execute("GetItem", {"TableName": "nothing", "Key": {"id": {"S": "secret"}}})
+        traced.execute("GetItem", {"TableName": "nothing", "Key": {"id": {"S": "secret"}}})
     span = last(spans)
     assert span.status.status_code.name == "ERROR"
     assert span.attributes["error.type"] == span.attributes["db.response.status_code"] == "ResourceNotFoundException"
