@@ -142,6 +142,16 @@ def test_a_transaction_of_more_than_4_mb_is_refused(tables: Engine) -> None:
     large = [{"Put": {"TableName": "plain", "Item": {"pk": s(f"{n}"), "x": s("x" * 300_000)}}} for n in range(15)]
     code, text = refusal(tables, "TransactWriteItems", {"TransactItems": large})
     assert (code, text) == ("ValidationException", "Transaction payload size cannot exceed 4194304 bytes")
+    large = [update_action(f"{n}", "SET v = :v", s("x" * 300_000)) for n in range(15)]
+    code, text = refusal(tables, "TransactWriteItems", {"TransactItems": large})
+    assert (code, text) == ("ValidationException", "Transaction payload size cannot exceed 4194304 bytes")
+
+
+def test_large_items_may_be_deleted_in_one_transaction(tables: Engine) -> None:
+    for number in range(15):
+        put(tables, "plain", {"pk": s(f"{number}"), "x": s("x" * 300_000)})
+    tables.execute("TransactWriteItems", {"TransactItems": [delete_action(f"{number}") for number in range(15)]})
+    assert "Item" not in tables.execute("GetItem", {"TableName": "plain", "Key": {"pk": s("0")}})
 
 
 @pytest.mark.parametrize(

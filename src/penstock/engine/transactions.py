@@ -46,10 +46,15 @@ def resolve(call: Call, actions: Sequence[Write]) -> None:
             if place in seen:
                 raise ValidationException("Transaction request cannot include multiple operations on one item")
             seen.add(place)
-    if sum(item_size(action.key_values) for action in actions) > TRANSACTION_BYTES:
+    if sum(map(_payload, actions)) > TRANSACTION_BYTES:
         raise ValidationException(f"Transaction payload size cannot exceed {TRANSACTION_BYTES} bytes")
     if any(reason is not _FINE for reason in reasons):
         raise cancelled(first_problem(reasons))
+
+
+def _payload(action: Write) -> int:
+    """What an action brings, not what it finds: to delete a large item is little."""
+    return item_size(action.key_values) + item_size(action.request.get("ExpressionAttributeValues") or {})
 
 
 def first_problem(reasons: Sequence[Reason]) -> list[Reason]:
