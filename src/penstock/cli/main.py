@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import click
 
 from penstock import __version__
-from penstock.errors import PenstockError
+from penstock.cli.lazy import LazyGroup
 
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
     "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
+    "tables": ("penstock.cli.tables.group", "Tables as code: plan, apply, verify, export, and more."),
 }
 
 
-class LazyGroup(click.Group):
-    """Lists commands from the table above, and imports one only to run it or to show its help."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
-
-    def invoke(self, ctx: click.Context) -> object:
-        try:
-            return super().invoke(ctx)
-        except PenstockError as error:
-            raise click.ClickException(str(error)) from error
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", prog_name="penstock", message="%(prog)s %(version)s")
 def cli() -> None:
     """DynamoDB on your machine: no Docker, no Java, no account.

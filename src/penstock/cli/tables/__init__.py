@@ -1,0 +1,1 @@
+"""`penstock tables`: one file a command; `group` lists them, `options` has what they share."""
