@@ -100,10 +100,7 @@ def encode_sized(item: Mapping[str, Any]) -> tuple[wire.Item, int]:
 
 
 def _encode(value: Any, depth: int) -> AttributeValue:
-    encoder = _ENCODERS.get(type(value))
-    if encoder is None:
-        encoder = _encoder_by_base(value)
-    return encoder(value, depth)
+    return (_ENCODERS.get(type(value)) or _encoder_by_base(value))(value, depth)
 
 
 def _members(value: Mapping[str, Any], depth: int) -> wire.Item:
@@ -115,10 +112,11 @@ def _members(value: Mapping[str, Any], depth: int) -> wire.Item:
         for name, member in value.items():
             if type(name) is not str:
                 raise _Refused(f"a name is a str, not {_kind(name)}")
-            if type(member) is str:  # the most frequent kind, without a call
+            kind = type(member)
+            if kind is str:  # the most frequent kind, without a call
                 members[name] = {"S": member}
             else:
-                members[name] = _encode(member, depth)
+                members[name] = (_ENCODERS.get(kind) or _encoder_by_base(member))(member, depth)
     except _Refused as refused:
         refused.steps.append(name if isinstance(name, str) else repr(name))
         raise
@@ -135,7 +133,8 @@ def _list(value: Iterable[Any], depth: int) -> AttributeValue:
     elements: list[AttributeValue] = []
     try:
         for element in value:
-            elements.append(_encode(element, depth + 1))  # its length is the failed element's place
+            encoder = _ENCODERS.get(type(element)) or _encoder_by_base(element)
+            elements.append(encoder(element, depth + 1))  # its length is the failed element's place
     except _Refused as refused:
         refused.steps.append(len(elements))
         raise
@@ -347,8 +346,6 @@ def decode_item(item: wire.Item) -> Item:
 def decode(value: AttributeValue) -> Any:
     """The Python value of an attribute value."""
     for kind, content in value.items():
-        if kind == "S" or kind == "BOOL":
-            return content
         return _DECODERS[kind](content)
     raise InvalidValue("an attribute value without a type")
 
@@ -369,6 +366,6 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "SS": set,
     "NS": lambda content: set(map(decode_number, content)),
     "BS": lambda content: set(map(a2b_base64, content)),
-    "L": lambda content: [decode(element) for element in content],
+    "L": lambda content: [element["S"] if "S" in element else decode(element) for element in content],
     "M": decode_item,
 }
