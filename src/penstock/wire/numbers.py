@@ -89,12 +89,19 @@ def from_decimal(value: Decimal) -> str:
 
 def add(left: str, right: str) -> str:
     """left + right, exactly."""
-    return from_decimal(_EXACT.add(Decimal(left), Decimal(right)))
+    return _result(_EXACT.add(Decimal(left), Decimal(right)))
 
 
 def subtract(left: str, right: str) -> str:
     """left - right, exactly."""
-    return from_decimal(_EXACT.subtract(Decimal(left), Decimal(right)))
+    return _result(_EXACT.subtract(Decimal(left), Decimal(right)))
+
+
+def _result(value: Decimal) -> str:
+    """What a sum is stored as; DynamoDB calls one of more than 38 digits an overflow too."""
+    if len(value.as_tuple().digits) > NUMBER_DIGITS and len(value.normalize(_EXACT).as_tuple().digits) > NUMBER_DIGITS:
+        raise RefusedValue(_OVERFLOW)
+    return from_decimal(value)
 
 
 def _parts(text: str) -> Parts:
