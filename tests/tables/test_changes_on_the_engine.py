@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from table_strategies import tables
 
 from penstock.clock import ManualClock
@@ -44,7 +44,7 @@ class Place:
                 self.engine.execute(request.operation, dict(request.body))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(tables(keys=KEYS), tables(keys=KEYS))
 def test_the_engine_takes_every_change_and_then_nothing_differs(first: Table, second: Table) -> None:
     engine = Engine(clock=ManualClock())

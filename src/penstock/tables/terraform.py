@@ -16,8 +16,8 @@ from penstock.tables.shapes import UNLIMITED
 
 RESOURCE = "aws_dynamodb_table"
 KMS_KEY = "aws_kms_key"
-MULTI_ATTRIBUTE_PROVIDER = ">= 6.29"
-"""The first version of the provider that knows index keys of several attributes."""
+MULTI_ATTRIBUTE_PROVIDER = ">= 6.37"
+"""The provider knows index keys of several attributes since 6.29, and until 6.37 had mistakes in removing them."""
 
 
 def template_text(tables: Iterable[Table], naming: Naming) -> str:

@@ -1,0 +1,241 @@
+"""Items in bulk, in DynamoDB's own JSON: pages of a scan, reads by key, writes that lose nothing.
+
+1. An item is moved as it came: nothing is decoded, so nothing is rounded or reordered.
+2. A write returns when DynamoDB has taken every action, or raises; what was turned away is sent again.
+3. Memory is bounded: a page for each segment that is read at once, a request for each worker.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.client.database import Database
+from penstock.client.pacing import Outcome, Pacer
+from penstock.errors import PenstockError
+from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
+from penstock.wire.throttles import Kind
+from penstock.wire.values import Item, item_size
+
+KeyText = tuple[str, ...]
+"""A key as something to look up: the contents of its attributes in the key's order."""
+
+PATIENCE_SECONDS = 300.0
+"""How long a request may be turned away wholly before the work is given up (and can be continued)."""
+
+_BASE_SECONDS, _CAP_SECONDS = 0.05, 5.0
+_PAGE_UNITS = 128.0  # 1 MB, eventually consistent: what a page of a scan costs at the most
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of one segment; `start` is where the next one begins, None at the end."""
+
+    segment: int
+    items: list[Item]
+    start: Item | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTable:
+    """A table to read from and write to. `keys` are the names of its key attributes, partition first."""
+
+    db: Database
+    name: str
+    keys: tuple[str, ...]
+    pacer: Pacer | None = None
+    sleep: Callable[[float], object] = time.sleep
+
+    @classmethod
+    def of(cls, db: Database, name: str, pacer: Pacer | None = None) -> ItemTable:
+        """Asks for the table's key; raises ResourceNotFoundException where there is no such table."""
+        return cls(db, name, db.key_of(name).names, pacer)
+
+    @property
+    def workers(self) -> int:
+        return self.db.batch_workers
+
+    def key_of(self, item: Item) -> Item:
+        return {name: item[name] for name in self.keys}
+
+    def text_of(self, item: Item) -> KeyText:
+        """Two items of this table have the same if and only if they have the same key."""
+        return tuple([next(iter(item[name].values())) for name in self.keys])
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def page(self, segment: int, segments: int, start: Item | None, *, limit: int | None = None) -> Page:
+        """The next page of a segment, consistently read."""
+        request: dict[str, Any] = {"TableName": self.name, "ConsistentRead": True}
+        if segments > 1:
+            request |= {"Segment": segment, "TotalSegments": segments}
+        if start is not None:
+            request["ExclusiveStartKey"] = start
+        if limit is not None:
+            request["Limit"] = limit
+        answer = self._patiently("Scan", request, _PAGE_UNITS, "Read")
+        return Page(segment, answer["Items"], answer.get("LastEvaluatedKey"))
+
+    def rounds(
+        self, places: Places, *, limit: int | None = None, ahead: bool = False, at_once: int | None = None
+    ) -> Iterator[list[Page]]:
+        """Pages of several segments side by side until all are read. `places` moves on when a round has been dealt
+        with, so that it always says where to continue. With `ahead`, the next round is read meanwhile.
+        """
+        width = at_once or self.workers
+        with ThreadPoolExecutor(width, thread_name_prefix="penstock-scan") as pool:
+            waiting = self._read_round(pool, places, width, limit)
+            while waiting:
+                pages = [one.result() for one in waiting]
+                after = places.copy()
+                after.move(pages)
+                waiting = self._read_round(pool, after, width, limit) if ahead else []
+                yield pages
+                places.move(pages)
+                if not ahead:
+                    waiting = self._read_round(pool, places, width, limit)
+
+    def _read_round(self, pool: ThreadPoolExecutor, places: Places, width: int, limit: int | None) -> list[Any]:
+        unread = places.unread[:width]
+        return [pool.submit(self.page, one, places.segments, places.starts[one], limit=limit) for one in unread]
+
+    def get(self, keys: Sequence[Item], *, only: Sequence[str] | None = None) -> dict[KeyText, Item]:
+        """The items with these keys, consistently read; those that do not exist are left out."""
+        chunks = [keys[at : at + BATCH_GET_ITEMS] for at in range(0, len(keys), BATCH_GET_ITEMS)]
+        found: dict[KeyText, Item] = {}
+        for items in self._each(lambda chunk: self._get(chunk, only), chunks):
+            found.update((self.text_of(item), item) for item in items)
+        return found
+
+    def _get(self, keys: Sequence[Item], only: Sequence[str] | None) -> list[Item]:
+        asked: dict[str, Any] = {"Keys": list(keys), "ConsistentRead": True}
+        if only is not None:
+            aliases = {f"#n{at}": name for at, name in enumerate(dict.fromkeys((*self.keys, *only)))}
+            asked |= {"ProjectionExpression": ", ".join(aliases), "ExpressionAttributeNames": aliases}
+        found: list[Item] = []
+        for answer in self._until_taken("BatchGetItem", asked, "UnprocessedKeys", float(len(keys))):
+            found += answer["Responses"].get(self.name, [])
+        return found
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, puts: Iterable[Item], deletes: Iterable[Item] = ()) -> int:
+        """Writes the items and deletes the keys, no key twice; the number of actions, all of which took effect."""
+        actions: list[dict[str, Any]] = [{"PutRequest": {"Item": item}} for item in puts]
+        actions += [{"DeleteRequest": {"Key": key}} for key in deletes]
+        for _ in self._each(self._write, list(_requests(actions))):
+            pass
+        return len(actions)
+
+    def _write(self, actions: list[dict[str, Any]]) -> None:
+        units = 0.0 if self.pacer is None else sum(map(_units, actions))
+        for _ in self._until_taken("BatchWriteItem", actions, "UnprocessedItems", units):
+            pass
+
+    # ── sending ──────────────────────────────────────────────────────────────────────────────────
+
+    def _each(self, work: Callable[[Any], Any], chunks: list[Any]) -> Iterator[Any]:
+        """`work` on every chunk, by as many workers as the database is worth."""
+        if self.workers == 1 or len(chunks) < 2:
+            yield from map(work, chunks)
+            return
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="penstock-items") as pool:
+            yield from pool.map(work, chunks)
+
+    def _until_taken(self, operation: str, content: Any, left: str, units: float) -> Iterator[dict[str, Any]]:
+        """Sends a batch again and again with what was left of it."""
+        strikes, since = 0, time.monotonic()
+        while content:
+            answer = self._patiently(operation, {"RequestItems": {self.name: content}}, units, _kind(operation))
+            yield answer
+            rest = (answer.get(left) or {}).get(self.name)
+            if rest and _length(rest) == _length(content):
+                strikes += 1
+                if time.monotonic() - since > PATIENCE_SECONDS:
+                    raise PenstockError(f"{self.name} took nothing of a batch for {PATIENCE_SECONDS:.0f} s: throttled")
+            else:
+                strikes, since = 0, time.monotonic()
+            if rest and strikes:
+                self.sleep(_backoff(strikes))
+            content = rest
+
+    def _patiently(self, operation: str, request: dict[str, Any], units: float, kind: Kind) -> dict[str, Any]:
+        """One call, repeated while its error is one that passes."""
+        strikes, since = 0, time.monotonic()
+        while True:
+            if self.pacer is not None:
+                self.pacer.before(units, self.name, kind)
+            try:
+                answer = self.db.execute(operation, request)
+            except PenstockError as error:
+                self._learn(operation, request, error, units)
+                if not error.retryable or time.monotonic() - since > PATIENCE_SECONDS:
+                    raise
+                strikes += 1
+                self.sleep(_backoff(strikes))
+            else:
+                self._learn(operation, request, answer, units)
+                return answer
+
+    def _learn(self, operation: str, request: dict[str, Any], answer: Any, units: float) -> None:
+        if self.pacer is not None:
+            self.pacer.after(Outcome.of(operation, request, answer, units))
+
+
+class Places:
+    """Where each segment of a scan stands: a key to go on from, None at its beginning; a set of those that are read."""
+
+    def __init__(self, segments: int, starts: list[Item | None] | None = None, read: Iterable[int] = ()) -> None:
+        self.segments = segments
+        self.starts: list[Item | None] = list(starts) if starts is not None else [None] * segments
+        self.read = set(read)
+
+    def copy(self) -> Places:
+        return Places(self.segments, self.starts, self.read)
+
+    @property
+    def unread(self) -> list[int]:
+        return [segment for segment in range(self.segments) if segment not in self.read]
+
+    def move(self, pages: Iterable[Page]) -> None:
+        for page in pages:
+            self.starts[page.segment] = page.start
+            if page.start is None:
+                self.read.add(page.segment)
+
+    def form(self) -> dict[str, Any]:
+        """As JSON, for a state that is kept."""
+        return {"segments": self.segments, "starts": self.starts, "read": sorted(self.read)}
+
+    @classmethod
+    def parse(cls, form: dict[str, Any]) -> Places:
+        return cls(form["segments"], form["starts"], form["read"])
+
+
+def _requests(actions: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """25 actions a request. 25 items of 400 KB, a third more in base64, are less than the 16 MB of a request."""
+    for at in range(0, len(actions), BATCH_WRITE_ITEMS):
+        yield actions[at : at + BATCH_WRITE_ITEMS]
+
+
+def _length(content: Any) -> int:
+    """Keys of a read, actions of a write."""
+    return len(content["Keys"] if isinstance(content, dict) else content)
+
+
+def _units(action: dict[str, Any]) -> float:
+    put = action.get("PutRequest")
+    return 1.0 if put is None else float(max(1, -(-item_size(put["Item"]) // WRITE_UNIT_BYTES)))
+
+
+def _kind(operation: str) -> Kind:
+    return "Write" if operation == "BatchWriteItem" else "Read"
+
+
+def _backoff(strikes: int) -> float:
+    """Full jitter."""
+    return random.random() * min(_CAP_SECONDS, _BASE_SECONDS * 2.0 ** min(20, strikes))
