@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client import endpoints
 from penstock.client.table import Table
-from penstock.client.transports.boto import BotoTransport
 
 EXPENSES = {
     "TableName": "expenses",
@@ -65,9 +63,7 @@ def _opened(request: pytest.FixtureRequest, tmp_path: Path) -> penstock.Database
         case "file":
             return penstock.connect(tmp_path / "expenses.db")
         case "boto":
-            endpoint = endpoints.parse(request.getfixturevalue("penstock_server"))
-            assert isinstance(endpoint, endpoints.Endpoint)
-            return penstock.Database(BotoTransport(endpoint))
+            return penstock.connect(request.getfixturevalue("penstock_server"), via="boto")
     return penstock.connect(ELSEWHERE or request.getfixturevalue("penstock_server"))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import penstock
 from penstock.client.faults import Faults, Rates
+from penstock.client.retries import RetryPolicy
 from penstock.errors import ConnectionFailed, ResourceNotFoundException
 
 
@@ -46,8 +47,14 @@ def test_the_engine_is_found_behind_wrappers():
 
 
 def test_nobody_there_is_told_with_the_address():
-    with penstock.connect("http://127.0.0.1:9") as db:
+    with penstock.connect("http://127.0.0.1:9", retries=None) as db:
         assert db.batch_workers == 4
         with pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:9"):
-            # Not repeated for a minute: the wrapper is left out here.
-            db.transport.inner.execute("ListTables", {})
+            db.tables()
+
+
+def test_how_often_a_remote_call_is_tried_can_be_said():
+    with penstock.connect("http://127.0.0.1:9", retries=RetryPolicy(attempts=3, base_seconds=0.001)) as db:
+        with pytest.raises(ConnectionFailed) as failed:
+            db.tables()
+        assert failed.value.__notes__ == ["ListTables: gave up after 3 attempts."]

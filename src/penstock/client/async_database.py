@@ -12,17 +12,18 @@ from penstock.client.async_batches import AsyncBatch
 from penstock.client.async_scans import AsyncParallelScan
 from penstock.client.batch_reads import ReadPlan, read_batch_async
 from penstock.client.batches import BatchOptions, BatchReport, Duplicates, Pace
-from penstock.client.database import embedded, embedded_engine, profile_region, refuse_engine_options
-from penstock.client.endpoints import MEMORY, Endpoint, File, parse
+from penstock.client.credentials import CredentialSource
+from penstock.client.database import embedded_engine, refuse_engine_options
+from penstock.client.endpoints import MEMORY
 from penstock.client.keys import Key, KeyDeclaration, TableKey
 from penstock.client.pages import AsyncItems
 from penstock.client.rendering import Attribute, Where
 from penstock.client.requests import Call, Changes, Names, Reading, Values
-from penstock.client.retries import AsyncRetrying
+from penstock.client.retries import DEFAULT_POLICY, AsyncRetrying, RetryPolicy
 from penstock.client.table import TableCalls
 from penstock.client.transactions import Action, AsyncTransaction, failure, get_call, write_call
-from penstock.client.transports.asynchronous import AsyncRemoteTransport, AsyncThreadedTransport
 from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits
+from penstock.client.transports.opening import Via, open_async_transport
 from penstock.client.values import Item
 from penstock.clock import Clock
 from penstock.errors import ConditionalCheckFailedException, TransactionCanceledException
@@ -257,7 +258,7 @@ class AsyncDatabase:
 
     @property
     def batch_workers(self) -> int:
-        return _REMOTE_WORKERS if embedded_engine(getattr(self.transport, "transport", None)) is None else 1
+        return _REMOTE_WORKERS if embedded_engine(self.transport) is None else 1
 
     async def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""
@@ -281,15 +282,18 @@ def connect_async(
     clock: Clock | None = None,
     settings: Settings | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    credentials: CredentialSource | None = None,
+    retries: RetryPolicy | None = DEFAULT_POLICY,
+    via: Via = "thin",
 ) -> AsyncDatabase:
     """`connect` for asyncio: `async with connect_async(url) as db`.
 
-    A remote database needs no thread; the embedded engine runs in a few.
+    A remote database needs no thread for a call; the embedded engine runs in a few.
     """
-    target = parse(os.fspath(url), region_of=profile_region)
-    match target:
-        case File():
-            return AsyncDatabase(AsyncThreadedTransport(embedded(target, clock, settings)))
-        case Endpoint():
-            refuse_engine_options(target, clock, settings)
-            return AsyncDatabase(AsyncRetrying(AsyncRemoteTransport(target, limits=limits)))
+    transport = open_async_transport(
+        url, limits=limits, credentials=credentials, via=via, clock=clock, settings=settings
+    )
+    if embedded_engine(transport) is not None:
+        return AsyncDatabase(transport)
+    refuse_engine_options(transport.name, clock, settings)
+    return AsyncDatabase(transport if retries is None else AsyncRetrying(transport, retries))

@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.endpoints import MEMORY, Endpoint, File, parse
+from penstock.client.credentials import CredentialSource
+from penstock.client.endpoints import MEMORY
+from penstock.client.retries import DEFAULT_POLICY, Retrying, RetryPolicy
 from penstock.client.transports.base import DEFAULT_LIMITS, Limits, Transport
+from penstock.client.transports.opening import Via, open_transport
 from penstock.clock import Clock
 from penstock.errors import PenstockError, TransactionCanceledException
 
@@ -144,7 +147,7 @@ def embedded_engine(transport: Any) -> Engine | None:
         engine: Engine | None = getattr(transport, "engine", None)
         if engine is not None:
             return engine
-        transport = getattr(transport, "inner", None)
+        transport = getattr(transport, "inner", None) or getattr(transport, "transport", None)
     return None
 
 
@@ -154,6 +157,9 @@ def connect(
     clock: Clock | None = None,
     settings: Settings | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    credentials: CredentialSource | None = None,
+    retries: RetryPolicy | None = DEFAULT_POLICY,
+    via: Via = "thin",
 ) -> Database:
     """Opens the database that `url` names.
 
@@ -162,39 +168,16 @@ def connect(
         "http://localhost:8000"    any compatible endpoint
         "aws://eu-west-2"          AWS, with the credentials that boto3 would find
 
-    Calls to a remote database are retried (penstock.client.retries). `clock` and `settings` are the engine's, for a
-    database in this process; `limits` are for a remote one.
+    `clock` and `settings` are the engine's, for a database in this process; the rest is for a remote one: its calls are
+    retried as `retries` says (None: never), and `via="boto"` sends them with boto3.
     """
-    target = parse(os.fspath(url), region_of=profile_region)
-    match target:
-        case File():
-            return Database(embedded(target, clock, settings))
-        case Endpoint():
-            refuse_engine_options(target, clock, settings)
-            return Database(_remote(target, limits))
+    transport = open_transport(url, limits=limits, credentials=credentials, via=via, clock=clock, settings=settings)
+    if embedded_engine(transport) is not None:
+        return Database(transport)
+    refuse_engine_options(transport.name, clock, settings)
+    return Database(transport if retries is None else Retrying(transport, retries))
 
 
-def embedded(target: File, clock: Clock | None, settings: Settings | None) -> Transport:
-    from penstock.client.transports.embedded import EmbeddedTransport
-    from penstock.engine.engine import Engine
-
-    return EmbeddedTransport(Engine(target.path, clock=clock, settings=settings), target.name)
-
-
-def _remote(target: Endpoint, limits: Limits) -> Transport:
-    from penstock.client.retries import Retrying
-    from penstock.client.transports.remote import RemoteTransport
-
-    return Retrying(RemoteTransport(target, limits=limits))
-
-
-def refuse_engine_options(target: Endpoint, clock: Clock | None, settings: Settings | None) -> None:
+def refuse_engine_options(name: str, clock: Clock | None, settings: Settings | None) -> None:
     if clock is not None or settings is not None:
-        raise PenstockError(f"clock and settings are the embedded engine's; {target.name} is remote and has its own.")
-
-
-def profile_region(profile: str | None) -> str | None:
-    """The region of an AWS profile; read when a URL names none."""
-    from penstock.client import credentials
-
-    return credentials.profile_region(profile)
+        raise PenstockError(f"clock and settings are the embedded engine's; {name} is remote and has its own.")
