@@ -75,6 +75,7 @@ _WIDE = [Index(f"index-{n}", "a:S", projection=[f"p{n}-{m}" for m in range(20)])
         ({"name": ""}, "table ''", "its name has 0 characters"),
         ({"name": "x" * 256}, f"table '{'x' * 256}'", "its name has 256 characters"),
         ({"key": ()}, "table 'jobs'", "it has no partition key"),
+        ({"key": None}, "table 'jobs'", "key attribute 'None' has no type"),
         ({"key": "id"}, "table 'jobs'", "key attribute 'id' has no type"),
         ({"key": "id:SS"}, "table 'jobs'", "key attribute 'id' has the type 'SS'"),
         ({"key": ":S"}, "table 'jobs'", "the name of a key attribute has 0 bytes"),

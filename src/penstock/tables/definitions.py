@@ -237,7 +237,7 @@ _ABSENT: dict[str, Any] = {
 
 def attributes_of(part: str | Attribute | Sequence[str | Attribute]) -> tuple[Attribute, ...]:
     """One attribute or several, as they are spelled in a definition."""
-    several = (part,) if isinstance(part, str | Attribute) else part
+    several = part if isinstance(part, Sequence) and not isinstance(part, str) else (part,)
     return tuple(Attribute.parse(one) for one in several)
 
 
