@@ -1,0 +1,48 @@
+"""`penstock tables dump`: a table's definition and items to a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.tables.data_options import (
+    Line,
+    continued,
+    json_option,
+    opened,
+    pacer_of,
+    rate_option,
+    show_json,
+    url_option,
+)
+from penstock.tables import dumping
+
+
+@click.command("dump")
+@click.argument("table")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="An empty or new folder.")
+@click.option("--segments", type=click.IntRange(1, 1000), default=dumping.SEGMENTS, show_default=True)
+@url_option
+@rate_option
+@json_option
+def command(table: str, out: Path, segments: int, url: str, rate: float | None, as_json: bool) -> None:
+    """Write a table's definition and items to a folder, in DynamoDB's export format.
+
+    \b
+    Examples:
+      penstock tables dump orders --out backup/orders --url aws://eu-west-2
+      penstock tables load backup/orders --table orders --create --url local.db
+
+    Read only. Interrupted, it continues where it was when it is run again. Each item is as it was at some moment
+    of the dump; for one moment of the whole table, dump a table restored from a point in time.
+    """
+    line = Line(quiet=as_json)
+    with opened(url) as db, continued(f"{out} holds what was written so far."):
+        done = dumping.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
+    line.end()
+    size = sum(part.bytes for part in done.parts)
+    if as_json:
+        show_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
+        return
+    click.echo(f"{table}: {done.items:,} items in {len(done.parts)} parts, {size:,} bytes, in {out}")

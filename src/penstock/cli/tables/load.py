@@ -1,0 +1,69 @@
+"""`penstock tables load`: a dumped folder into a table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from penstock.cli.tables.data_options import (
+    Line,
+    continued,
+    json_option,
+    opened,
+    pacer_of,
+    rate_option,
+    show_json,
+    url_option,
+)
+from penstock.tables import loading_data
+
+
+@click.command("load")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--table", required=True, metavar="NAME", help="The table to load into.")
+@click.option("--create", is_flag=True, help="Make the table as it was dumped, if it is missing.")
+@click.option("--merge", is_flag=True, help="Put the items over those that the table has.")
+@click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in DIR.")
+@url_option
+@rate_option
+@json_option
+def command(
+    folder: Path,
+    table: str,
+    create: bool,
+    merge: bool,
+    state: Path | None,
+    url: str,
+    rate: float | None,
+    as_json: bool,
+) -> None:
+    """Load a folder that `dump`, or an export of DynamoDB to S3, has written.
+
+    \b
+    Examples:
+      penstock tables load backup/orders --table orders --create --url local.db
+      penstock tables load backup/orders --table orders --url aws://eu-west-2 --rate 500
+
+    Checksums are verified before anything is written. Interrupted, it continues with the part it was at.
+    """
+    line = Line(quiet=as_json)
+    with opened(url) as db, continued(f"a part of the items is in {table}."):
+        done = loading_data.load(
+            db,
+            folder,
+            table,
+            create=create,
+            merge=merge,
+            pacer=pacer_of(db, rate),
+            progress=line.items,
+            state_file=state,
+        )
+    line.end()
+    if as_json:
+        show_json(asdict(done))
+        return
+    made = " (made as it was dumped)" if done.created else ""
+    earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""
+    click.echo(f"{table}{made}: {done.items:,} items loaded{earlier}")
