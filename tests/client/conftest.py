@@ -5,31 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from expenses import EXPENSES
 
 import penstock
 from penstock.client.table import Table
-
-EXPENSES = {
-    "TableName": "expenses",
-    "KeySchema": [
-        {"AttributeName": "company", "KeyType": "HASH"},
-        {"AttributeName": "number", "KeyType": "RANGE"},
-    ],
-    "AttributeDefinitions": [
-        {"AttributeName": "company", "AttributeType": "S"},
-        {"AttributeName": "number", "AttributeType": "N"},
-        {"AttributeName": "email", "AttributeType": "S"},
-    ],
-    "GlobalSecondaryIndexes": [
-        {
-            "IndexName": "by-email",
-            "KeySchema": [{"AttributeName": "email", "KeyType": "HASH"}],
-            "Projection": {"ProjectionType": "ALL"},
-        }
-    ],
-    "BillingMode": "PAY_PER_REQUEST",
-}
-
 
 # PENSTOCK_TEST_URL=http://localhost:8000 runs the tests of the handles against another implementation there. Each test
 # makes its tables and deletes those, and only those.

@@ -6,9 +6,9 @@ import asyncio
 from random import Random
 
 import pytest
+from expenses import EXPENSES
 
 import penstock
-from conftest import EXPENSES
 from penstock import F
 from penstock.client.batches import BatchOptions
 from penstock.client.failures import TransactionFailed

@@ -11,11 +11,11 @@ from collections import OrderedDict, defaultdict
 from decimal import Decimal
 
 import pytest
+from expenses import EXPENSES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
-from conftest import EXPENSES
 from penstock.client.values import InvalidValue, decode, decode_item, encode, encode_item, encode_sized
 from penstock.wire.values import item_size
 

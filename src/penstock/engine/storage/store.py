@@ -24,6 +24,7 @@ from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
+PAGE_BYTES: Final = 8192
 
 # The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
 # other threads get this part of its page cache, so that many threads do not mean much memory.
@@ -168,13 +169,13 @@ class Store:
         settings = self._settings
         if not self.memory:
             self._refuse_foreign(connection)
+            # For a new file; an old one keeps its own (docs/decisions/0001).
+            connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             self._use_wal(connection)
         connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
         cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
         connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
         connection.execute("PRAGMA temp_store = MEMORY")
-        # Deleted data should not linger in free pages, and freed pages are reused: no vacuum is needed for speed.
-        connection.execute("PRAGMA foreign_keys = OFF")
 
     def _use_wal(self, connection: Connection) -> None:
         """Makes the file's journal a WAL. SQLite does not wait where two processes do so at once: we do."""
