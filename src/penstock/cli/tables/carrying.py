@@ -1,0 +1,56 @@
+"""How the commands that change tables go on once it is known what to do."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+import click
+
+from penstock.cli.tables import screen
+from penstock.cli.tables.options import INTERRUPTED
+from penstock.client.database import Database
+from penstock.tables.apply import ApplyReport, Interrupted, apply
+from penstock.tables.survey import Survey
+from penstock.tables.waiting import Pace
+
+
+def carry_out(
+    db: Database,
+    survey: Survey,
+    *,
+    max_wait: float,
+    policy: str,
+    as_json: bool,
+    more: dict[str, Any] | None = None,
+    last: bool = True,
+) -> ApplyReport:
+    """Applies a survey, and shows what became of it. Exits with 1 after failures, with 130 after Ctrl-C.
+
+    `more` is shown with the JSON; one that is not the `last` of a command shows JSON only where it ends the command.
+    """
+    shown = screen.Screen(quiet=as_json)
+    try:
+        report = apply(db, survey, pace=Pace(max_wait_seconds=max_wait), report=shown.report, policy=policy)
+    except Interrupted as error:
+        shown.clear()
+        _show(error.report, as_json, {**(more or {}), "interrupted": True})
+        again = shlex.join(["penstock", *sys.argv[1:]])
+        click.echo(
+            f"Interrupted. What was begun goes on in the database; to finish, run it again:\n  {again}", err=True
+        )
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    shown.clear()
+    if last or report.failures or not as_json:
+        _show(report, as_json, more)
+    if report.failures:
+        raise click.exceptions.Exit(1)
+    return report
+
+
+def _show(report: ApplyReport, as_json: bool, more: dict[str, Any] | None) -> None:
+    if as_json:
+        screen.show_json(screen.report_json(report) | (more or {}))
+    else:
+        screen.show_report(report)

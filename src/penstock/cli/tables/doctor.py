@@ -1,0 +1,77 @@
+"""`penstock tables doctor`: known mistakes, and how to mend each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from penstock.cli.tables import screen
+from penstock.cli.tables.options import (
+    definitions_argument,
+    json_option,
+    naming_options,
+    opened,
+    order_of,
+    tables_option,
+)
+from penstock.tables.costs import count
+from penstock.tables.doctor import Finding
+from penstock.tables.examination import examine_definitions, examine_live
+
+
+@click.command("doctor")
+@definitions_argument
+@click.option(
+    "--url",
+    envvar="PENSTOCK_URL",
+    metavar="URL",
+    help="Look at live tables and a sample of their items too. Also PENSTOCK_URL.",
+)
+@naming_options
+@tables_option
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if there are warnings.")
+@json_option
+def command(
+    definitions: str,
+    url: str | None,
+    env: str | None,
+    prefix: str | None,
+    layout: str,
+    only: tuple[str, ...],
+    exit_code: bool,
+    as_json: bool,
+) -> None:
+    """Find known mistakes: hot index keys, tenant leaks, texts as TTL, items that an index cannot hold, missing PITR.
+
+    \b
+    Examples:
+      penstock tables doctor security-assistant --layout compat
+      penstock tables doctor construction-expenses --url aws://us-east-1 --exit-code
+
+    With --url, live tables are looked at, and up to 1,000 items of each are read. Read only.
+
+    Exit codes: 0 done; 1 failed, or warnings with --exit-code.
+    """
+    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
+    if url is None:
+        findings = examine_definitions(order.tables, order.naming)
+    else:
+        with opened(url) as db:
+            findings = examine_live(db, order.tables, order.naming, policy=order.policy_command("doctor"))
+    _show(findings, as_json)
+    if exit_code and any(one.severity == "warning" for one in findings):
+        raise click.exceptions.Exit(1)
+
+
+def _show(findings: Iterable[Finding], as_json: bool) -> None:
+    several = tuple(findings)
+    warnings = sum(one.severity == "warning" for one in several)
+    if as_json:
+        members = ("rule", "severity", "table", "index", "text", "mend")
+        found = [{member: getattr(one, member) for member in members} for one in several]
+        screen.show_json({"findings": found, "warnings": warnings})
+        return
+    for one in several:
+        click.echo(click.style(str(one), fg="yellow" if one.severity == "warning" else None))
+    click.echo(f"Doctor: {count(warnings, 'warning')}, {count(len(several) - warnings, 'note')}.")

@@ -1,0 +1,128 @@
+"""What the commands of `penstock tables` share: their options, and what is made of them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from penstock.client.database import Database, connect
+from penstock.systems import SYSTEMS
+from penstock.tables.definitions import Table
+from penstock.tables.loading import Definitions, load
+from penstock.tables.naming import Naming, check_names
+from penstock.tables.waiting import MAX_WAIT_SECONDS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+INTERRUPTED = 130
+CHANGES = 7
+
+definitions_argument = click.argument("definitions")
+url_option = click.option(
+    "--url",
+    required=True,
+    envvar="PENSTOCK_URL",
+    metavar="URL",
+    help="The database: a file, http://127.0.0.1:8000, or aws://eu-west-2. Also PENSTOCK_URL.",
+)
+unused_url_option = click.option("--url", metavar="URL", expose_value=False, help="Not needed: no database is asked.")
+env_option = click.option(
+    "--env", metavar="NAME", help="The environment, part of the tables' names. [ENVIRONMENT, else production]"
+)
+prefix_option = click.option(
+    "--prefix", metavar="TEXT", help="What the tables' names begin with. [TABLE_PREFIX, else the system's own]"
+)
+layout_option = click.option(
+    "--layout",
+    type=click.Choice(["safe", "compat"]),
+    default="safe",
+    show_default=True,
+    help="Which tables, where a system has its original ones too.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
+max_wait_option = click.option(
+    "--max-wait",
+    type=click.FloatRange(min=0),
+    envvar="MAX_WAIT",
+    default=MAX_WAIT_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for what is under way. Also MAX_WAIT.",
+)
+tables_option = click.option(
+    "--table", "only", multiple=True, metavar="NAME", help="Only this table, by suffix or full name; repeatable."
+)
+
+
+def naming_options(command: F) -> F:
+    """--env, --prefix and --layout."""
+    return env_option(prefix_option(layout_option(command)))
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Tables and how they are called."""
+
+    definitions: Definitions
+    naming: Naming
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return self.definitions.tables
+
+    def policy_command(self, command: str) -> str:
+        """The command that writes the IAM policy for another command on these tables."""
+        parts = ["penstock", "tables", "policy", self.definitions.source, "--for", command]
+        return shlex.join([*parts, "--env", self.naming.environment, "--prefix", self.naming.prefix])
+
+
+def order_of(
+    definitions: str, *, env: str | None, prefix: str | None, layout: str = "safe", only: tuple[str, ...] = ()
+) -> Order:
+    """Loads DEFINITIONS; raises if a name cannot be."""
+    found = load(definitions, SYSTEMS, layout=layout, variables=os.environ)
+    naming = Naming.of(os.environ, prefix=prefix, environment=env, default_prefix=found.prefix)
+    kept = Definitions(found.source, _chosen(found, naming, only), found.prefix)
+    check_names(kept.tables, naming)
+    return Order(kept, naming)
+
+
+def _chosen(found: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
+    if not only:
+        return found.tables
+    unknown = [name for name in only if not any(is_named(table, name, naming) for table in found.tables)]
+    if unknown:
+        names = ", ".join(table.name for table in found.tables)
+        raise click.BadParameter(f"{found.source} has no {', '.join(unknown)}; it has {names}", param_hint="--table")
+    return tuple(table for table in found.tables if any(is_named(table, name, naming) for name in only))
+
+
+def is_named(table: Table, name: str, naming: Naming) -> bool:
+    """By its suffix or by its full name."""
+    return name in (table.name, naming.full_name(table.name))
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Database]:
+    with connect(url) as db:
+        yield db
+
+
+def confirmed(question: str, *, yes: bool) -> None:
+    """Goes on, or ends with exit code 2: nothing is changed unasked."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Give --yes to do it; there is no terminal to ask on.")
+    if not click.confirm(question, err=True):
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(2)

@@ -1,0 +1,58 @@
+"""`penstock tables verify`: live tables beside their definitions."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.cli.tables import screen
+from penstock.cli.tables.options import (
+    definitions_argument,
+    json_option,
+    naming_options,
+    opened,
+    order_of,
+    tables_option,
+    url_option,
+)
+from penstock.tables.costs import count
+from penstock.tables.survey import survey
+
+
+@click.command("verify")
+@definitions_argument
+@url_option
+@naming_options
+@tables_option
+@json_option
+def command(
+    definitions: str,
+    url: str,
+    env: str | None,
+    prefix: str | None,
+    layout: str,
+    only: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Compare live tables with their definitions: keys, indexes, capacity, TTL, streams and settings.
+
+    \b
+    Examples:
+      penstock tables verify delphi --url http://127.0.0.1:8000
+      penstock tables verify infrastructure/schemas --url aws://us-east-1 --env staging --json
+
+    Read only. Exit codes: 0 all equal, 1 something differs, is missing or cannot be read.
+    """
+    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
+    with opened(url) as db:
+        found = survey(db, order.tables, order.naming, policy=order.policy_command("verify"))
+    plan = found.plan
+    if as_json:
+        screen.show_json({"equal": plan.is_empty, **screen.survey_json(found)})
+    elif plan.is_empty:
+        click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
+        screen.show_under_way(found)
+    else:
+        click.echo("These tables are not as defined; to be so, they need:", err=True)
+        screen.show_plan(plan)
+    if not plan.is_empty:
+        raise click.exceptions.Exit(1)
