@@ -102,6 +102,23 @@ def wait_until_active(
         pause = min(pause * 1.5, _POLL_SECONDS[1])
 
 
+def wait_until_gone(db: Database, name: str, *, seconds: float = WAIT_SECONDS) -> None:
+    """Returns when there is no such table."""
+    pause, ends_at = _POLL_SECONDS[0], time.monotonic() + seconds
+    while observe_status(db, name) is not None:
+        if time.monotonic() > ends_at:
+            raise PenstockError(f"{name} is still there after {seconds:.0f} s. Run it again to wait on.")
+        time.sleep(pause)
+        pause = min(pause * 1.5, _POLL_SECONDS[1])
+
+
+def observe_status(db: Database, name: str) -> str | None:
+    try:
+        return shapes.facts_of(db.execute("DescribeTable", {"TableName": name})).status
+    except ResourceNotFoundException:
+        return None
+
+
 def make(db: Database, table: Table, name: str, tell: Tell = _silent) -> None:
     """Makes the table of a definition with all its settings, and waits for it. One that is there is left as it is."""
     if observe(db, name) is None:

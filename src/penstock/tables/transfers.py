@@ -103,8 +103,9 @@ class ItemTable:
         unread = places.unread[:width]
         return [pool.submit(self.page, one, places.segments, places.starts[one], limit=limit) for one in unread]
 
-    def get(self, keys: Sequence[Item], *, only: Sequence[str] | None = None) -> dict[KeyText, Item]:
+    def get(self, keys: Iterable[Item], *, only: Sequence[str] | None = None) -> dict[KeyText, Item]:
         """The items with these keys, consistently read; those that do not exist are left out."""
+        keys = list({self.text_of(key): key for key in keys}.values())
         chunks = [keys[at : at + BATCH_GET_ITEMS] for at in range(0, len(keys), BATCH_GET_ITEMS)]
         found: dict[KeyText, Item] = {}
         for items in self._each(lambda chunk: self._get(chunk, only), chunks):

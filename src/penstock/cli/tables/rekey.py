@@ -1,0 +1,196 @@
+"""`penstock tables rekey`: a table's primary key changed, with its data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from penstock.cli.tables.data_options import (
+    Line,
+    confirmed,
+    continued,
+    json_option,
+    opened,
+    pacer_of,
+    rate_option,
+    show_json,
+    url_option,
+    yes_option,
+)
+from penstock.client.database import Database
+from penstock.errors import PenstockError
+from penstock.tables import rekey
+from penstock.tables.exports import read_export
+from penstock.tables.rekey_state import LEASE_SECONDS, Job, JobStore
+
+_ACTIONS = ("status", "confirm", "rollback")
+
+
+@click.command("rekey")
+@click.argument("words", nargs=-1, required=True, metavar="[status|confirm|rollback] TABLE")
+@click.option("--key", metavar="KEY", help="The new key, such as job_id:S,conversation_id:S.")
+@click.option("--into", metavar="NEW", help="The new table's name.")
+@click.option(
+    "--map", "mapping", metavar="MAP", help="module:function, or new=old,… ; without it items stay as they are."
+)
+@click.option("--index", "indexes", multiple=True, metavar="NAME=KEY", help="A further index of the new table.")
+@click.option("--segments", type=click.IntRange(1, 1000), default=rekey.SEGMENTS, show_default=True)
+@click.option(
+    "--max-lag", type=float, default=rekey.MAX_LAG_SECONDS, show_default=True, help="Seconds behind, to be ready."
+)
+@click.option(
+    "--lease", type=float, default=LEASE_SECONDS, show_default=True, help="Seconds a killed run holds the job."
+)
+@click.option("--force", is_flag=True, help="confirm: although the old table is still written to.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done.")
+@url_option
+@rate_option
+@yes_option
+@json_option
+def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> None:
+    """Change a table's primary key, with its data, while it is in use.
+
+    \b
+    Examples:
+      penstock tables rekey Embeddings --key job_id:S,comment_id:N --into Embeddings2 --url aws://eu-west-2
+      penstock tables rekey status Embeddings --url aws://eu-west-2
+      penstock tables rekey confirm Embeddings --url aws://eu-west-2
+      penstock tables rekey rollback Embeddings --url aws://eu-west-2
+
+    A new table is made, filled by scan and kept up by the old one's stream until you confirm; the old table is not
+    changed. DynamoDB cannot rename a table: your programs must be given the new name. Killed at any point, it
+    continues when it is run again. Until `confirm`, `rollback` deletes the new table and leaves all as it was.
+    """
+    action, table = _words(words)
+    line = Line(quiet=as_json)
+    with opened(url) as db:
+        run = rekey.Rekey(db, JobStore(db, lease_seconds=options["lease"]), _options(db, line, options))
+        if action == "status":
+            _status(db, table, as_json)
+        elif action == "rollback":
+            _rollback(db, run, table, yes=options["yes"])
+        elif action == "confirm":
+            with continued("nothing was confirmed."):
+                job = run.confirm(table, force=options["force"])
+            line.end()
+            _show(job, as_json, _CONFIRMED)
+        else:
+            _work(db, run, table, line, as_json, options)
+
+
+def _words(words: tuple[str, ...]) -> tuple[str, str]:
+    if len(words) == 1:
+        return "work", words[0]
+    if len(words) == 2 and words[0] in _ACTIONS:
+        return words[0], words[1]
+    raise click.UsageError(f"Give a TABLE, or one of {', '.join(_ACTIONS)} and a TABLE.")
+
+
+def _options(db: Database, line: Line, given: dict[str, Any]) -> rekey.Options:
+    return rekey.Options(
+        segments=given["segments"],
+        max_lag_seconds=given["max_lag"],
+        pacer=pacer_of(db, given["rate"]),
+        tell=lambda job: line.tell(_progress(job)),
+    )
+
+
+def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool, given: dict[str, Any]) -> None:
+    found = JobStore(db).read(table)
+    if found is not None and found.phase != "confirmed":
+        _same_job(found, given)
+        if given["dry_run"]:
+            click.echo(f"Would go on with the rekey of {table} into {found.into}, which is {found.phase}.")
+            return
+        with continued("what was done is kept."):
+            job = run.go_on(table, given["mapping"])
+    else:
+        if not given["key"] or not given["into"]:
+            raise click.UsageError(f"There is no rekey of {table} under way: give --key and --into to begin one.")
+        planned = rekey.plan(
+            db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"]
+        )
+        if not as_json:
+            click.echo(_plan(db, planned))
+        if given["dry_run"]:
+            return
+        with continued("what was done is kept."):
+            job = run.start(planned)
+    line.end()
+    _show(job, as_json, _READY)
+
+
+def _same_job(found: Job, given: dict[str, Any]) -> None:
+    """A job that was begun is not changed by the way, except for its mapping."""
+    for name, old in (("key", found.key), ("into", found.into)):
+        if given[name] and given[name] != old:
+            raise PenstockError(
+                f"A rekey of {found.source} with --{name} {old} is {found.phase}. "
+                f"Go on with it, or end it with `penstock tables rekey rollback {found.source}`."
+            )
+
+
+def _plan(db: Database, job: Job) -> str:
+    wanted = read_export(job.definition, "the plan")
+    old = ", ".join(db.key_of(job.source).names)
+    stream = "\n  ~ its stream is switched on until you confirm" if job.stream_is_ours else ""
+    indexes = "".join(f"\n  + index {one.name} ({one.key})" for one in wanted.indexes)
+    return (
+        f"{job.source} ({old}) → {job.into} ({wanted.key}){indexes}{stream}\n  its items are copied; it is not changed"
+    )
+
+
+def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
+    job = JobStore(db).read(table)
+    if job is not None and job.phase != "confirmed":
+        confirmed(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
+    job = run.rollback(table)
+    click.echo(f"Rolled back: {job.into} is deleted, {table} is as it was.")
+
+
+def _status(db: Database, table: str, as_json: bool) -> None:
+    store = JobStore(db)
+    job = store.read(table)
+    if job is None:
+        raise PenstockError(f"There is no rekey of {table} in {db.name}. `--key` and `--into` begin one.")
+    _show(job, as_json, {"ready": _READY, "confirmed": _CONFIRMED}.get(job.phase, ""), held_by=store.holder(table))
+
+
+def _progress(job: Job) -> str:
+    lag = "" if job.lag_seconds is None else f", {job.lag_seconds:.0f} s behind"
+    return (
+        f"{job.phase}: {job.copied:,} copied, {job.followed:,} changes followed, {job.compared:,} compared, "
+        f"{job.problem_count:,} problems{lag}"
+    )
+
+
+_READY = """\
+Ready. To cut over:
+  1. stop what writes to {source}
+  2. penstock tables rekey confirm {source}
+  3. give your programs the name {into}, and start them
+DynamoDB cannot swap or rename tables; until step 2, `rekey rollback {source}` undoes everything."""
+
+_CONFIRMED = """\
+Confirmed: {into} is complete. Give your programs that name; {source} is left as it is,
+and `penstock tables destroy` deletes it when you no longer want it."""
+
+
+def _show(job: Job, as_json: bool, text: str, *, held_by: str | None = None) -> None:
+    if as_json:
+        form = asdict(job) | {"held_by": held_by}
+        for inner in ("places", "shards", "definition"):
+            del form[inner]
+        show_json(form)
+        return
+    click.echo(f"{job.source} → {job.into}: {_progress(job)}")
+    if held_by:
+        click.echo(f"Worked on by {held_by}.")
+    if job.phase in ("ready", "confirmed"):
+        click.echo(f"{job.source_items:,} items compared, {job.into_items:,} in {job.into}, {job.repaired:,} repaired.")
+    for problem in job.problems:
+        click.echo(f"  {problem}")
+    if text:
+        click.echo(text.format(source=job.source, into=job.into))
