@@ -27,21 +27,19 @@ from penstock.tables import shapes
 from penstock.tables.changes import (
     AddIndex,
     Change,
-    ClearStream,
     ClearTtl,
     CreateTable,
     DeleteTable,
-    DropIndex,
     RemoveTags,
     SetPitr,
-    SetStream,
     SetTags,
     SetTtl,
 )
-from penstock.tables.costs import Refused, fill_seconds
+from penstock.tables.costs import Refused
 from penstock.tables.definitions import Table
 from penstock.tables.render import describe_whole
 from penstock.tables.requests import Request, requests_of
+from penstock.tables.states import are_seen, indexes_of, is_done, is_settled, percent_of, status_of, with_definitions
 from penstock.tables.survey import Surveyed
 from penstock.tables.troubles import Failure, IndexVanished, WaitedTooLong, WrongState, failure_of
 from penstock.tables.waiting import Ask, Pace, Pause, Steps, poll_seconds
@@ -128,7 +126,9 @@ class TableWork:
             yield Finished(self.name, self.doing)
         if not self.surveyed.plan.changes:
             self.doing = "waiting for what is under way"
-            yield from self._settled()
+            live = self.surveyed.live
+            leaving = live is not None and live.facts.status == "DELETING"
+            yield from self._gone() if leaving else self._settled()
         self.doing = ""
 
     def _make(self, change: Change) -> Steps[None]:
@@ -158,7 +158,7 @@ class TableWork:
                 break
             except ResourceInUseException as error:
                 description = yield from self._describe()
-                if description is not None and _status(description) == "DELETING":
+                if description is not None and status_of(description) == "DELETING":
                     yield from self._gone()
                     continue
                 if not error.maybe_ours:
@@ -186,7 +186,7 @@ class TableWork:
                 return
             except ResourceInUseException:
                 description = yield from self._describe()
-                if description is None or _status(description) == "DELETING":
+                if description is None or status_of(description) == "DELETING":
                     break
                 yield from self._settled()
                 yield from self._pause(0)
@@ -196,16 +196,16 @@ class TableWork:
         """An UpdateTable: one at a time, each waited for before and after."""
         for attempt in count():
             description = yield from self._settled()
-            if _is_done(change, description):
+            if is_done(change, description):
                 return
             try:
-                yield from self._ask(self._request(change))
+                yield from self._ask(with_definitions(self._request(change), change, description))
                 break
             except ResourceInUseException:
                 # Its description is eventually consistent: it was not settled after all.
                 yield from self._pause(attempt)
         description = yield from self._settled(adding=change if isinstance(change, AddIndex) else None)
-        if isinstance(change, AddIndex) and not _is_done(change, description):
+        if isinstance(change, AddIndex) and not is_done(change, description):
             raise IndexVanished(change.index.name)
 
     # ── settings with calls of their own ─────────────────────────────────────────────────────────
@@ -277,7 +277,7 @@ class TableWork:
         asked_at = self._pace.clock.now()
         for attempt in count():
             answer = yield from self._ask(Request("ListTagsOfResource", {"ResourceArn": arn}))
-            if answer.get("NextToken") or _are_seen(change, shapes.tags_of(answer.get("Tags", ()))):
+            if answer.get("NextToken") or are_seen(change, shapes.tags_of(answer.get("Tags", ()))):
                 return
             if self._pace.clock.now() - asked_at > UNSEEN_SECONDS:
                 self.notes.append("its tags are set, but not shown yet")
@@ -288,11 +288,11 @@ class TableWork:
 
     def _settled(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
         """Waits until the table and its indexes are ACTIVE; gives its description."""
-        return (yield from self._until(_is_settled, adding=adding, unseen_ok=unseen_ok))
+        return (yield from self._until(is_settled, adding=adding, unseen_ok=unseen_ok))
 
     def _active(self) -> Steps[Json]:
         """Waits until the table is ACTIVE, whatever its indexes are."""
-        return (yield from self._until(lambda description: _status(description) == "ACTIVE"))
+        return (yield from self._until(lambda description: status_of(description) == "ACTIVE"))
 
     def _until(
         self, enough: Callable[[Json], bool], *, adding: AddIndex | None = None, unseen_ok: bool = False
@@ -317,11 +317,11 @@ class TableWork:
             description = yield from self._describe()
             if description is None:
                 return
-            yield self._progress(_status(description))
+            yield self._progress(status_of(description))
             yield from self._pause(attempt)
 
     def _refuse_dead(self, description: Json) -> None:
-        status = _status(description)
+        status = status_of(description)
         if status not in _WAITABLE or (status == "DELETING"):
             raise WrongState(status)
 
@@ -370,9 +370,9 @@ class TableWork:
 
     def _progress_of(self, description: Json, began_at: float, adding: AddIndex | None) -> Progress:
         elapsed = self._pace.clock.now() - began_at
-        index = next((one for one in _indexes(description) if one.get("IndexStatus") != "ACTIVE"), None)
+        index = next((one for one in indexes_of(description) if one.get("IndexStatus") != "ACTIVE"), None)
         if index is None:
-            return Progress(self.name, self.doing, _status(description), elapsed)
+            return Progress(self.name, self.doing, status_of(description), elapsed)
         making = index.get("IndexStatus") == "CREATING"
         return Progress(
             self.name,
@@ -381,7 +381,7 @@ class TableWork:
             elapsed,
             index=index["IndexName"],
             backfilling=bool(index.get("Backfilling")),
-            percent=_percent(description, index, elapsed, adding) if making else None,
+            percent=percent_of(description, index, elapsed, adding) if making else None,
         )
 
 
@@ -395,52 +395,3 @@ class _RefusedChange(PenstockError):
 
     def __str__(self) -> str:
         return f"refused, and nothing of this table was changed: {self.instead}"
-
-
-def _status(description: Json) -> str:
-    return str(description.get("TableStatus", "ACTIVE"))
-
-
-def _indexes(description: Json) -> list[Json]:
-    return description.get("GlobalSecondaryIndexes") or []
-
-
-def _is_settled(description: Json) -> bool:
-    still = all(one.get("IndexStatus", "ACTIVE") == "ACTIVE" for one in _indexes(description))
-    return _status(description) == "ACTIVE" and still
-
-
-def _is_done(change: Change, description: Json) -> bool:
-    """Whether a table has what a change would give it, as far as that can be seen: somebody else may have been quicker,
-    or this run's own call may have been lost on its way back.
-    """
-    live = shapes.from_description(description)
-    match change:
-        case AddIndex(index):
-            there = live.index(index.name)
-            return there is not None and there.shape == index.shape
-        case DropIndex(index):
-            return live.index(index.name) is None
-        case SetStream(view):
-            return live.stream == view
-        case ClearStream():
-            return live.stream is None
-        case _:
-            return False
-
-
-def _are_seen(change: SetTags | RemoveTags, tags: Mapping[str, str]) -> bool:
-    if isinstance(change, SetTags):
-        return change.tags.items() <= tags.items()
-    return tags.keys().isdisjoint(change.keys)
-
-
-def _percent(description: Json, index: Json, elapsed: float, adding: AddIndex | None) -> int | None:
-    """By the index's own count of items where it has one (AWS counts every six hours), else by the time it takes."""
-    items = int(description.get("ItemCount") or 0)
-    if not items:
-        return None
-    by_count = int(index.get("ItemCount") or 0) / items
-    expected = fill_seconds(adding.index, items) if adding is not None else 0.0
-    by_time = elapsed / expected if expected else 0.0
-    return min(99, round(100 * max(by_count, by_time)))
