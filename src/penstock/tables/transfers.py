@@ -42,18 +42,23 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ItemTable:
-    """A table to read from and write to. `keys` are the names of its key attributes, partition first."""
+    """A table to read from and write to. `keys` are the names of its key attributes, partition first.
+
+    `text_of` gives the same for two items of this table if and only if they have the same key.
+    """
 
     db: Database
     name: str
     keys: tuple[str, ...]
+    text_of: Callable[[Item], KeyText]
     pacer: Pacer | None = None
     sleep: Callable[[float], object] = time.sleep
 
     @classmethod
     def of(cls, db: Database, name: str, pacer: Pacer | None = None) -> ItemTable:
         """Asks for the table's key; raises ResourceNotFoundException where there is no such table."""
-        return cls(db, name, db.key_of(name).names, pacer)
+        key = db.key_of(name)
+        return cls(db, name, key.names, _text_of(tuple((one.name, one.type) for one in key.attributes)), pacer)
 
     @property
     def workers(self) -> int:
@@ -61,10 +66,6 @@ class ItemTable:
 
     def key_of(self, item: Item) -> Item:
         return {name: item[name] for name in self.keys}
-
-    def text_of(self, item: Item) -> KeyText:
-        """Two items of this table have the same if and only if they have the same key."""
-        return tuple([next(iter(item[name].values())) for name in self.keys])
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -185,6 +186,15 @@ class ItemTable:
     def _learn(self, operation: str, request: dict[str, Any], answer: Any, units: float) -> None:
         if self.pacer is not None:
             self.pacer.after(Outcome.of(operation, request, answer, units))
+
+
+def _text_of(key: tuple[tuple[str, str], ...]) -> Callable[[Item], KeyText]:
+    """Asked several times for each item: no loop."""
+    (partition, kind), *rest = key
+    if not rest:
+        return lambda item: (item[partition][kind],)
+    sort, sort_kind = rest[0]
+    return lambda item: (item[partition][kind], item[sort][sort_kind])
 
 
 class Places:

@@ -1,0 +1,338 @@
+"""A key changed with its data: nothing lost, nothing resurrected, nothing old over something new."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from moving_samples import everything
+from rekey_world import (
+    LEASE_SECONDS,
+    NEW_KEY,
+    OLD,
+    Writer,
+    check_new_table,
+    comment,
+    filled_world,
+    rekeyed,
+)
+
+from penstock.cli.main import cli
+from penstock.errors import PenstockError
+from penstock.tables.definitions import Index, Table
+from penstock.tables.diff import diff
+from penstock.tables.rekey import Options, Rekey, Unmapped, new_definition, plan
+from penstock.tables.rekey_mapping import Problem, parse_mapping
+from penstock.tables.rekey_settling import TooManyProblems
+from penstock.tables.rekey_state import Job, JobHeld, JobLost, JobStore
+from penstock.tables.standing import observe, required
+
+COUNT = 2_000
+
+
+def run_of(db: object) -> Rekey:
+    return Rekey(db, JobStore(db, lease_seconds=LEASE_SECONDS), Options(page_items=200))  # type: ignore[arg-type]
+
+
+# ── the whole way ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_quiet_table_is_moved_whole_and_its_old_self_is_not_touched() -> None:
+    with filled_world() as db:
+        before = everything(db, "old")
+        job = rekeyed(db)
+        assert (job.phase, job.source_items, job.into_items, job.repaired) == ("ready", COUNT, COUNT, 0)
+        check_new_table(db, {number: comment(number) for number in range(COUNT)})
+        assert everything(db, "old") == before
+
+
+def test_nothing_is_lost_or_resurrected_beside_a_writer_that_never_rests() -> None:
+    with filled_world() as db:
+        writer = Writer(db, COUNT)
+        writer.start()
+        job = rekeyed(db)
+        writer.finish()
+        assert writer.writes > 100
+        assert job.followed > 0
+        done = run_of(db).confirm("old", quiet_seconds=0.0)
+        check_new_table(db, writer.known)
+        assert done.phase == "confirmed"
+        assert done.source_items == done.into_items == len(writer.known)
+
+
+def test_what_changes_after_ready_is_caught_up_by_another_run_and_by_confirm() -> None:
+    with filled_world(count=100) as db:
+        rekeyed(db)
+        db.execute("PutItem", {"TableName": "old", "Item": comment(500)})
+        assert rekeyed(db).into_items == 101
+        db.execute("PutItem", {"TableName": "old", "Item": comment(501)})
+        assert run_of(db).confirm("old", quiet_seconds=0.0).into_items == 102
+
+
+def test_confirm_puts_on_what_acts_by_itself_and_switches_the_stream_off_again() -> None:
+    with filled_world(count=10) as db:
+        rekeyed(db)
+        working = required(db, "new").table
+        assert (working.ttl, working.stream, required(db, "old").table.stream) == (None, None, "NEW_AND_OLD_IMAGES")
+        run_of(db).confirm("old", quiet_seconds=0.0)
+        found = required(db, "new").table
+        assert diff(found, new_definition(OLD, "new", NEW_KEY)) == ()
+        assert (found.ttl, required(db, "old").table.stream) == ("expires", None)
+
+
+def test_confirm_is_refused_while_the_old_table_is_written_to() -> None:
+    with filled_world(count=300) as db:
+        rekeyed(db)
+        writer = Writer(db, 300)
+        writer.start()
+        with pytest.raises(PenstockError, match="still written to"):
+            run_of(db).confirm("old", quiet_seconds=0.3)
+        writer.finish()
+        run_of(db).confirm("old", quiet_seconds=0.0)
+        check_new_table(db, writer.known)
+
+
+def test_rollback_leaves_all_as_it_was_and_a_new_start_is_possible() -> None:
+    with filled_world(count=50) as db:
+        before = required(db, "old").table
+        rekeyed(db)
+        run_of(db).rollback("old")
+        assert observe(db, "new") is None
+        assert required(db, "old").table == before
+        assert rekeyed(db).phase == "ready"
+        run_of(db).confirm("old", quiet_seconds=0.0)
+        with pytest.raises(PenstockError, match="confirmed: it is over"):
+            run_of(db).rollback("old")
+
+
+def test_a_stream_that_was_there_before_stays() -> None:
+    with filled_world(count=50, table=OLD.altered(stream="NEW_AND_OLD_IMAGES")) as db:
+        rekeyed(db)
+        run_of(db).confirm("old", quiet_seconds=0.0)
+        assert required(db, "old").table.stream == "NEW_AND_OLD_IMAGES"
+        assert required(db, "new").table.stream == "NEW_AND_OLD_IMAGES"
+
+
+# ── stopped and continued ────────────────────────────────────────────────────────────────────────
+
+
+class Stopped(BaseException):
+    """The run ends here, whatever it was doing."""
+
+
+@pytest.mark.parametrize("at", range(1, 26, 2))
+def test_stopped_after_any_of_its_steps_it_continues(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """A step ends with a save of the state; with 600 items in pages of 100 there are about 25."""
+    with filled_world(count=600) as db:
+        writer = Writer(db, 600, seed=at)
+        writer.start()
+        real, saved = JobStore.save, []
+
+        def save(self: JobStore, job: Job) -> None:
+            saved.append(job.phase)
+            if len(saved) == at:
+                raise Stopped  # what was written is written, what was to be remembered is not
+            real(self, job)
+
+        monkeypatch.setattr(JobStore, "save", save)
+        options = Options(page_items=100, segments=2)
+        try:
+            rekeyed(db, options)
+        except Stopped:
+            monkeypatch.undo()
+            rekeyed(db, options)
+        writer.finish()
+        run_of(db).confirm("old", quiet_seconds=0.0)
+        check_new_table(db, writer.known)
+
+
+def test_stopped_in_the_middle_of_a_write_it_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled_world(count=600) as db:
+        real, calls = db.transport.execute, []
+
+        def execute(operation: str, request: dict[str, object]) -> dict[str, object]:
+            if operation == "BatchWriteItem" and "new" in request["RequestItems"]:  # type: ignore[operator]
+                calls.append(1)
+                if len(calls) % 9 == 0:
+                    raise Stopped
+            return real(operation, request)
+
+        monkeypatch.setattr(db.transport, "execute", execute)
+        for _ in range(20):
+            try:
+                job = rekeyed(db, Options(page_items=100))
+                break
+            except Stopped:
+                continue
+        assert job.phase == "ready"
+        monkeypatch.undo()
+        check_new_table(db, {number: comment(number) for number in range(600)})
+
+
+def test_changes_that_the_stream_no_longer_has_are_found_by_copying_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.errors import TrimmedDataAccessException
+    from penstock.tables.rekey_stream import StreamReader
+
+    with filled_world(count=300) as db:
+        rekeyed(db)
+        db.execute("PutItem", {"TableName": "old", "Item": comment(1, 77)})
+        real, refused = StreamReader.sweep, []
+
+        def sweep(self: StreamReader) -> object:
+            if not refused:
+                refused.append(1)
+                raise TrimmedDataAccessException("gone")
+            return real(self)
+
+        monkeypatch.setattr(StreamReader, "sweep", sweep)
+        assert rekeyed(db).copied == 600
+        check_new_table(db, {number: comment(number) for number in range(300)} | {1: comment(1, 77)})
+
+
+# ── one run at a time ────────────────────────────────────────────────────────────────────────────
+
+
+def test_two_runs_cannot_both_work() -> None:
+    with filled_world(count=50) as db:
+        rekeyed(db)
+        holder = JobStore(db, lease_seconds=5.0)
+        holder.take("old")
+        with pytest.raises(JobHeld, match="being worked on by"):
+            JobStore(db, lease_seconds=0.2).take("old")
+        holder.release("old")
+        JobStore(db, lease_seconds=0.2).take("old")
+
+
+def test_a_run_whose_lease_was_taken_writes_nothing_more() -> None:
+    with filled_world(count=50) as db:
+        rekeyed(db)
+        sleeper = JobStore(db, lease_seconds=0.3)
+        job = sleeper.take("old")
+        sleeper._stop.set()  # it is stopped: nothing renews its lease
+        other = JobStore(db, lease_seconds=5.0)
+        other.take("old")
+        with pytest.raises(JobLost):
+            sleeper.save(job)
+        other.release("old")
+
+
+# ── mappings ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_items_without_the_new_key_are_shown_and_the_job_is_not_ready_until_they_are_mended() -> None:
+    with filled_world(count=100) as db:
+        broken = {name: value for name, value in comment(7).items() if name != "job_id"}
+        db.execute("PutItem", {"TableName": "old", "Item": broken})
+        with pytest.raises(Unmapped, match="comment_id=7: .*job_id") as caught:
+            rekeyed(db)
+        assert len(caught.value.problems) == 1
+        db.execute("PutItem", {"TableName": "old", "Item": comment(7)})
+        assert rekeyed(db).into_items == 100
+
+
+def test_two_old_items_with_one_new_key_are_both_named() -> None:
+    with filled_world(count=100) as db:
+        other = comment(7) | {"conversation_id": {"S": "elsewhere"}}
+        db.execute("PutItem", {"TableName": "old", "Item": other})
+        with pytest.raises(Unmapped, match="its new key j7, 7 is also that of"):
+            rekeyed(db)
+        key = {name: other[name] for name in ("conversation_id", "comment_id")}
+        db.execute("DeleteItem", {"TableName": "old", "Key": key})
+        rekeyed(db)
+        check_new_table(db, {number: comment(number) for number in range(100)})
+
+
+def test_a_mapping_that_fits_nothing_stops_early() -> None:
+    with filled_world(count=1_500) as db, pytest.raises(TooManyProblems, match="Mend the mapping"):
+        rekeyed(db, map="job_id=nowhere")
+
+
+def test_a_key_swapped_between_two_items_ends_right() -> None:
+    """A leaves a new key and B takes it, before either change was followed."""
+    with filled_world(count=10) as db:
+        rekeyed(db)
+        one, two = comment(1) | {"comment_id": {"N": "1"}}, comment(1) | {"conversation_id": {"S": "other"}}
+        db.execute("PutItem", {"TableName": "old", "Item": one | {"job_id": {"S": "moved"}}})
+        db.execute("PutItem", {"TableName": "old", "Item": two})
+        assert rekeyed(db).problem_count == 0
+        found = everything(db, "new")
+        assert found["moved", "1"]["conversation_id"] == {"S": "c1"}
+        assert found["j1", "1"]["conversation_id"] == {"S": "other"}
+
+
+def test_a_function_maps_items_in_python_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rekey_map_sample.py").write_text(
+        "def by_month(item):\n    return {**item, 'month': f\"2026-{item['comment_id'] % 12 + 1:02d}\", 'rank': 7.50}\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with filled_world(count=50) as db:
+        job = plan(db, "old", "new", "month:S,comment_id:N", map="rekey_map_sample:by_month")
+        assert run_of(db).start(job).into_items == 50
+        assert everything(db, "new")["2026-04", "3"]["rank"] == {"N": "7.5"}
+    sys.modules.pop("rekey_map_sample", None)
+
+
+def test_a_mapping_that_loses_the_old_key_is_told_so() -> None:
+    with filled_world(count=1) as db:
+        old, new = db.key_of("old"), db.key_of("old")
+        mapped = parse_mapping("conversation_id=author", old, new)(comment(3))
+        assert isinstance(mapped, Problem)
+        assert "must keep conversation_id" in mapped.text
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_made() -> None:
+    with filled_world(count=1, table=OLD.altered(stream="KEYS_ONLY")) as db:
+        with pytest.raises(PenstockError, match="shows KEYS_ONLY"):
+            plan(db, "old", "new", NEW_KEY)
+        with pytest.raises(PenstockError, match="cannot alter a primary key in place"):
+            plan(db, "old", "old", NEW_KEY)
+        with pytest.raises(PenstockError, match="no table nothing"):
+            plan(db, "nothing", "new", NEW_KEY)
+        assert db.tables() == ["old"]
+
+
+def test_a_local_index_becomes_a_global_one_where_the_partition_key_changes() -> None:
+    made = new_definition(OLD, "new", NEW_KEY, ["by-conversation=conversation_id:S,comment_id:N"])
+    assert made.local_indexes == ()
+    assert [one.name for one in made.indexes] == ["by-author", "by-conversation", "by-time"]
+    table = Table("old", key=("a:S", "b:S"), indexes=[Index("local", "a:S", "c:S", local=True)])
+    assert new_definition(table, "new", "a:S,d:S").local_indexes == table.indexes
+
+
+# ── the command ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_command_walks_the_whole_way(tmp_path: Path) -> None:
+    url = str(tmp_path / "a.db")
+    filled_world(url, count=40).close()
+
+    def penstock(*words: str) -> tuple[int, str]:
+        told = CliRunner().invoke(cli, ["tables", "rekey", *words, "--url", url])
+        return told.exit_code, told.output
+
+    assert penstock("old")[0] == 2
+    code, text = penstock("old", "--key", NEW_KEY, "--into", "new", "--dry-run")
+    assert code == 0
+    assert "old (conversation_id, comment_id) → new (job_id, comment_id)" in text
+    code, text = penstock("old", "--key", NEW_KEY, "--into", "new")
+    assert code == 0, text
+    assert "stop what writes to old" in text
+    assert "DynamoDB cannot swap or rename tables" in text
+    assert penstock("old", "--into", "other") == (
+        1,
+        "Error: A rekey of old with --into new is ready. Go on with it, or end it with "
+        "`penstock tables rekey rollback old`.\n",
+    )
+    assert json.loads(penstock("status", "old", "--json")[1])["phase"] == "ready"
+    assert penstock("rollback", "old")[0] == 2
+    assert penstock("rollback", "old", "--yes") == (0, "Rolled back: new is deleted, old is as it was.\n")
+    assert penstock("old", "--key", NEW_KEY, "--into", "new")[0] == 0
+    code, text = penstock("confirm", "old")
+    assert code == 0, text
+    assert text.endswith("when you no longer want it.\n")
