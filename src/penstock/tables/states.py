@@ -1,4 +1,4 @@
-"""A table while it changes, as its description tells: settled or not, how far, and whether a change is there already."""
+"""A table while it changes, as its description tells: whether it is settled, how far it is, what is done already."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from penstock.cli.tables.options import (
     url_option,
     yes_option,
 )
-from penstock.tables.survey import survey_to_delete
+from penstock.tables.costs import count
+from penstock.tables.survey import Survey, survey_to_delete
 
 
 @click.command("destroy")
@@ -60,12 +61,22 @@ def command(
     with opened(url) as db:
         found = survey_to_delete(db, names, order.naming, policy=policy)
         if not as_json:
-            screen.show_plan(found.plan)
+            _show(found)
         if dry_run:
             if as_json:
                 screen.show_json(screen.survey_json(found) | {"dry_run": True})
             return
         doomed = found.plan.counts["delete"]
+        if not any(one.has_work for one in found.tables) and not as_json:
+            return
         if doomed:
             confirmed(f"Delete {doomed} of the tables in {db.name}, with all their items?", yes=yes)
         carry_out(db, found, max_wait=max_wait, policy=policy, as_json=as_json)
+
+
+def _show(survey: Survey) -> None:
+    if survey.plan.is_empty:
+        click.echo(f"Nothing to delete: none of {count(len(survey.tables), 'table')} is there.")
+        screen.show_under_way(survey)
+    else:
+        screen.show_plan(survey.plan)

@@ -1,0 +1,243 @@
+"""`penstock tables`: the commands, their exit codes, and what they print."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from penstock.cli.main import cli
+from penstock.cli.tables import carrying
+from penstock.cli.tables.group import COMMANDS
+from penstock.client.database import connect
+from penstock.tables.apply import apply as apply_for_real
+
+MINE = (
+    "add-index",
+    "apply",
+    "change-index",
+    "cloudformation",
+    "destroy",
+    "doctor",
+    "export",
+    "plan",
+    "policy",
+    "terraform",
+    "verify",
+)
+
+MODULE = """
+from penstock.tables.definitions import Index, Table
+
+before = [Table("jobs", "id:S"), Table("logs", ("id:S", "at:N"), ttl="expires")]
+after = [Table("jobs", "id:S", indexes=[Index("by-state", "state:S")]), before[1]]
+other_key = [Table("jobs", "number:N"), before[1]]
+protected = [Table("jobs", "id:S", deletion_protection=True), before[1]]
+due = [Table("jobs", "id:S", indexes=[Index("by-due", "due:N")]), before[1]]
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with definitions, no environment of the machine's, and a module of its own for each test."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "PENSTOCK_URL", "TABLE_NAME", "INDEX_NAME", "MAX_WAIT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(__import__("sys").modules, "mine", raising=False)
+    (tmp_path / "mine.py").write_text(MODULE)
+    return tmp_path
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(cli, ["tables", *arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def on(definitions: str, *arguments: str) -> list[str]:
+    return [definitions, "--url", "tables.db", "--prefix", "app", "--env", "dev", *arguments]
+
+
+def put(*items: dict[str, Any]) -> None:
+    with connect("tables.db") as db:
+        for item in items:
+            db.execute("PutItem", {"TableName": "app-dev-jobs", "Item": item})
+
+
+@pytest.fixture
+def applied() -> None:
+    run("apply", *on("mine:before", "--yes"))
+
+
+# ── help ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", MINE)
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    text = run(name, "--help").output
+    assert re.search(rf"Examples:\n(.*\n)*?\s+(\w+=.*\n.*)?penstock tables {name} ", text)
+    assert "--env" in text and "--prefix" in text and "--json" in text and "--url" in text
+    if name not in ("cloudformation", "terraform", "policy"):
+        assert "Exit codes:" in text
+
+
+def test_the_group_lists_every_command() -> None:
+    text = run("--help").output
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+
+
+# ── plan, apply, verify ──────────────────────────────────────────────────────────────────────────
+
+
+def test_plan_says_what_would_be_done_and_does_nothing() -> None:
+    result = run("plan", *on("mine:before"))
+    assert result.output == "  + app-dev-jobs\n  + app-dev-logs\nPlan: 2 to create.\n"
+    run("plan", *on("mine:before", "--exit-code"), code=7)
+
+
+def test_plan_of_what_is_as_defined(applied: None) -> None:
+    result = run("plan", *on("mine:before", "--exit-code"))
+    assert result.output == "Nothing to do: 2 tables as defined.\n"
+
+
+def test_plan_as_json_has_fates_changes_and_costs(applied: None) -> None:
+    told = json.loads(run("plan", *on("mine:after", "--json")).output)
+    assert told["counts"]["change"] == 1
+    assert told["under_way"] == []
+    (change,) = told["tables"][0]["changes"]
+    assert (change["change"], change["index"], change["cost"]["kind"]) == ("AddIndex", "by-state", "fills")
+
+
+def test_apply_makes_changes_and_skips(applied: None) -> None:
+    result = run("apply", *on("mine:after", "--yes"))
+    assert "  done  app-dev-jobs   + index by-state (state)\n" in result.output
+    assert result.output.endswith("Applied: 0 created, 1 changed, 1 skipped, 0 failed.\n")
+    assert run("apply", *on("mine:after", "--yes")).output == "Nothing to do: 2 tables as defined.\n"
+
+
+def test_apply_without_yes_and_without_a_terminal_changes_nothing() -> None:
+    result = run("apply", *on("mine:before"), code=2)
+    assert "Give --yes" in result.output
+    run("plan", *on("mine:before", "--exit-code"), code=7)
+
+
+def test_apply_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.cli.tables.options.sys", _Terminal)
+    for answer, code in (("n\n", 2), ("y\n", 0)):
+        result = CliRunner().invoke(cli, ["tables", "apply", *on("mine:before")], input=answer)
+        assert result.exit_code == code
+        assert "Apply this to tables.db?" in result.output
+    run("verify", *on("mine:before"))
+
+
+class _Terminal:
+    class stdin:
+        @staticmethod
+        def isatty() -> bool:
+            return True
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    assert "2 to create" in run("apply", *on("mine:before", "--dry-run")).output
+    told = json.loads(run("apply", *on("mine:before", "--dry-run", "--json")).output)
+    assert told["dry_run"] and told["counts"]["create"] == 2
+    run("plan", *on("mine:before", "--exit-code"), code=7)
+
+
+def test_apply_as_json_is_one_document() -> None:
+    told = json.loads(run("apply", *on("mine:before", "--yes", "--json")).output)
+    assert told["counts"]["created"] == 2
+    assert told["tables"][1] == {
+        "table": "app-dev-logs",
+        "fate": "created",
+        "done": ["+ table (id, at), indexes: 0"],
+    }
+
+
+def test_apply_refuses_another_key_does_the_rest_and_fails(applied: None) -> None:
+    result = run("apply", *on("mine:other_key", "--yes"), code=1)
+    assert "penstock tables rekey" in result.output
+    assert "1 failed" in result.output
+
+
+def test_verify_tells_drift_by_its_exit_code(applied: None) -> None:
+    assert run("verify", *on("mine:before")).output == "Verified: 2 tables as defined.\n"
+    result = run("verify", *on("mine:after"), code=1)
+    assert "+ index by-state (state)" in result.output
+    assert json.loads(run("verify", *on("mine:after", "--json"), code=1).output)["equal"] is False
+
+
+def test_one_table_can_be_chosen_by_suffix_or_full_name(applied: None) -> None:
+    run("verify", *on("mine:after", "--table", "logs"))
+    run("verify", *on("mine:after", "--table", "app-dev-logs", "--table", "jobs"), code=1)
+    assert "it has jobs, logs" in run("verify", *on("mine:after", "--table", "log"), code=2).output
+
+
+def test_names_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENVIRONMENT", "staging")
+    monkeypatch.setenv("TABLE_PREFIX", "acme")
+    monkeypatch.setenv("PENSTOCK_URL", "tables.db")
+    assert "  + acme-staging-jobs\n" in run("plan", "mine:before").output
+    assert "  + acme-jobs\n" in run("plan", "mine:before", "--env", "production").output
+    assert (
+        "  + construction-expenses-dev-companies\n"
+        in run("plan", "construction-expenses", "--env", "dev", "--prefix", "construction-expenses").output
+    )
+
+
+@pytest.mark.parametrize(
+    "system", ["account-records", "construction-expenses", "delphi", "excel-reports", "security-assistant"]
+)
+@pytest.mark.parametrize("layout", ["safe", "compat"])
+def test_every_system_is_applied_and_verified(system: str, layout: str) -> None:
+    arguments = [system, "--url", "tables.db", "--layout", layout]
+    run("apply", *arguments, "--yes")
+    run("verify", *arguments)
+
+
+def test_nothing_is_coloured_where_there_is_no_terminal() -> None:
+    for command in ("plan", "apply"):
+        assert "\x1b" not in run(command, *on("mine:before", *(["--yes"] if command == "apply" else []))).output
+
+
+def test_ctrl_c_exits_with_130_and_says_how_to_go_on(applied: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, report: Any, **options: Any) -> Any:
+        def stop(_: object) -> None:
+            raise KeyboardInterrupt
+
+        return apply_for_real(*arguments, report=stop, **options)
+
+    monkeypatch.setattr(carrying, "apply", interrupted)
+    result = run("apply", *on("mine:after", "--yes"), code=130)
+    assert "app-dev-jobs: done: nothing; was at: + index by-state (state)" in result.output
+    assert "run it again" in result.output
+    monkeypatch.undo()
+
+
+# ── bad input ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_definitions_that_lead_nowhere_are_told() -> None:
+    result = run("plan", "nothing", "--url", "tables.db", code=1)
+    assert "it is no system, no folder that exists, and no module:attribute" in result.output
+    assert not Path("tables.db").exists()
+
+
+def test_broken_json_is_told_with_file_and_line() -> None:
+    Path("schemas").mkdir()
+    Path("schemas/jobs.json").write_text('{\n  "Table": {,}\n}\n')
+    assert "schemas/jobs.json:2:" in run("plan", "schemas", "--url", "tables.db", code=1).output
+
+
+def test_a_missing_url_is_a_wrong_call() -> None:
+    assert "--url" in run("plan", "mine:before", code=2).output
+
+
+def test_an_endpoint_that_is_not_there_is_told() -> None:
+    result = run("plan", "mine:before", "--url", "no://such", code=1)
+    assert "no://such" in result.output
