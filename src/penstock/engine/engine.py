@@ -163,22 +163,15 @@ class Engine:
                     self.catalog.refresh(db)
                 else:
                     self.catalog.renew(db)
-                answers = [self._inside(db, call) for call in calls]
+                # A Call says nothing of its request: those of one scope share one.
+                now = self.clock.now()
+                contexts = {scope: Call(self, db, scope, now) for scope in {call.scope for call in calls}}
+                answers = [_inside(contexts[call.scope], call) for call in calls]
                 db.execute("COMMIT")
             except BaseException:
                 self._roll_back(db)
                 raise
         return answers
-
-    def _inside(self, db: Connection, call: Pending) -> bytes | DynamoDBError:
-        changes = db.total_changes
-        try:
-            found, request = _checked(call.operation, call.request)
-            return orjson.dumps(found.run(Call(self, db, call.scope, self.clock.now()), request))
-        except DynamoDBError as error:
-            if db.total_changes != changes:
-                raise _Undo from error
-            return error
 
     def _read(self, found: Operation, request: Request, scope: Scope) -> Response:
         store = self.store
@@ -240,6 +233,18 @@ class Engine:
 
 class _Undo(Exception):
     """A call failed after it had begun to write."""
+
+
+def _inside(context: Call, call: Pending) -> bytes | DynamoDBError:
+    """One call of a group: its answer, or its error if it has changed nothing."""
+    changes = context.db.total_changes
+    try:
+        found, request = _checked(call.operation, call.request)
+        return orjson.dumps(found.run(context, request))
+    except DynamoDBError as error:
+        if context.db.total_changes != changes:
+            raise _Undo from error
+        return error
 
 
 def _checked(operation: str, request: Request) -> tuple[Operation, Request]:

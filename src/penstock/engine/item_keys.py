@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.errors import ValidationException
 from penstock.wire import keys, limits
-from penstock.wire.values import AttributeValue, Item, check_item, type_of
+from penstock.wire.values import AttributeValue, Item, type_of
 
 _INVALID = "One or more parameter values were invalid: "
 _MISMATCH = "The provided key element does not match the schema"
 _NAMES = {"S": "string", "B": "binary"}
+_SHORT = limits.SORT_KEY_BYTES // 4
+"""A character is at most four bytes: a text of so many needs no measuring."""
 
 
 def row_key_of_key(table: TableInfo, key: Item) -> bytes:
@@ -26,14 +28,9 @@ def row_key_of_key(table: TableInfo, key: Item) -> bytes:
         value = key.get(part.name)
         if value is None or part.kind not in value:
             raise ValidationException(_MISMATCH)
-        check_key_value(part, value, part is table.hash)
+        if not 0 < len(value[part.kind]) <= _SHORT:
+            check_key_value(part, value, part is table.hash)
     return table.row_key(key)
-
-
-def checked_key(table: TableInfo, key: Item) -> tuple[Item, bytes]:
-    """The normalised key and its row key."""
-    normalised, _ = check_item(key)
-    return normalised, row_key_of_key(table, normalised)
 
 
 def row_key_of_item(table: TableInfo, item: Item) -> bytes:
@@ -106,8 +103,7 @@ def check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) ->
             "One or more parameter values are not valid. The AttributeValue for a key attribute "
             f"cannot contain an empty {_NAMES[part.kind]} value. Key: {part.name}"
         )
-    # A character is at most four bytes, so short keys need no measuring.
-    if part.kind != "N" and len(data) * 4 > limits.SORT_KEY_BYTES:
+    if part.kind != "N" and len(data) > _SHORT:
         _check_length(value, is_hash)
 
 
@@ -137,5 +133,5 @@ def _check_index_value(index: IndexInfo, part: KeyAttribute, value: AttributeVal
             "supported. The AttributeValue for a key attribute cannot contain an empty "
             f"{_NAMES[part.kind]} value. IndexName: {index.name}, IndexKey: {part.name}"
         )
-    if part.kind != "N" and len(value[part.kind]) * 4 > limits.SORT_KEY_BYTES:
+    if part.kind != "N" and len(value[part.kind]) > _SHORT:
         _check_length(value, part in index.hash)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,11 @@ class Settings:
     """Whether units are counted by key and partition, for `penstock heat`; throttling counts them too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """An account and a region: the tables of one are not seen from another."""
+class Scope(NamedTuple):
+    """An account and a region: the tables of one are not seen from another.
+
+    A tuple, because it is hashed at every call.
+    """
 
     account: str = "000000000000"
     region: str = "us-east-1"

@@ -9,22 +9,14 @@ from penstock.engine.call import Call
 from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import ValidationException
+from penstock.expressions.projections import Projector
 from penstock.expressions.request import projection_of
 from penstock.wire.values import Item, check_item
 
 
 @operation("GetItem", kind="read")
 def get_item(call: Call, request: Request) -> Response:
-    key: Item = {}
-
-    def check() -> None:
-        nonlocal key
-        key = check_item(request["Key"])[0]
-
-    try:
-        projector = projection_of(request, check)
-    except ValidationException as error:
-        raise envelope.of_read(error) from None
+    key, projector = _asked(request)
     table = call.table(request["TableName"])
     row_key = row_key_of_key(table, key)
     if projector is not None:
@@ -37,3 +29,20 @@ def get_item(call: Call, request: Request) -> Response:
         units = capacity.read_units(row[1] if row else 0, bool(request.get("ConsistentRead")))
         response["ConsumedCapacity"] = capacity.report(table, capacity.Units(units), request["ReturnConsumedCapacity"])
     return response
+
+
+def _asked(request: Request) -> tuple[Item, Projector | None]:
+    """The key and what is wanted of the item, checked in DynamoDB's order."""
+    key: Item = {}
+
+    def check() -> None:
+        nonlocal key
+        key = check_item(request["Key"])[0]
+
+    try:
+        if "ProjectionExpression" in request or "AttributesToGet" in request or "ExpressionAttributeNames" in request:
+            projector = projection_of(request, check)
+            return key, projector
+        return check_item(request["Key"])[0], None
+    except ValidationException as error:
+        raise envelope.of_read(error) from None
