@@ -22,7 +22,7 @@ def test_an_index_is_added_by_options() -> None:
     put({"id": {"S": "1"}, "due": {"N": "7"}})
     options = ["--table", "jobs", "--index", "by-due", "--partition-key", "due", "--partition-key-type", "N"]
     result = run("add-index", *on("mine:before", *options, "--projection-type", "KEYS_ONLY", "--yes"))
-    assert "Looked at 1 items: the index would have 1 of them.\n" in result.output
+    assert "Looked at 1 item: the index would have 1 of them.\n" in result.output
     assert indexes() == ["by-due"]
     again = run("add-index", *on("mine:before", *options, "--projection-type", "KEYS_ONLY"))
     assert "is there already" in again.output

@@ -22,6 +22,7 @@ from penstock.cli.tables.options import (
     url_option,
     yes_option,
 )
+from penstock.tables.costs import count
 from penstock.tables.definitions import Index
 from penstock.tables.indexes import IndexPlan, existing, plan_addition, refuse_misfits, warning_of
 from penstock.tables.naming import Naming
@@ -107,7 +108,8 @@ def show_index(plan: IndexPlan) -> None:
         return
     assert plan.fit is not None
     found = plan.fit
-    click.echo(f"Looked at {found.sampled:,} items: the index would have {found.holds:,} of them.")
+    if found.sampled:
+        click.echo(f"Looked at {count(found.sampled, 'item')}: the index would have {found.holds:,} of them.")
     for misfit in found.misfits:
         click.echo(click.style(f"Warning: {misfit}: such items can no longer be written.", fg="yellow"), err=True)
     warning = warning_of(plan)

@@ -1,0 +1,89 @@
+"""A real Ctrl-C (SIGINT) to a real process, over HTTP; and the line of progress that a terminal shows."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.tables.screen import Screen, progress_text
+from penstock.engine import Engine
+from penstock.engine.settings import Settings
+from penstock.server.run import running_server
+from penstock.tables.tablework import Finished, Progress
+
+PROGRAM = "from penstock.cli.main import main; main()"
+MODULE = """
+from penstock.tables.definitions import Index, Table
+
+before = Table("jobs", "id:S")
+after = Table("jobs", "id:S", indexes=[Index("by-state", "state:S"), Index("by-due", "due:N")], ttl="expires")
+"""
+
+
+def started(url: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, "tables", *arguments, "--url", url, "--prefix", ""]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(url: str, folder: Path, *arguments: str) -> int:
+    process = started(url, folder, *arguments)
+    process.communicate(timeout=60)
+    return process.returncode
+
+
+def test_ctrl_c_leaves_at_once_and_running_it_again_finishes(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MODULE)
+    with Engine(settings=Settings(index_delay_seconds=1.5)) as engine, running_server(engine) as server:
+        assert finished(server.url, tmp_path, "apply", "mine:before", "--yes") == 0
+        process = started(server.url, tmp_path, "apply", "mine:after", "--yes")
+        _wait_for_an_index(engine)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert "jobs: done: nothing; was at: + index by-due (due)" in told
+        assert finished(server.url, tmp_path, "apply", "mine:after", "--yes") == 0
+        assert finished(server.url, tmp_path, "verify", "mine:after") == 0
+
+
+def _wait_for_an_index(engine: Engine) -> None:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if engine.execute("DescribeTable", {"TableName": "jobs"})["Table"].get("GlobalSecondaryIndexes"):
+            return
+        time.sleep(0.02)
+    raise AssertionError("no index was begun")
+
+
+FILLING = Progress("jobs", "+ index by-due (due)", "CREATING", 12.4, index="by-due", backfilling=True, percent=42)
+
+
+def test_progress_is_one_line() -> None:
+    assert progress_text(FILLING) == "jobs: + index by-due (due): CREATING, filling, about 42 %, 12 s"
+
+
+def test_a_terminal_shows_progress_and_clears_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    screen = Screen()
+    screen.report(FILLING)
+    screen.report(Progress("logs", "+ table (id)", "CREATING", 1))
+    screen.report(Finished("jobs", "+ index by-due (due)"))
+    screen.clear()
+    shown = capsys.readouterr()
+    assert "about 42 %" in shown.err and "and 1 more" in shown.err
+    assert shown.err.endswith("\r") and "\n" not in shown.err
+    assert shown.out == "  done  jobs   + index by-due (due)\n"
+
+
+def test_without_a_terminal_only_what_is_done_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen()
+    screen.report(FILLING)
+    screen.report(Finished("jobs", "+ index by-due (due)"))
+    shown = capsys.readouterr()
+    assert (shown.err, shown.out) == ("", "  done  jobs   + index by-due (due)\n")
