@@ -226,7 +226,7 @@ def test_items_without_the_new_key_are_shown_and_the_job_is_not_ready_until_they
     with filled_world(count=100) as db:
         broken = {name: value for name, value in comment(7).items() if name != "job_id"}
         db.execute("PutItem", {"TableName": "old", "Item": broken})
-        with pytest.raises(Unmapped, match="comment_id=7: .*job_id") as caught:
+        with pytest.raises(Unmapped, match=r"comment_id=7: .*job_id") as caught:
             rekeyed(db)
         assert len(caught.value.problems) == 1
         db.execute("PutItem", {"TableName": "old", "Item": comment(7)})
