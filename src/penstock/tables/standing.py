@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -75,7 +76,10 @@ def required(db: Database, name: str) -> Standing:
     """`observe`, for a table that must be there."""
     found = observe(db, name)
     if found is None:
-        raise PenstockError(f"There is no table {name} in {db.name}. `penstock tables plan` shows which there are.")
+        names = db.tables()
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
+        told = f"There is {', '.join(near)}." if near else "It has no tables."
+        raise PenstockError(f"There is no table {name} in {db.name}. {told}")
     return found
 
 

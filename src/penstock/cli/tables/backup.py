@@ -1,0 +1,50 @@
+"""`penstock tables backup`: a backup, made and waited for."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from penstock.cli.tables.data_options import Line, continued, json_option, opened, show_json, url_option
+from penstock.tables import backups
+from penstock.tables.dump_folder import replace_file
+from penstock.tables.exports import export_text
+from penstock.tables.standing import required
+
+
+@click.command("backup")
+@click.argument("table")
+@click.option("--name", metavar="NAME", help="The backup's name; else the table's with the time.")
+@click.option(
+    "--definition",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the table's definition there: a backup has no tags, recovery or protection.",
+)
+@url_option
+@json_option
+def command(table: str, name: str | None, definition: Path | None, url: str, as_json: bool) -> None:
+    """Make a backup of a table and wait until it can be used.
+
+    \b
+    Examples:
+      penstock tables backup orders --url aws://eu-west-2 --definition orders.json
+      penstock tables restore orders-again --backup ARN --definition orders.json --url aws://eu-west-2
+    """
+    line = Line(quiet=as_json)
+    with opened(url) as db, continued("the backup goes on by itself."):
+        standing = required(db, table)
+        if definition is not None:
+            replace_file(definition, export_text(standing.table).encode())
+        made = backups.back_up(db, table, name or backups.default_name(table, time.time()), tell=line.tell)
+    line.end()
+    details, source = made["BackupDetails"], made["SourceTableDetails"]
+    if as_json:
+        show_json(
+            {"table": table, "arn": details["BackupArn"], "name": details["BackupName"], "items": source["ItemCount"]}
+        )
+        return
+    click.echo(f"{table}: {source['ItemCount']:,} items backed up as {details['BackupName']}")
+    click.echo(f"  {details['BackupArn']}")

@@ -1,0 +1,198 @@
+"""Backups and restores that finish the job.
+
+1. A restore of DynamoDB's leaves out tags, TTL, stream, recovery and protection. Here it ends when the new table has
+   them and equals the definition of its source, or says what differs.
+2. The definition is, in this order: the one that is given, the live source's, what the backup itself remembers.
+3. A restore goes only into a table that does not exist. Interrupted, it is finished by `finish`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from penstock.client.database import Database
+from penstock.client.pacing import Pacer
+from penstock.errors import PenstockError, TableNotFoundException
+from penstock.tables import dump_folder, loading_data, shapes
+from penstock.tables.changes import Change
+from penstock.tables.definitions import Table
+from penstock.tables.exports import read_export
+from penstock.tables.standing import Tell, observe, observe_status, put_right, required, wait_until_active
+
+RESTORE_SECONDS = 24 * 3600.0
+"""A restore's time grows with the table; a day is what the largest take."""
+
+_POLL_SECONDS = (0.02, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PointInTime:
+    """A moment of a table that has point-in-time recovery; None is the latest."""
+
+    table: str
+    at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    arn: str
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFolder:
+    folder: Path
+
+
+Source = PointInTime | Backup | DumpFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A restored table: how many items it tells, where its settings came from, and what could not be known."""
+
+    table: str
+    items: int
+    settings_from: str
+    unknown: tuple[str, ...] = ()
+
+
+class NotAsBefore(PenstockError):
+    """The restored table differs from the definition of its source."""
+
+    def __init__(self, table: str, left: list[Change]) -> None:
+        super().__init__(table, left)
+        self.table = table
+        self.left = left
+
+    def __str__(self) -> str:
+        shown = "".join(f"\n  {type(one).__name__}: {one}" for one in self.left)
+        return f"{self.table} is restored, but differs from its source:{shown}\nRun it again with --finish."
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The definition that a restored table must have; without one, what its backup remembers."""
+
+    told_by: str
+    table: Table | None
+    features: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, restored: Table) -> Table:
+        """A backup remembers TTL and stream; keys and indexes are those that the restore has made of it."""
+        if self.table is not None:
+            return self.table
+        stream = {"StreamSpecification": self.features.get("StreamDescription")}
+        ttl = shapes.ttl_of(self.features.get("TimeToLiveDescription", {}))
+        return restored.altered(ttl=ttl, stream=shapes.stream_of(stream))
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        return () if self.table is not None else ("tags", "point-in-time recovery", "table class", "protection")
+
+
+def back_up(db: Database, table: str, name: str, *, tell: Tell, seconds: float = RESTORE_SECONDS) -> dict[str, Any]:
+    """Makes a backup and waits until it can be used; DynamoDB's description of it."""
+    try:
+        answer = db.execute("CreateBackup", {"TableName": table, "BackupName": name})
+    except TableNotFoundException:
+        raise PenstockError(f"There is no table {table} in {db.name}.") from None
+    arn = answer["BackupDetails"]["BackupArn"]
+    pause, ends_at = _POLL_SECONDS[0], time.monotonic() + seconds
+    while True:
+        description: dict[str, Any] = db.execute("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+        status = description["BackupDetails"]["BackupStatus"]
+        if status == "AVAILABLE":
+            return description
+        tell(f"the backup of {table} is {status}")
+        if time.monotonic() > ends_at:
+            raise PenstockError(f"The backup {arn} is still {status} after {seconds:.0f} s.")
+        time.sleep(pause)
+        pause = min(pause * 1.5, _POLL_SECONDS[1])
+
+
+def default_name(table: str, now: float) -> str:
+    """`orders-2026-11-15T21-19-33`."""
+    return f"{table}-{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H-%M-%S}"
+
+
+def parse_moment(text: str) -> float | None:
+    """`latest`, or a time such as 2025-06-16T21:19:33Z; without a zone it is UTC."""
+    if text == "latest":
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise PenstockError(f"{text!r} is no time. Write 2025-06-16T21:19:33Z, or latest.") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def restore(
+    db: Database,
+    source: Source,
+    table: str,
+    *,
+    definition: Path | None = None,
+    finish: bool = False,
+    tell: Tell,
+    pacer: Pacer | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Restored:
+    """Restores into a new table, puts its settings back and verifies them. With `finish`, only the latter two."""
+    wanted = _wanted(db, source, definition)
+    exists = observe_status(db, table) is not None
+    if finish and not exists:
+        raise PenstockError(f"There is no table {table} to finish. Run it without --finish.")
+    if not finish:
+        if exists and not isinstance(source, DumpFolder):
+            raise PenstockError(f"There is a table {table} already. Restore into another name, or --finish this one.")
+        _begin(db, source, table, pacer, progress)
+    tell(f"waiting for {table}")
+    wait_until_active(db, table, tell, seconds=RESTORE_SECONDS)
+    left = put_right(db, table, wanted.of(required(db, table).table), tell)
+    if left:
+        raise NotAsBefore(table, left)
+    return Restored(table, required(db, table).facts.items, wanted.told_by, wanted.unknown)
+
+
+def _begin(
+    db: Database, source: Source, table: str, pacer: Pacer | None, progress: Callable[[int, int], object] | None
+) -> None:
+    match source:
+        case PointInTime(name, at):
+            moment = {"UseLatestRestorableTime": True} if at is None else {"RestoreDateTime": at}
+            request = {"SourceTableName": name, "TargetTableName": table, **moment}
+            db.execute("RestoreTableToPointInTime", request)
+        case Backup(arn):
+            db.execute("RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
+        case DumpFolder(folder):
+            loading_data.load(db, folder, table, create=True, pacer=pacer, progress=progress)
+
+
+def _wanted(db: Database, source: Source, given: Path | None) -> _Wanted:
+    if given is not None:
+        try:
+            return _Wanted(str(given), read_export(given.read_bytes(), str(given)))
+        except OSError as error:
+            raise PenstockError(f"{given}: {error.strerror}. Give a file of `penstock tables export`.") from error
+    match source:
+        case PointInTime(name):
+            return _Wanted(f"the table {name}", required(db, name).table)
+        case DumpFolder(folder):
+            dump_folder.open_dump(folder)
+            return _Wanted(str(folder), loading_data.definition(folder))
+        case Backup(arn):
+            return _of_backup(db, arn)
+
+
+def _of_backup(db: Database, arn: str) -> _Wanted:
+    description = db.execute("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+    name, features = description["SourceTableDetails"]["TableName"], description.get("SourceTableFeatureDetails", {})
+    live = observe(db, name)
+    if live is not None:
+        return _Wanted(f"the table {name}", live.table)
+    return _Wanted("the backup itself", None, features)
