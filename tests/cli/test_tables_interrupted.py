@@ -63,7 +63,7 @@ FILLING = Progress("jobs", "+ index by-due (due)", "CREATING", 12.4, index="by-d
 
 
 def test_progress_is_one_line() -> None:
-    assert progress_text(FILLING) == "jobs: + index by-due (due): CREATING, filling, about 42 %, 12 s"
+    assert progress_text(FILLING) == "CREATING, filling, about 42 %, 12 s: jobs + index by-due (due)"
 
 
 def test_a_terminal_shows_progress_and_clears_it(
@@ -76,7 +76,7 @@ def test_a_terminal_shows_progress_and_clears_it(
     screen.report(Finished("jobs", "+ index by-due (due)"))
     screen.clear()
     shown = capsys.readouterr()
-    assert "about 42 %" in shown.err and "and 1 more" in shown.err
+    assert "about 42 %" in shown.err and "2 tables under way; " in shown.err
     assert shown.err.endswith("\r") and "\n" not in shown.err
     assert shown.out == "  done  jobs   + index by-due (due)\n"
 

@@ -83,6 +83,8 @@ def command(
             if as_json:
                 screen.show_json(screen.survey_json(plan.survey) | index_json(plan) | {"dry_run": True})
             return
+        if plan.exists and not live.in_motion and not as_json:
+            return
         if not plan.exists:
             confirmed(f"Add the index to {db.name}?", yes=yes)
         carry_out(db, plan.survey, max_wait=max_wait, policy=policy, as_json=as_json, more=index_json(plan))

@@ -90,7 +90,7 @@ def command(
         removal = plan_removal(live, index, order.naming)
         if not as_json:
             show_index(plan)
-            if not keep_old:
+            if not keep_old and not removal.plan.is_empty:
                 screen.show_plan(removal.plan)
         if dry_run:
             if as_json:
@@ -99,13 +99,15 @@ def command(
         if not plan.exists:
             confirmed(f"Add index {new_name} to {db.name}?", yes=yes)
         told = index_json(plan) | {"replaces": index}
-        carry_out(db, plan.survey, max_wait=max_wait, policy=policy, as_json=as_json, more=told, last=keep_old)
+        if not plan.exists or live.in_motion or (as_json and keep_old):
+            carry_out(db, plan.survey, max_wait=max_wait, policy=policy, as_json=as_json, more=told, last=keep_old)
         if keep_old:
             click.echo(f"Both are there. Move the queries from {index} to {new_name}, then run it again.", err=True)
             return
         if not removal.plan.is_empty:
             confirmed(f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?", yes=yes)
-        carry_out(db, removal, max_wait=max_wait, policy=policy, as_json=as_json, more=told)
+        if as_json or not removal.plan.is_empty:
+            carry_out(db, removal, max_wait=max_wait, policy=policy, as_json=as_json, more=told)
     click.echo(f"Write index {new_name} instead of {index} into the definition.", err=True)
 
 

@@ -121,18 +121,19 @@ class Screen:
         if not self._live or not self._now:
             return
         first, *others = self._now.values()
-        text = first + (f"   and {len(others)} more" if others else "")
+        # A narrow terminal cuts the end off: how far it is comes first.
+        text = (f"{len(others) + 1} tables under way; " if others else "") + first
         text = text[: shutil.get_terminal_size().columns - 1]
         click.echo("\r" + text.ljust(self._length), nl=False, err=True)
         self._length = len(text)
 
 
 def progress_text(progress: Progress) -> str:
-    """`jobs: + index by-due (due): CREATING, filling, about 42 %, 12 s`"""
+    """`CREATING, filling, about 42 %, 12 s: jobs + index by-due (due)`"""
     told = [progress.status]
     if progress.backfilling:
         told.append("filling")
     if progress.percent is not None:
         told.append(f"about {progress.percent} %")
     told.append(f"{progress.elapsed_seconds:.0f} s")
-    return f"{progress.table}: {progress.change}: {', '.join(told)}"
+    return f"{', '.join(told)}: {progress.table} {progress.change}"
