@@ -137,6 +137,6 @@ def test_the_commands_walk_the_whole_way(tmp_path: Path) -> None:
     assert penstock("restore", "fourth")[0] == 2
     assert penstock("restore", "fourth", "--from", "nothing") == (
         1,
-        f"Error: There is no table nothing in {url}. There is again, orders, third.\n",
+        f"Error: There is no table nothing in {url}. There is third.\n",
     )
     assert penstock("backup", "nothing")[0] == 1
