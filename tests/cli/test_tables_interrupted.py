@@ -14,7 +14,8 @@ from penstock.cli.tables.screen import Screen, progress_text
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.run import running_server
-from penstock.tables.tablework import Finished, Progress
+from penstock.tables.tabletalk import Progress
+from penstock.tables.tablework import Finished
 
 PROGRAM = "from penstock.cli.main import main; main()"
 MODULE = """

@@ -21,7 +21,7 @@ from penstock.tables.indexes import (
 )
 from penstock.tables.problems import DefinitionError
 from penstock.tables.sampling import fit, sample
-from penstock.tables.tablework import Progress
+from penstock.tables.tabletalk import Progress
 
 JOBS = Table("jobs", "id:S", indexes=[Index("by-state", "state:S")])
 BY_DUE = Index("by-due", "due:N")

@@ -22,7 +22,8 @@ from penstock.tables.apply import Interrupted, apply
 from penstock.tables.definitions import Index, Table, Throughput
 from penstock.tables.diff import diff
 from penstock.tables.survey import survey
-from penstock.tables.tablework import Finished, Progress
+from penstock.tables.tabletalk import Progress
+from penstock.tables.tablework import Finished
 from penstock.tables.waiting import Pace, poll_seconds
 
 JOBS = Table("jobs", "id:S")

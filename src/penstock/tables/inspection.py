@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from penstock.client.database import Database
-from penstock.errors import PenstockError, ResourceNotFoundException, UnknownOperationException
+from penstock.errors import PenstockError, ResourceNotFoundException, TableNotFoundException, UnknownOperationException
 from penstock.tables import shapes
 from penstock.tables.definitions import Table
 from penstock.tables.shapes import Facts
@@ -98,6 +98,12 @@ class _Look:
         except ResourceNotFoundException:
             return None
         facts = shapes.facts_of(description)
+        try:
+            return self._seen(description, facts, settings=settings)
+        except ResourceNotFoundException:
+            return None  # deleted meanwhile
+
+    def _seen(self, description: Json, facts: Facts, *, settings: bool) -> Live:
         if facts.status in _NOT_YET or not settings:
             # Nobody can have set them yet.
             unset: Json = {"ttl": {}, "pitr": {}, "tags": ()} if settings else {}
@@ -120,6 +126,8 @@ class _Look:
         except UnknownOperationException:
             self._unsupported.add(member)
             return None
+        except TableNotFoundException:
+            return {}  # backups hear of a new table later than others
 
     def _tags(self, arn: str) -> list[dict[str, str]] | None:
         tags: list[dict[str, str]] = []

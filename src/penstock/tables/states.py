@@ -26,6 +26,13 @@ def is_settled(description: Json) -> bool:
     return status_of(description) == "ACTIVE" and still
 
 
+def state_of(description: Json) -> str:
+    """In words, for whoever waits: `UPDATING`, or `CREATING index by-due`."""
+    moving = (one for one in indexes_of(description) if one.get("IndexStatus", "ACTIVE") != "ACTIVE")
+    index = next(moving, None)
+    return status_of(description) if index is None else f"{index['IndexStatus']} index {index['IndexName']}"
+
+
 def is_done(change: Change, description: Json) -> bool:
     """Whether a table has what a change would give it, as far as that can be seen: somebody else may have been quicker,
     or this run's own call may have been lost on its way back.

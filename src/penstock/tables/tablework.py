@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from penstock.errors import (
     ContinuousBackupsUnavailableException,
     DynamoDBError,
+    LimitExceededException,
     PenstockError,
     ResourceInUseException,
     ResourceNotFoundException,
@@ -39,39 +40,16 @@ from penstock.tables.costs import Refused
 from penstock.tables.definitions import Table
 from penstock.tables.render import describe_whole
 from penstock.tables.requests import Request, requests_of
-from penstock.tables.states import are_seen, indexes_of, is_done, is_settled, percent_of, status_of, with_definitions
+from penstock.tables.states import are_seen, is_done, status_of, with_definitions
 from penstock.tables.survey import Surveyed
-from penstock.tables.troubles import Failure, IndexVanished, WaitedTooLong, WrongState, failure_of
-from penstock.tables.waiting import Ask, Pace, Pause, Steps, poll_seconds
+from penstock.tables.tabletalk import THROTTLED_ATTEMPTS, UNSEEN_SECONDS, TableTalk
+from penstock.tables.troubles import Failure, IndexVanished, RefusedChange, StrangeAnswer, failure_of
+from penstock.tables.waiting import Pace, Steps
 
 Json = dict[str, Any]
 
-THROTTLED_ATTEMPTS = 10
-"""Then it is no passing throttle but a limit: about two and a half minutes."""
-
-THROTTLED_SECONDS = 1.0
-LONGEST_THROTTLED_SECONDS = 30.0
-
-UNSEEN_SECONDS = 60.0
-"""How long a table that was just made may still be unknown, and a tag unseen: both are eventually consistent."""
-
 TTL_RETRY_SECONDS = 60.0
 """DynamoDB refuses a second change of TTL for up to an hour."""
-
-_WAITABLE = frozenset({"ACTIVE", "CREATING", "UPDATING", "DELETING"})
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a table is; `percent` is an estimate by the number of items, None where there is none."""
-
-    table: str
-    change: str
-    status: str
-    elapsed_seconds: float
-    index: str | None = None
-    backfilling: bool = False
-    percent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +60,18 @@ class Finished:
     change: str
 
 
-class TableWork:
+class TableWork(TableTalk):
     """What is to be done to one table, and what has become of it."""
 
     def __init__(self, surveyed: Surveyed, pace: Pace, *, tags: Mapping[str, str] | None = None, policy: str = ""):
+        super().__init__(surveyed.name, pace)
         self.surveyed = surveyed
-        self.name = surveyed.name
         self.done: list[Change] = []
-        self.doing = ""
         self.failure: Failure | None = None
         self.notes: list[str] = []
         self.existed = False
         self.ended = False
-        self._pace, self._tags, self._policy = pace, tags, policy
-        self._operation = ""
-        self._started_at = 0.0
+        self._tags, self._policy = tags, policy
 
     def steps(self) -> Steps[None]:
         """The conversation. It catches its failures: they are in `failure` then."""
@@ -105,17 +80,23 @@ class TableWork:
             self._refuse()
             yield from self._changes()
         except PenstockError as error:
-            self.failure = failure_of(
-                self.name, self.doing, error, operation=self._operation_of(error), policy=self._policy
-            )
+            self._fail(error)
+        except (KeyError, TypeError, ValueError) as error:
+            # An endpoint that is not quite DynamoDB: the other tables are none the worse for it.
+            self._fail(StrangeAnswer(self._operation, repr(error)))
         self.ended = True
+
+    def _fail(self, error: PenstockError) -> None:
+        operation = self._operation if isinstance(error, DynamoDBError) else ""
+        self.failure = failure_of(self.name, self.doing, error, operation=operation, policy=self._policy)
 
     def _refuse(self) -> None:
         plan = self.surveyed.plan
         for change in plan.changes:
             cost = plan.cost(change)
             if isinstance(cost, Refused):
-                raise _RefusedChange(describe_whole(change), cost.instead)
+                self.doing = describe_whole(change)
+                raise RefusedChange(cost.instead)
 
     def _changes(self) -> Steps[None]:
         for change in self.surveyed.plan.changes:
@@ -194,19 +175,31 @@ class TableWork:
 
     def _update(self, change: Change) -> Steps[None]:
         """An UpdateTable: one at a time, each waited for before and after."""
+        limits = 0
         for attempt in count():
             description = yield from self._settled()
             if is_done(change, description):
                 return
+            request = with_definitions(self._request(change), change, description)
             try:
-                yield from self._ask(with_definitions(self._request(change), change, description))
+                yield from self._ask(request, except_for=(LimitExceededException,))
                 break
             except ResourceInUseException:
                 # Its description is eventually consistent: it was not settled after all.
                 yield from self._pause(attempt)
+            except LimitExceededException:
+                # Somebody else's index, which may take hours and is waited for; or a limit that stays.
+                limits += 1
+                if limits == THROTTLED_ATTEMPTS:
+                    raise
+                yield from self._back_off(limits)
         description = yield from self._settled(adding=change if isinstance(change, AddIndex) else None)
         if isinstance(change, AddIndex) and not is_done(change, description):
             raise IndexVanished(change.index.name)
+
+    def _request(self, change: Change) -> Request:
+        (request,) = requests_of(change, self.name)
+        return request
 
     # ── settings with calls of their own ─────────────────────────────────────────────────────────
 
@@ -283,115 +276,3 @@ class TableWork:
                 self.notes.append("its tags are set, but not shown yet")
                 return
             yield from self._pause(attempt)
-
-    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
-
-    def _settled(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
-        """Waits until the table and its indexes are ACTIVE; gives its description."""
-        return (yield from self._until(is_settled, adding=adding, unseen_ok=unseen_ok))
-
-    def _active(self) -> Steps[Json]:
-        """Waits until the table is ACTIVE, whatever its indexes are."""
-        return (yield from self._until(lambda description: status_of(description) == "ACTIVE"))
-
-    def _until(
-        self, enough: Callable[[Json], bool], *, adding: AddIndex | None = None, unseen_ok: bool = False
-    ) -> Steps[Json]:
-        began_at = self._pace.clock.now()
-        for attempt in count():
-            description = yield from self._describe()
-            if description is None:
-                if not unseen_ok or self._pace.clock.now() - began_at > UNSEEN_SECONDS:
-                    raise ResourceNotFoundException(f"Table {self.name} is not there")
-            elif enough(description):
-                return description
-            else:
-                self._refuse_dead(description)
-                yield self._progress_of(description, began_at, adding)
-            yield from self._pause(attempt)
-        raise AssertionError("count() ended")
-
-    def _gone(self) -> Steps[None]:
-        """Waits until the table is really gone."""
-        for attempt in count():
-            description = yield from self._describe()
-            if description is None:
-                return
-            yield self._progress(status_of(description))
-            yield from self._pause(attempt)
-
-    def _refuse_dead(self, description: Json) -> None:
-        status = status_of(description)
-        if status not in _WAITABLE or (status == "DELETING"):
-            raise WrongState(status)
-
-    def _pause(self, attempt: int, seconds: float | None = None) -> Steps[None]:
-        waited = self._pace.clock.now() - self._started_at
-        if waited >= self._pace.max_wait_seconds:
-            raise WaitedTooLong("it is not ready", waited)
-        pause = poll_seconds(attempt) if seconds is None else seconds
-        yield Pause(min(pause, self._pace.max_wait_seconds - waited))
-
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────
-
-    def _describe(self) -> Steps[Json | None]:
-        try:
-            answer = yield from self._ask(Request("DescribeTable", {"TableName": self.name}))
-        except ResourceNotFoundException:
-            return None
-        table: Json = answer["Table"]
-        return table
-
-    def _ask(self, request: Request) -> Steps[Json]:
-        """The answer; a throttled control plane is asked again, ever later."""
-        for attempt in count(1):
-            self._operation = request.operation
-            try:
-                return (yield Ask(request.operation, request.body))
-            except DynamoDBError as error:
-                if not error.retryable or attempt == THROTTLED_ATTEMPTS:
-                    raise
-            yield self._progress("throttled")
-            bound = min(LONGEST_THROTTLED_SECONDS, THROTTLED_SECONDS * 2.0**attempt)
-            yield from self._pause(attempt, bound * (0.5 + self._pace.chance() / 2))
-        raise AssertionError("count() ended")
-
-    def _request(self, change: Change) -> Request:
-        (request,) = requests_of(change, self.name)
-        return request
-
-    def _operation_of(self, error: PenstockError) -> str:
-        return self._operation if isinstance(error, DynamoDBError) else ""
-
-    # ── telling ──────────────────────────────────────────────────────────────────────────────────
-
-    def _progress(self, status: str) -> Progress:
-        return Progress(self.name, self.doing, status, self._pace.clock.now() - self._started_at)
-
-    def _progress_of(self, description: Json, began_at: float, adding: AddIndex | None) -> Progress:
-        elapsed = self._pace.clock.now() - began_at
-        index = next((one for one in indexes_of(description) if one.get("IndexStatus") != "ACTIVE"), None)
-        if index is None:
-            return Progress(self.name, self.doing, status_of(description), elapsed)
-        making = index.get("IndexStatus") == "CREATING"
-        return Progress(
-            self.name,
-            self.doing,
-            index["IndexStatus"],
-            elapsed,
-            index=index["IndexName"],
-            backfilling=bool(index.get("Backfilling")),
-            percent=percent_of(description, index, elapsed, adding) if making else None,
-        )
-
-
-class _RefusedChange(PenstockError):
-    """A plan with a change that is never made."""
-
-    def __init__(self, change: str, instead: str) -> None:
-        super().__init__(change, instead)
-        self.change = change
-        self.instead = instead
-
-    def __str__(self) -> str:
-        return f"refused, and nothing of this table was changed: {self.instead}"

@@ -80,6 +80,29 @@ class IndexVanished(PenstockError):
         return f"index {self.index} was deleted while it was being made"
 
 
+class RefusedChange(PenstockError):
+    """A plan with a change that is never made; `instead` is what to do."""
+
+    def __init__(self, instead: str) -> None:
+        super().__init__(instead)
+        self.instead = instead
+
+    def __str__(self) -> str:
+        return f"refused, and nothing of this table was changed: {self.instead}"
+
+
+class StrangeAnswer(PenstockError):
+    """An answer that is not as DynamoDB's: an endpoint that is not quite compatible."""
+
+    def __init__(self, operation: str, detail: str) -> None:
+        super().__init__(operation, detail)
+        self.operation = operation
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"the answer to {self.operation} is not DynamoDB's ({self.detail})"
+
+
 _AGAIN = "Run the same command again: it goes on where this stopped."
 
 _STATES = {
@@ -130,6 +153,8 @@ def _next_step(error: PenstockError, table: str, action: str, policy: str) -> st
             return f"It goes on in DynamoDB. {_AGAIN}"
         case WrongState(status=status):
             return _STATES.get(status, "Put it right first.")
+        case StrangeAnswer():
+            return "Take an endpoint that is compatible in this."
         case TransportError(next_step=step):
             return step or _AGAIN
         case ResourceInUseException() | ContinuousBackupsUnavailableException() | IndexVanished():

@@ -14,7 +14,8 @@ from penstock.tables.apply import ApplyReport, Outcome
 from penstock.tables.plan import Plan
 from penstock.tables.render import Style, as_json, describe_whole, lines
 from penstock.tables.survey import Survey
-from penstock.tables.tablework import Finished, Progress
+from penstock.tables.tabletalk import Progress
+from penstock.tables.tablework import Finished
 from penstock.tables.troubles import Failure
 
 _COLOURS: dict[Style, dict[str, Any]] = {
