@@ -219,6 +219,14 @@ def test_ctrl_c_exits_with_130_and_says_how_to_go_on(applied: None, monkeypatch:
     monkeypatch.undo()
 
 
+def test_ctrl_c_before_anything_is_changed_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("penstock.cli.tables.plan.survey", interrupted)
+    assert run("plan", *on("mine:before"), code=130).output == "Interrupted.\n"
+
+
 # ── bad input ────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -14,6 +14,10 @@ Commands = Mapping[str, tuple[str, str]]
 """name → (file, what the group's help says of it)"""
 
 
+INTERRUPTED = 130
+"""What a shell says of a program that Ctrl-C ended."""
+
+
 class LazyGroup(click.Group):
     """Lists commands from a table; each file has its command as `command`."""
 
@@ -39,3 +43,6 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except PenstockError as error:
             raise click.ClickException(str(error)) from error
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
