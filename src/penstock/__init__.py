@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from penstock.client.database import Database, connect
     from penstock.client.failures import BatchIncomplete, ConditionFailed
     from penstock.errors import PenstockError
+    from penstock.tables.definitions import Index, Table
 
 __version__ = "0.1.0"
 
@@ -25,7 +26,9 @@ __all__ = [
     "ConditionFailed",
     "Database",
     "F",
+    "Index",
     "PenstockError",
+    "Table",
     "__version__",
     "boto3_client",
     "boto3_resource",
@@ -39,7 +42,9 @@ _HOMES = {
     "ConditionFailed": "penstock.client.failures",
     "Database": "penstock.client.database",
     "F": "penstock.client.conditions",
+    "Index": "penstock.tables.definitions",
     "PenstockError": "penstock.errors",
+    "Table": "penstock.tables.definitions",
     "boto3_client": "penstock.client.boto",
     "boto3_resource": "penstock.client.boto",
     "connect": "penstock.client.database",

@@ -6,6 +6,7 @@
     │   ├── (read again, decide)   ConditionalCheckFailedException, TransactionCanceledException, …
     │   └── (repeat it)            ProvisionedThroughputExceededException, InternalServerError, …
     ├── StorageError               the database file cannot be used: it says which file and why
+    ├── DefinitionError, …         a table's definition, export or plan is wrong (penstock.tables says which)
     └── TransportError             no answer came: it says from which endpoint, why, and what to do
         ├── (fix the call)         BadUrl, TransportClosed, TlsFailed, CredentialsMissing, NotDynamoDB
         └── (repeat it)            ConnectionFailed, TimedOut, BadAnswer; `sent` says if it may have had an effect

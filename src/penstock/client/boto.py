@@ -24,9 +24,10 @@ from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.hooks import first_non_none_response
 
+from penstock.client import endpoints
 from penstock.client.codec import Convert, Decoders, Encoders
 from penstock.client.database import MEMORY, Database, connect
-from penstock.errors import DynamoDBError
+from penstock.errors import DynamoDBError, PenstockError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient, DynamoDBServiceResource
@@ -164,7 +165,7 @@ class EmbeddedClient(BaseClient):
     _serializer: Any
 
     def _attach(self, path: Openable) -> None:
-        self._database = path if isinstance(path, Database) else connect(path)
+        self._database = path if isinstance(path, Database) else connect(_file(path))
         self._opened_here = self._database is not path
         self._operations: dict[str, Operation] = {}
 
@@ -261,3 +262,13 @@ class EmbeddedClient(BaseClient):
         with _compiling:
             decode: Convert | None = _DECODERS[service.service_name].of(shape)
         return parsed | (body if decode is None else decode(body))
+
+
+def _file(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The path; a URL is refused, because these clients are for the engine in this process (1)."""
+    if isinstance(endpoints.parse(os.fspath(path)), endpoints.File):
+        return path
+    raise PenstockError(
+        f"boto3_client() and boto3_resource() open a file or {MEMORY!r}, not {os.fspath(path)!r}. "
+        "For an endpoint use boto3's own: boto3.client('dynamodb', endpoint_url=…)."
+    )
