@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -115,20 +118,32 @@ def test_S1_13_definitions_survive_a_disaster(db: Database, tmp_path: Path) -> N
     assert survey(db, tables, PRODUCTION).plan.is_empty
 
 
-def test_a_table_made_by_boto3_is_exported_and_made_again_equal(tmp_path: Path) -> None:
+def made_by_boto3(url: str) -> None:
+    client = boto3.client(
+        "dynamodb", endpoint_url=url, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+    )
+    client.create_table(**THEIRS)
+    client.update_time_to_live(TableName="orders", TimeToLiveSpecification=TTL)
+
+
+def made_by_the_aws_cli(url: str) -> None:
+    for command, request in (
+        ("create-table", THEIRS),
+        ("update-time-to-live", {"TableName": "orders", "TimeToLiveSpecification": TTL}),
+    ):
+        words = [AWS, "dynamodb", command, "--endpoint-url", url, "--cli-input-json", json.dumps(request)]
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "us-east-1"}
+        done = subprocess.run(words, env=os.environ | keys, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "make", [made_by_boto3, pytest.param(made_by_the_aws_cli, marks=pytest.mark.clients)], ids=["boto3", "aws"]
+)
+def test_a_table_that_others_made_is_exported_and_made_again_equal(tmp_path: Path, make: Callable[[str], None]) -> None:
+    name = Table("orders", ("customer:S", "at:N"))
     with Engine() as engine, running_server(engine) as server:
-        client = boto3.client(
-            "dynamodb",
-            endpoint_url=server.url,
-            region_name="us-east-1",
-            aws_access_key_id="x",
-            aws_secret_access_key="x",
-        )
-        client.create_table(**THEIRS)
-        client.update_time_to_live(
-            TableName="orders", TimeToLiveSpecification={"Enabled": True, "AttributeName": "ttl"}
-        )
-        name = Table("orders", ("customer:S", "at:N"))
+        make(server.url)
         with connect(server.url) as theirs, connect(":memory:") as ours:
             export(theirs, [name], PLAIN, tmp_path)
             (exported,) = read_folder(tmp_path)
@@ -139,6 +154,8 @@ def test_a_table_made_by_boto3_is_exported_and_made_again_equal(tmp_path: Path) 
     assert (tmp_path / "ours/orders.json").read_bytes() == (tmp_path / "orders.json").read_bytes()
 
 
+AWS = Path(sys.executable).with_name("aws")
+TTL = {"Enabled": True, "AttributeName": "ttl"}
 THEIRS: dict[str, Any] = {
     "TableName": "orders",
     "AttributeDefinitions": [
