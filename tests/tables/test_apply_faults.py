@@ -130,6 +130,28 @@ def test_a_limit_on_updates_that_stays_is_reported() -> None:
     assert place.watched.calls["UpdateTable"] == 10
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [("INACCESSIBLE_ENCRYPTION_CREDENTIALS", "KMS key"), ("ARCHIVED", "restore the table"), ("ODD", "Put it right")],
+)
+def test_a_table_in_a_state_that_no_waiting_ends_is_told_at_once(status: str, told: str) -> None:
+    place = Place()
+    place.apply(JOBS)
+    original = place.watched.execute
+
+    def execute(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        answer = original(operation, request)
+        if operation == "DescribeTable":
+            answer["Table"]["TableStatus"] = status
+        return answer
+
+    place.watched.execute = execute  # type: ignore[method-assign]
+    (failure,) = place.apply(WANTED).failures
+    assert failure.reason == f"the table is {status}."
+    assert told in failure.next_step
+    assert place.slept == 0
+
+
 def test_an_endpoint_with_strange_answers_hurts_no_other_table() -> None:
     place = Place()
     original = place.watched.execute

@@ -94,6 +94,19 @@ def test_a_failed_read_overwrites_nothing(place: Place, tmp_path: Path, operatio
     assert contents(tmp_path) == before
 
 
+def test_a_table_that_is_being_made_is_not_written_down_half(tmp_path: Path) -> None:
+    place = Place(table_seconds=30)
+    place.apply(JOBS)
+    exported(place, tmp_path, JOBS)
+    before = contents(tmp_path)
+    place.db.execute("DeleteTable", {"TableName": "jobs"})
+    for status in ("DELETING", "CREATING"):
+        (failure,) = exported(place, tmp_path, JOBS).failures
+        assert status in failure.reason and "run the command again" in failure.next_step
+        assert contents(tmp_path) == before
+        place.apply(JOBS, max_wait_seconds=31)
+
+
 def test_one_unreadable_table_stops_no_other(place: Place, tmp_path: Path) -> None:
     place.watched.fail("DescribeTable", AccessDeniedException("not authorized"))
     report = exported(place, tmp_path, JOBS, LOGS)

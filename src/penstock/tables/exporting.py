@@ -17,9 +17,9 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions import Table
 from penstock.tables.exports import SUMMARY_FILE, SummaryRow, export_text, summary_text
-from penstock.tables.inspection import Live, inspect_all
+from penstock.tables.inspection import NOT_YET, Live, inspect_all
 from penstock.tables.naming import Naming, check_names
-from penstock.tables.troubles import Failure
+from penstock.tables.troubles import Failure, WrongState, failure_of
 
 DEFAULT_FOLDER = "infrastructure/schemas"
 
@@ -65,7 +65,7 @@ def export(
     """Writes `{suffix}.json` of every table, and the summary. With `dry_run` it only says what it would write."""
     wanted = {naming.full_name(table.name): table for table in tables}
     check_names(wanted.values(), naming)
-    found = inspect_all(db, wanted, policy=policy)
+    found = {name: _whole(name, live) for name, live in inspect_all(db, wanted, policy=policy).items()}
     files = {
         name: (folder / f"{wanted[name].name}.json", _text(wanted[name], live, warm=warm))
         for name, live in found.items()
@@ -87,6 +87,13 @@ def export(
         if report.summary is not None:
             write_whole(report.summary, _summary(wanted, found, folder))
     return report
+
+
+def _whole(name: str, live: Live | Failure | None) -> Live | Failure | None:
+    """A table that is being made or deleted has no settings to read yet: written down, they would seem to be off."""
+    if isinstance(live, Live) and live.facts.status in NOT_YET:
+        return failure_of(name, "exporting it", WrongState(live.facts.status))
+    return live
 
 
 def _text(table: Table, live: Live, *, warm: bool) -> str:

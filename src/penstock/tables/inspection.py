@@ -20,7 +20,7 @@ T = TypeVar("T")
 WORKERS = 16
 """Tables looked at side by side: a fleet of 13 is one round, and a connection each is not too many."""
 
-_NOT_YET = frozenset({"CREATING", "DELETING"})
+NOT_YET = frozenset({"CREATING", "DELETING"})
 """States in which a table has no settings to ask for."""
 
 _LOOKING = "looking at it"
@@ -104,7 +104,7 @@ class _Look:
             return None  # deleted meanwhile
 
     def _seen(self, description: Json, facts: Facts, *, settings: bool) -> Live:
-        if facts.status in _NOT_YET or not settings:
+        if facts.status in NOT_YET or not settings:
             # Nobody can have set them yet.
             unset: Json = {"ttl": {}, "pitr": {}, "tags": ()} if settings else {}
             return Live(shapes.from_description(description, **unset), facts)

@@ -110,6 +110,7 @@ _STATES = {
     "ARCHIVED": "Its KMS key was unusable for seven days: restore the table from the backup that DynamoDB made.",
     "ARCHIVING": "Its KMS key was unusable for seven days: restore the table from the backup that DynamoDB makes.",
     "REPLICATION_NOT_AUTHORIZED": "Mend the permissions of its replication.",
+    "CREATING": "It is being made: run the command again when it is ACTIVE.",
     "DELETING": "It is being deleted: run the command again when it is gone.",
 }
 

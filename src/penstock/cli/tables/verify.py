@@ -54,5 +54,6 @@ def command(
     else:
         click.echo("These tables are not as defined; to be so, they need:", err=True)
         screen.show_plan(plan)
+        screen.show_under_way(found)
     if not plan.is_empty:
         raise click.exceptions.Exit(1)
