@@ -25,6 +25,9 @@ from penstock.errors import StorageError
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
 PAGE_BYTES: Final = 8192
+# The log is copied into the file, and both are synced, when it has 32 MB. At SQLite's own 1,000 pages, loading items of
+# 1 KB in random order took half as long again.
+CHECKPOINT_PAGES: Final = 4000
 
 # The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
 # other threads get this part of its page cache, so that many threads do not mean much memory.
@@ -172,6 +175,7 @@ class Store:
             # For a new file; an old one keeps its own (docs/decisions/0001).
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             self._use_wal(connection)
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
         cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
         connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
