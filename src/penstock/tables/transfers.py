@@ -31,7 +31,7 @@ KeyText = tuple[str, ...]
 PATIENCE_SECONDS = 300.0
 """How long a request may be turned away wholly before the work is given up (and can be continued)."""
 
-_TOGETHER = 16  # requests in a commit: other writers wait for about 20 ms
+_TOGETHER = 64  # requests in a commit: other writers wait for less than a tenth of a second
 
 _BASE_SECONDS, _CAP_SECONDS = 0.05, 5.0
 _PAGE_UNITS = 128.0  # 1 MB, eventually consistent: what a page of a scan costs at the most
