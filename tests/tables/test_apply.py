@@ -170,7 +170,7 @@ def test_ctrl_c_in_every_phase_is_reported_and_the_next_run_finishes() -> None:
     phases = count_reports()
     assert phases > 10
     for stop in range(phases):
-        place = Place(table_seconds=3, index_seconds=6)
+        place = Place(table_seconds=0.5, index_seconds=1)
         place.apply(JOBS)
         with pytest.raises(Interrupted) as caught:
             place.apply(RICH, Table("other", "id:S", ttl="expires"), report=interrupt_after(stop))
@@ -184,7 +184,7 @@ def test_ctrl_c_in_every_phase_is_reported_and_the_next_run_finishes() -> None:
 
 
 def count_reports() -> int:
-    place = Place(table_seconds=3, index_seconds=6)
+    place = Place(table_seconds=0.5, index_seconds=1)
     place.apply(JOBS)
     seen: list[object] = []
     place.apply(RICH, Table("other", "id:S", ttl="expires"), report=seen.append)
@@ -337,7 +337,7 @@ def test_a_table_that_is_being_deleted_is_made_again_when_it_is_gone() -> None:
     assert place.slept >= 90
 
 
-def test_polls_grow_from_a_fifth_of_a_second_to_five() -> None:
+def test_polls_grow_from_a_tenth_of_a_second_to_five() -> None:
     waits = [poll_seconds(attempt) for attempt in range(1_000)]
-    assert waits[0] == 0.2 and waits[-1] == 5.0
+    assert waits[0] == 0.1 and waits[-1] == 5.0
     assert waits == sorted(waits)

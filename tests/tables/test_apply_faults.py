@@ -57,7 +57,7 @@ class Lossy(Watched):
 def test_whichever_call_is_lost_it_is_reported_and_the_next_run_finishes(after: bool) -> None:
     number = 0
     while True:
-        place = Place(table_seconds=3, index_seconds=5)
+        place = Place(table_seconds=0.3, index_seconds=0.5)
         place.apply(JOBS)
         place.watched = lossy = Lossy(place.inner, number, after=after)
         place.db = Database(lossy)

@@ -27,9 +27,10 @@ T = TypeVar("T")
 SIDE_BY_SIDE = 10
 """Tables worked on at once: AWS lets 50 to 500 be in motion, and throttles a burst of control-plane calls."""
 
-FIRST_POLL_SECONDS = 0.2
+FIRST_POLL_SECONDS = 0.1
 LONGEST_POLL_SECONDS = 5.0
-POLL_GROWTH = 1.5
+POLL_GROWTH = 1.2
+"""So that a wait is noticed to be over after at most a fifth of it more."""
 
 MAX_WAIT_SECONDS = 3_600.0
 """How long one run waits for what is under way; it goes on without us, and the next run joins it."""
@@ -67,8 +68,8 @@ class Pace:
 
 def poll_seconds(attempt: int) -> float:
     """How long to wait before the look after this one, counted from 0: short at first, then ever longer."""
-    # The cap is reached long before attempt 20; the power of a large one would overflow.
-    return min(LONGEST_POLL_SECONDS, FIRST_POLL_SECONDS * POLL_GROWTH ** min(attempt, 20))
+    # The cap is reached before attempt 40; the power of a large one would overflow.
+    return min(LONGEST_POLL_SECONDS, FIRST_POLL_SECONDS * POLL_GROWTH ** min(attempt, 40))
 
 
 def run_together(db: Database, conversations: Iterable[Steps[Any]], pace: Pace, report: Report) -> None:
