@@ -141,7 +141,7 @@ def test_the_commands_dump_and_load(tmp_path: Path) -> None:
     run = CliRunner()
     told = run.invoke(cli, ["tables", "dump", "orders", "--out", out, "--url", source])
     assert told.exit_code == 0, told.output
-    assert told.output.startswith("orders: 300 items in 1 parts")
+    assert told.output.startswith("orders: 300 items in 1 part, ")
     told = run.invoke(cli, ["tables", "load", out, "--table", "copy", "--url", target])
     assert told.exit_code == 1
     assert "Give --create" in told.output

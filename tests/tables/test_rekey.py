@@ -63,6 +63,20 @@ def test_nothing_is_lost_or_resurrected_beside_a_writer_that_never_rests() -> No
         assert done.source_items == done.into_items == len(writer.known)
 
 
+def test_the_order_of_reading_and_writing_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing repaired afterwards: where pages are read ahead of the stream, this fails."""
+    monkeypatch.setattr(Rekey, "_repair", lambda self, keys: None)
+    monkeypatch.setattr(Rekey, "_remove", lambda self, strangers: None)
+    with filled_world(count=3_000) as db:
+        writer = Writer(db, 3_000, seed=5)
+        writer.start()
+        run = Rekey(db, JobStore(db), Options(page_items=500, segments=1))
+        run.start(plan(db, "old", "new", NEW_KEY))
+        writer.finish()
+        run.confirm("old", quiet_seconds=0.0)
+        check_new_table(db, writer.known)
+
+
 def test_what_changes_after_ready_is_caught_up_by_another_run_and_by_confirm() -> None:
     with filled_world(count=100) as db:
         rekeyed(db)

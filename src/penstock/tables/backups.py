@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.client.database import Database
 from penstock.client.pacing import Pacer
-from penstock.errors import PenstockError, TableNotFoundException
+from penstock.errors import PenstockError, PointInTimeRecoveryUnavailableException, TableNotFoundException
 from penstock.tables import dump_folder, loading_data, shapes
 from penstock.tables.changes import Change
 from penstock.tables.definitions import Table
@@ -166,7 +166,10 @@ def _begin(
         case PointInTime(name, at):
             moment = {"UseLatestRestorableTime": True} if at is None else {"RestoreDateTime": at}
             request = {"SourceTableName": name, "TargetTableName": table, **moment}
-            db.execute("RestoreTableToPointInTime", request)
+            try:
+                db.execute("RestoreTableToPointInTime", request)
+            except PointInTimeRecoveryUnavailableException:
+                raise PenstockError(f"{name} has no point-in-time recovery. Give --backup or --dump.") from None
         case Backup(arn):
             db.execute("RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
         case DumpFolder(folder):

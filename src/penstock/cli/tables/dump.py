@@ -17,6 +17,7 @@ from penstock.cli.tables.data_options import (
     url_option,
 )
 from penstock.tables import dumping
+from penstock.tables.costs import count
 
 
 @click.command("dump")
@@ -45,4 +46,4 @@ def command(table: str, out: Path, segments: int, url: str, rate: float | None, 
     if as_json:
         show_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
         return
-    click.echo(f"{table}: {done.items:,} items in {len(done.parts)} parts, {size:,} bytes, in {out}")
+    click.echo(f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}")
