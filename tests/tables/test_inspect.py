@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fleets import STAGING, Place
 
@@ -93,3 +95,26 @@ def test_what_an_endpoint_does_not_have_is_remembered() -> None:
         place.watched.fail(operation, UnknownOperationException())
     live = inspect(place.db, "jobs")
     assert live is not None and live.unsupported == {"pitr", "tags", "ttl"}
+
+
+def test_what_dynamodb_local_never_tells_again_is_not_compared() -> None:
+    place = Place()
+    wanted = Table("jobs", "id:S", sse=True, table_class="STANDARD_INFREQUENT_ACCESS", indexes=[Index("by-x", "x:S")])
+    place.apply(Table("jobs", "id:S", indexes=[Index("by-x", "x:S")]))
+    assert not place.survey(wanted).plan.is_empty
+    original = place.watched.execute
+
+    def execute(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        answer = original(operation, request | {key: _ours(value) for key, value in request.items()})
+        if operation == "DescribeTable":
+            answer["Table"]["TableArn"] = "arn:aws:dynamodb:ddblocal:000000000000:table/jobs"
+        return answer
+
+    place.watched.execute = execute  # type: ignore[method-assign]
+    found = place.survey(wanted)
+    assert found.plan.is_empty
+    assert found.not_compared == ("sse", "table_class")
+
+
+def _ours(value: Any) -> Any:
+    return value.replace(":ddblocal:", ":us-east-1:") if isinstance(value, str) else value

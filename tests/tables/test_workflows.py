@@ -1,4 +1,4 @@
-"""The workflows of S1.13, and tables that others made: on the embedded engine, over HTTP, and on moto's server."""
+"""The workflows of S1.13, and tables that others made: embedded, over HTTP, on moto's server and DynamoDB Local."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.tables.survey import survey, survey_to_delete
 PRODUCTION = Naming()
 
 
-@pytest.fixture(params=["embedded", "http", "moto"])
+@pytest.fixture(params=["embedded", "http", "moto", "elsewhere"])
 def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
@@ -39,8 +39,20 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     elif request.param == "http":
         with Engine() as engine, running_server(engine) as server:
             yield server.url
-    else:
+    elif request.param == "moto":
         yield from moto_server()
+    else:
+        yield emptied_server()
+
+
+def emptied_server() -> str:
+    """DynamoDB Local, or another server of this machine, at PENSTOCK_TABLES_URL; all its tables are deleted."""
+    url = os.environ.get("PENSTOCK_TABLES_URL", "")
+    if not url.startswith(("http://127.0.0.1:", "http://localhost:")):
+        pytest.skip("PENSTOCK_TABLES_URL names no server of this machine, such as DynamoDB Local")
+    with connect(url) as db:
+        apply(db, survey_to_delete(db, db.tables(), PLAIN))
+    return url
 
 
 def moto_server() -> Iterator[str]:

@@ -97,8 +97,11 @@ def _whole(name: str, live: Live | Failure | None) -> Live | Failure | None:
 
 
 def _text(table: Table, live: Live, *, warm: bool) -> str:
-    """Under its suffix: the same table of another environment is the same file."""
-    return export_text(live.table.renamed(table.name), warm=warm)
+    """Under its suffix: the same table of another environment is the same file. What the endpoint does not tell is
+    left out of it, for that it is off would be a guess.
+    """
+    told = live.table.altered(name=table.name, **dict.fromkeys(live.unsupported))
+    return export_text(told, warm=warm)
 
 
 def _summary(wanted: dict[str, Table], found: dict[str, Live | Failure | None], folder: Path) -> str:

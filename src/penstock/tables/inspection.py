@@ -23,6 +23,10 @@ WORKERS = 16
 NOT_YET = frozenset({"CREATING", "DELETING"})
 """States in which a table has no settings to ask for."""
 
+_LOCAL = "arn:aws:dynamodb:ddblocal:"
+_FORGOTTEN = frozenset({"sse", "table_class", "warm"})
+"""What DynamoDB Local, which is known by its ARNs, takes without a word and never tells again."""
+
 _LOOKING = "looking at it"
 
 
@@ -33,7 +37,7 @@ class Live:
     table: Table
     facts: Facts
     unsupported: frozenset[str] = frozenset()
-    """Members of a definition that this endpoint has no operations for (DynamoDB Local lacks some)."""
+    """Members of a definition that this endpoint does not have, or does not tell."""
 
     @property
     def in_motion(self) -> bool:
@@ -114,7 +118,8 @@ class _Look:
             pitr=self._setting("pitr", "DescribeContinuousBackups"),
             tags=self._tags(facts.arn),
         )
-        return Live(table, facts, frozenset(self._unsupported))
+        forgotten = _FORGOTTEN if facts.arn.startswith(_LOCAL) else frozenset[str]()
+        return Live(table, facts, forgotten | self._unsupported)
 
     def _ask(self, operation: str, body: Json | None = None) -> Json:
         self.operation = operation

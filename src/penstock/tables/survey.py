@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.client.database import Database
 from penstock.tables.definitions import Table
@@ -41,6 +42,13 @@ class Survey:
         """Tables that are in motion by themselves: an index that is being built, a table that is being made."""
         return tuple(one for one in self.tables if one.live is not None and one.live.in_motion)
 
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """Settings that this endpoint does not have, or does not tell, and that a definition has."""
+        lives = ((one.wanted, one.live) for one in self.tables if one.wanted is not None and one.live is not None)
+        found = {name for wanted, live in lives for name in live.unsupported if getattr(wanted, name) is not None}
+        return tuple(sorted(found))
+
 
 def survey(db: Database, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> Survey:
     """Looks once at every table that is defined, side by side. Changes nothing.
@@ -57,9 +65,15 @@ def surveyed(name: str, wanted: Table, live: Live | None) -> Surveyed:
     """A table that is being deleted is one that is not there: it is made again when it is gone."""
     if live is None or live.facts.status == "DELETING":
         return Surveyed(name, wanted, live, plan_table(name, None, wanted))
-    # What an endpoint does not have is not compared: it would differ for ever.
-    comparable = wanted.altered(**dict.fromkeys(live.unsupported)) if live.unsupported else wanted
-    return Surveyed(name, wanted, live, plan_table(name, live.table, comparable, live.facts.items))
+    return Surveyed(name, wanted, live, plan_table(name, live.table, _comparable(wanted, live), live.facts.items))
+
+
+def _comparable(wanted: Table, live: Live) -> Table:
+    """What an endpoint does not have is not compared: it would differ for ever."""
+    left: dict[str, Any] = dict.fromkeys(live.unsupported)
+    if "warm" in left:
+        return wanted.altered(**left, indexes=tuple(replace(index, warm=None) for index in wanted.indexes))
+    return wanted.altered(**left)
 
 
 def survey_to_delete(db: Database, names: Iterable[str], naming: Naming, *, policy: str = "") -> Survey:

@@ -52,5 +52,6 @@ def command(
     else:
         screen.show_plan(found.plan)
         screen.show_under_way(found)
+        screen.show_not_compared(found)
     if exit_code and not found.plan.is_empty:
         raise click.exceptions.Exit(CHANGES)

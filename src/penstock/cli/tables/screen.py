@@ -48,8 +48,16 @@ def show_under_way(survey: Survey) -> None:
         click.echo(f"    {one.name}   under way: {', '.join(told)}")
 
 
+def show_not_compared(survey: Survey) -> None:
+    if survey.not_compared:
+        click.echo(f"Not compared, because this endpoint does not tell: {', '.join(survey.not_compared)}.")
+
+
 def survey_json(survey: Survey) -> dict[str, Any]:
-    return as_json(survey.plan) | {"under_way": [one.name for one in survey.under_way]}
+    return as_json(survey.plan) | {
+        "under_way": [one.name for one in survey.under_way],
+        "not_compared": list(survey.not_compared),
+    }
 
 
 def report_json(report: ApplyReport) -> dict[str, Any]:

@@ -51,9 +51,11 @@ def command(
     elif plan.is_empty:
         click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
         screen.show_under_way(found)
+        screen.show_not_compared(found)
     else:
         click.echo("These tables are not as defined; to be so, they need:", err=True)
         screen.show_plan(plan)
         screen.show_under_way(found)
+        screen.show_not_compared(found)
     if not plan.is_empty:
         raise click.exceptions.Exit(1)
