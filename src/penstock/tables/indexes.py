@@ -18,7 +18,7 @@ from penstock.tables.survey import Survey, Surveyed
 
 
 class IndexRefused(PenstockError):
-    """An index that is not made: which, why, and what to do."""
+    """An index that is not made: which ('' where its table is missing), why, and what to do."""
 
     def __init__(self, table: str, index: str, reason: str, next_step: str) -> None:
         super().__init__(table, index, reason, next_step)
@@ -28,7 +28,8 @@ class IndexRefused(PenstockError):
         self.next_step = next_step
 
     def __str__(self) -> str:
-        return f"{self.table}, index {self.index}: {self.reason}. {self.next_step}."
+        place = f"{self.table}, index {self.index}" if self.index else self.table
+        return f"{place}: {self.reason}. {self.next_step}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def existing(db: Database, table: str, policy: str = "") -> Live:
     """The table of this full name. Raises IndexRefused if there is none."""
     live = inspect_every(db, [table], settings=False, policy=policy)[table]
     if live is None:
-        raise IndexRefused(table, "-", "there is no such table", "Check the name, --env and --prefix")
+        raise IndexRefused(table, "", "there is no such table", "Check the name, --env and --prefix")
     return live
 
 
