@@ -206,6 +206,16 @@ def test_changes_that_the_stream_no_longer_has_are_found_by_copying_again(monkey
         check_new_table(db, {number: comment(number) for number in range(300)} | {1: comment(1, 77)})
 
 
+def test_a_stream_that_was_switched_off_and_on_again_is_noticed() -> None:
+    with filled_world(count=300) as db:
+        rekeyed(db)
+        for enabled in ({"StreamEnabled": False}, {"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}):
+            db.execute("PutItem", {"TableName": "old", "Item": comment(1, 5 + len(enabled))})
+            db.execute("UpdateTable", {"TableName": "old", "StreamSpecification": enabled})
+        assert rekeyed(db).copied == 600
+        check_new_table(db, {number: comment(number) for number in range(300)} | {1: comment(1, 7)})
+
+
 # ── one run at a time ────────────────────────────────────────────────────────────────────────────
 
 

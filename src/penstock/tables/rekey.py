@@ -31,7 +31,7 @@ from penstock.tables.rekey_settling import Settler
 from penstock.tables.rekey_state import Job, JobStore, Phase
 from penstock.tables.rekey_stream import StreamReader
 from penstock.tables.standing import carry_out, make, observe, put_right, required, wait_until_gone
-from penstock.tables.transfers import ItemTable, KeyText, Page, Places
+from penstock.tables.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.wire.values import Item
 
 SEGMENTS = 8
@@ -238,7 +238,12 @@ class Rekey:
         arn = required(db, job.source).stream_arn
         if arn is None:
             raise PenstockError(f"The stream of {job.source} was switched off. Roll back, and begin again.")
-        mapping = parse_mapping(job.map, db.key_of(job.source), db.key_of(job.into))
+        if job.stream_arn not in (None, arn):
+            # It was switched off and on again: what changed in between, nobody tells.
+            job.shards.clear()
+            job.phase, job.places = "copying", None
+        job.stream_arn = arn
+        mapping = parse_mapping(job.map, fresh_key(db, job.source), fresh_key(db, job.into))
         old, new = (ItemTable.of(db, name, options.pacer) for name in (job.source, job.into))
         self._settler = Settler(old, new, mapping, self._store.check)
         fresh = job.phase == "copying" and job.places is None

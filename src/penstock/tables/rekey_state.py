@@ -68,6 +68,8 @@ class Job:
     stream_is_ours: bool
     """The source had none before: it is switched off again at the end."""
     phase: Phase = "preparing"
+    stream_arn: str | None = None
+    """The stream that is followed."""
     places: dict[str, Any] | None = None
     """Where the scan of the phase stands; None at its beginning."""
     shards: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -143,7 +145,7 @@ class JobStore:
     def _grasp(self, source: str) -> bool:
         now = self._clock.now()
         try:
-            self._update(source, self._until(), "#lease <= :now", {":now": {"N": repr(now)}})
+            self._update(source, self._until(), "#lease <= :now OR #owner = :owner", {":now": {"N": repr(now)}})
         except ConditionalCheckFailedException:
             return False
         return True

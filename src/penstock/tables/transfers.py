@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from penstock.client.database import Database
+from penstock.client.keys import TableKey
 from penstock.client.pacing import Outcome, Pacer
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.engine.engine import Pending
@@ -63,7 +64,7 @@ class ItemTable:
     @classmethod
     def of(cls, db: Database, name: str, pacer: Pacer | None = None) -> ItemTable:
         """Asks for the table's key; raises ResourceNotFoundException where there is no such table."""
-        key = db.key_of(name)
+        key = fresh_key(db, name)
         return cls(db, name, key.names, _text_of(tuple((one.name, one.type) for one in key.attributes)), pacer)
 
     @property
@@ -210,6 +211,11 @@ class ItemTable:
     def _learn(self, operation: str, request: dict[str, Any], answer: Any, units: float) -> None:
         if self.pacer is not None:
             self.pacer.after(Outcome.of(operation, request, answer, units))
+
+
+def fresh_key(db: Database, name: str) -> TableKey:
+    """A table's key as it is now: one of this name may have been deleted and made again with another."""
+    return TableKey.described(db.execute("DescribeTable", {"TableName": name})["Table"])
 
 
 def _text_of(key: tuple[tuple[str, str], ...]) -> Callable[[Item], KeyText]:
