@@ -21,7 +21,7 @@ def _table(*actions: str) -> Needs:
 
 _LOOK = _table("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "ListTagsOfResource")
 _LIST: Needs = frozenset({("all", "ListTables")})
-_ITEMS = _table("BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem")
+_ITEMS = _table("BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem")
 _STREAM: Needs = frozenset(
     ("stream", action) for action in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
 )
@@ -43,7 +43,7 @@ _COMMANDS: dict[str, Needs] = {
     "restore": _LOOK | _RESTORES | _ITEMS,
     "dump": _LOOK | _table("Scan"),
     "load": _LOOK | _table("CreateTable", "BatchWriteItem", "Scan"),
-    "diff-data": _table("DescribeTable", "Scan"),
+    "diff-data": _table("BatchGetItem", "DescribeTable", "Scan"),
     "rekey": _LOOK | _ITEMS | _STREAM | _table("CreateTable", "UpdateTable", "DeleteTable"),
     "policy": frozenset(),
     "cloudformation": frozenset(),

@@ -76,11 +76,16 @@ def required(db: Database, name: str) -> Standing:
     """`observe`, for a table that must be there."""
     found = observe(db, name)
     if found is None:
-        names = db.tables()
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
-        told = f"There is {', '.join(near)}." if near else "It has no tables."
-        raise PenstockError(f"There is no table {name} in {db.name}. {told}")
+        raise missing(db, name)
     return found
+
+
+def missing(db: Database, name: str) -> PenstockError:
+    """That there is no such table, and which there are."""
+    names = db.tables()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
+    told = f"There is {', '.join(near)}." if near else "It has no tables."
+    return PenstockError(f"There is no table {name} in {db.name}. {told}")
 
 
 def wait_until_active(

@@ -19,7 +19,7 @@ from penstock.cli.tables.data_options import (
 )
 from penstock.tables import comparing
 from penstock.tables.comparing import Comparison, Difference
-from penstock.tables.standing import required
+from penstock.tables.standing import missing, observe_status
 from penstock.tables.transfers import ItemTable
 
 
@@ -61,8 +61,9 @@ def command(
         nullcontext(db) if other_url is None else opened(other_url) as other,
         continued("nothing was changed."),
     ):
-        required(db, first)
-        required(other, second)
+        for place, name in ((db, first), (other, second)):
+            if observe_status(place, name) is None:
+                raise missing(place, name)
         found = comparing.compare(
             ItemTable.of(db, first, pacer_of(db, rate)),
             ItemTable.of(other, second, pacer_of(other, rate)),
