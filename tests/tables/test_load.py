@@ -13,7 +13,7 @@ from penstock.client.faults import Faults, Rates
 from penstock.client.pacing import Pacer
 from penstock.errors import PenstockError
 from penstock.tables import dumping, loading_data
-from penstock.tables.definitions import Table
+from penstock.tables.definitions import Index, Table
 from penstock.tables.diff import diff
 from penstock.tables.dump_folder import FolderError
 from penstock.tables.standing import make, observe
@@ -120,6 +120,13 @@ def test_a_table_with_another_key_is_refused_before_anything_is_written(dumped: 
             loading_data.load(db, dumped, "other")
 
 
+def test_an_item_that_the_table_does_not_take_is_named(dumped: Path) -> None:
+    with connect() as db:
+        make(db, Table("other", key=("customer:S", "number:N"), indexes=[Index("by-exact", "exact:S")]), "other")
+        with pytest.raises(PenstockError, match=r"other does not take the item customer=c\d, number=\d+: .*exact"):
+            loading_data.load(db, dumped, "other")
+
+
 class Stopped(BaseException):
     pass
 
@@ -127,7 +134,7 @@ class Stopped(BaseException):
 def test_an_interrupted_load_goes_on_with_the_part_it_was_at(dumped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, calls = ItemTable.write, []
 
-    def write(self: ItemTable, puts: object, deletes: object = ()) -> int:
+    def write(self: ItemTable, puts: object, deletes: object = (), **more: object) -> int:
         calls.append(1)
         if len(calls) == 3:
             raise Stopped

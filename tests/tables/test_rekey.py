@@ -269,6 +269,18 @@ def test_two_old_items_with_one_new_key_are_both_named() -> None:
         check_new_table(db, {number: comment(number) for number in range(100)})
 
 
+def test_an_item_that_an_index_of_the_new_table_cannot_hold_is_shown_and_keeps_no_other_out() -> None:
+    with filled_world(count=60) as db:
+        wrong = comment(7) | {"topic": {"N": "1"}}
+        db.execute("PutItem", {"TableName": "old", "Item": wrong})
+        with pytest.raises(Unmapped, match=r"comment_id=7: the new table refuses it: .*topic") as caught:
+            rekeyed(db, indexes=["by-topic=topic:S"])
+        assert len(caught.value.problems) == 1
+        assert len(everything(db, "new")) == 59
+        db.execute("PutItem", {"TableName": "old", "Item": comment(7) | {"topic": {"S": "1"}}})
+        assert rekeyed(db).into_items == 60
+
+
 def test_a_mapping_that_fits_nothing_stops_early() -> None:
     with filled_world(count=1_500) as db, pytest.raises(TooManyProblems, match="Mend the mapping"):
         rekeyed(db, map="job_id=nowhere")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from penstock.errors import PenstockError
+from penstock.errors import DynamoDBError, PenstockError
 from penstock.tables.rekey_mapping import KeyMapping, Problem
 from penstock.tables.rekey_stream import Touched
 from penstock.tables.transfers import ItemTable, KeyText
@@ -82,7 +82,7 @@ class Settler:
             if mapped is not None:
                 self._place(self.old.text_of(item), mapped, {}, set(), puts)
         self._check()
-        self.new.write(puts.values())
+        self.new.write(puts.values(), refuse=self._refused)
         return count
 
     def follow(self, touched: Iterable[Touched]) -> int:
@@ -127,7 +127,7 @@ class Settler:
             if want.item is not None:
                 self._place(at, want.item, origin, leaving, puts)
         self._check()
-        self.new.write(puts.values(), [asked[place] for place in leaving - puts.keys()])
+        self.new.write(puts.values(), [asked[place] for place in leaving - puts.keys()], refuse=self._refused)
         return len(puts)
 
     def _place(
@@ -140,6 +140,10 @@ class Settler:
             return
         shown = ", ".join(rival) or "an item that somebody else wrote"
         self.note(at, Problem(self.old.key_of(item), f"its new key {', '.join(place)} is also that of {shown}"))
+
+    def _refused(self, item: Item, error: DynamoDBError) -> None:
+        """The new table does not take it: an index's key of another type, or an item that has grown too large."""
+        self.note(self.old.text_of(item), Problem(self.old.key_of(item), f"the new table refuses it: {error.message}"))
 
     def _origin(self, item: Item) -> KeyText:
         """The old key that an item of the new table came from; () where somebody else wrote it."""

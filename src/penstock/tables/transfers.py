@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -21,7 +21,12 @@ from penstock.client.keys import TableKey
 from penstock.client.pacing import Outcome, Pacer
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.engine.engine import Pending
-from penstock.errors import DynamoDBError, PenstockError
+from penstock.errors import (
+    DynamoDBError,
+    ItemCollectionSizeLimitExceededException,
+    PenstockError,
+    ValidationException,
+)
 from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
 from penstock.wire.throttles import Kind
 from penstock.wire.values import Item, item_size
@@ -35,7 +40,12 @@ PATIENCE_SECONDS = 300.0
 _TOGETHER = 64  # requests in a commit: other writers wait for less than a tenth of a second
 
 _BASE_SECONDS, _CAP_SECONDS = 0.05, 5.0
-_PAGE_UNITS = 128.0  # 1 MB, eventually consistent: what a page of a scan costs at the most
+
+_ABOUT_ONE = (ValidationException, ItemCollectionSizeLimitExceededException)
+"""Refusals that are about one action of a request, and refuse all of it."""
+
+Refuse = Callable[[Item, DynamoDBError], object]
+"""Told of an item, or of the key of a deletion, that DynamoDB does not take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,8 @@ class ItemTable:
     text_of: Callable[[Item], KeyText]
     pacer: Pacer | None = None
     sleep: Callable[[float], object] = time.sleep
+    page_units: list[float] = field(default_factory=lambda: [1.0])
+    """What the last page cost: the best guess for the next."""
 
     @classmethod
     def of(cls, db: Database, name: str, pacer: Pacer | None = None) -> ItemTable:
@@ -85,7 +97,11 @@ class ItemTable:
             request["ExclusiveStartKey"] = start
         if limit is not None:
             request["Limit"] = limit
-        answer = self._patiently("Scan", request, _PAGE_UNITS, "Read")
+        if self.pacer is not None:
+            request["ReturnConsumedCapacity"] = "TOTAL"
+        answer = self._patiently("Scan", request, self.page_units[-1], "Read")
+        if "ConsumedCapacity" in answer:
+            self.page_units[:] = [float(answer["ConsumedCapacity"]["CapacityUnits"])]
         return Page(segment, answer["Items"], answer.get("LastEvaluatedKey"))
 
     def rounds(
@@ -132,14 +148,18 @@ class ItemTable:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
-    def write(self, puts: Iterable[Item], deletes: Iterable[Item] = ()) -> int:
-        """Writes the items and deletes the keys, no key twice; the number of actions, all of which took effect."""
+    def write(self, puts: Iterable[Item], deletes: Iterable[Item] = (), *, refuse: Refuse | None = None) -> int:
+        """Writes the items and deletes the keys, no key twice; the number of actions, all of which took effect.
+
+        An item that DynamoDB refuses (an index's key of another type, for example) does not keep the others from being
+        written: `refuse` is told of it; without that, PenstockError names it.
+        """
         actions: list[dict[str, Any]] = [{"PutRequest": {"Item": item}} for item in puts]
         actions += [{"DeleteRequest": {"Key": key}} for key in deletes]
         requests = list(_requests(actions))
         if self.pacer is None and isinstance(self.db.transport, EmbeddedTransport):
             requests = self._write_together(self.db.transport, requests)
-        for _ in self._each(self._write, requests):
+        for _ in self._each(lambda request: self._write(request, refuse), requests):
             pass
         return len(actions)
 
@@ -158,10 +178,24 @@ class ItemTable:
                     left.append(orjson.loads(answer)["UnprocessedItems"].get(self.name, []))
         return left
 
-    def _write(self, actions: list[dict[str, Any]]) -> None:
+    def _write(self, actions: list[dict[str, Any]], refuse: Refuse | None) -> None:
         units = 0.0 if self.pacer is None else sum(map(_units, actions))
-        for _ in self._until_taken("BatchWriteItem", actions, "UnprocessedItems", units):
-            pass
+        try:
+            for _ in self._until_taken("BatchWriteItem", actions, "UnprocessedItems", units):
+                pass
+        except _ABOUT_ONE as error:
+            if len(actions) == 1:
+                self._refused(actions[0], error, refuse)
+                return
+            for half in (actions[: len(actions) // 2], actions[len(actions) // 2 :]):
+                self._write(half, refuse)
+
+    def _refused(self, action: dict[str, Any], error: DynamoDBError, refuse: Refuse | None) -> None:
+        item = action["PutRequest"]["Item"] if "PutRequest" in action else action["DeleteRequest"]["Key"]
+        if refuse is None:
+            key = ", ".join(f"{name}={next(iter(item.get(name, {'': 'missing'}).values()))}" for name in self.keys)
+            raise PenstockError(f"{self.name} does not take the item {key}: {error.message}") from error
+        refuse(item, error)
 
     # ── sending ──────────────────────────────────────────────────────────────────────────────────
 
