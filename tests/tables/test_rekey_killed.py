@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rekey_world import Writer, check_new_table, filled_world, rekeyed
+from rekey_world import NEW_KEY, Writer, check_new_table, comment, filled_world, rekeyed
 
+from penstock.client.database import connect
 from penstock.tables.rekey import Options, Rekey
 from penstock.tables.rekey_state import JobStore
 
@@ -43,3 +46,31 @@ def _start_and_kill(path: str, after_seconds: float) -> None:
     child.kill()
     child.wait()
     child.stdout.close()
+
+
+@pytest.mark.crash
+def test_ctrl_c_leaves_a_job_that_goes_on_and_says_how(tmp_path: Path) -> None:
+    path = str(tmp_path / "world.db")
+    filled_world(path, count=600).close()
+    program = Path(sys.executable).with_name("penstock")
+    words = ["tables", "rekey", "old", "--url", path, "--key", NEW_KEY, "--into", "new"]
+    child = subprocess.Popen(
+        [program, *words, "--rate", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with connect(path) as db:
+        _wait_until(lambda: JobStore(db).holder("old") is not None)
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        _, told = child.communicate(timeout=30)
+        assert child.returncode == 130, told
+        assert "To go on, run it again" in told
+        assert JobStore(db).holder("old") is None
+        assert rekeyed(db).phase == "ready"
+        check_new_table(db, {number: comment(number) for number in range(600)})
+
+
+def _wait_until(true: Callable[[], bool]) -> None:
+    ends_at = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < ends_at
+        time.sleep(0.05)
