@@ -12,7 +12,7 @@ from penstock.wire.values import AttributeValue, Item, type_of
 _INVALID = "One or more parameter values were invalid: "
 _MISMATCH = "The provided key element does not match the schema"
 _NAMES = {"S": "string", "B": "binary"}
-_SHORT = limits.SORT_KEY_BYTES // 4
+SHORT_KEY = limits.SORT_KEY_BYTES // 4
 """A character is at most four bytes: a text of so many needs no measuring."""
 
 
@@ -28,7 +28,7 @@ def row_key_of_key(table: TableInfo, key: Item) -> bytes:
         value = key.get(part.name)
         if value is None or part.kind not in value:
             raise ValidationException(_MISMATCH)
-        if not 0 < len(value[part.kind]) <= _SHORT:
+        if not 0 < len(value[part.kind]) <= SHORT_KEY:
             check_key_value(part, value, part is table.hash)
     return table.row_key(key)
 
@@ -103,7 +103,7 @@ def check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) ->
             "One or more parameter values are not valid. The AttributeValue for a key attribute "
             f"cannot contain an empty {_NAMES[part.kind]} value. Key: {part.name}"
         )
-    if part.kind != "N" and len(data) > _SHORT:
+    if part.kind != "N" and len(data) > SHORT_KEY:
         _check_length(value, is_hash)
 
 
@@ -133,5 +133,5 @@ def _check_index_value(index: IndexInfo, part: KeyAttribute, value: AttributeVal
             "supported. The AttributeValue for a key attribute cannot contain an empty "
             f"{_NAMES[part.kind]} value. IndexName: {index.name}, IndexKey: {part.name}"
         )
-    if part.kind != "N" and len(value[part.kind]) > _SHORT:
+    if part.kind != "N" and len(value[part.kind]) > SHORT_KEY:
         _check_length(value, part in index.hash)

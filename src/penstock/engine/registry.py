@@ -14,6 +14,9 @@ Response = dict[str, Any]
 """An answer; its items may be `orjson.Fragment`s: JSON bytes as they lie in the file."""
 
 Run = Callable[["Call", Request], Response]
+Quick = Callable[["Call", Request], bytes | None]
+"""The bytes that `run` would lead to, for the plainest requests, unchecked; None for all others."""
+
 Kind = Literal["read", "snapshot", "write"]
 """read: one statement sees all it needs; snapshot: several statements of one moment; write: one transaction."""
 
@@ -23,16 +26,17 @@ class Operation:
     name: str
     kind: Kind
     run: Run
+    quick: Quick | None = None
 
 
 OPERATIONS: dict[str, Operation] = {}
 
 
-def operation(name: str, kind: Kind) -> Callable[[Run], Run]:
+def operation(name: str, kind: Kind, quick: Quick | None = None) -> Callable[[Run], Run]:
     """Registers a function as the operation `name`. Its request has passed `shapes.check` when it is called."""
 
     def register(run: Run) -> Run:
-        OPERATIONS[name] = Operation(name, kind, run)
+        OPERATIONS[name] = Operation(name, kind, run, quick)
         return run
 
     return register

@@ -6,7 +6,7 @@ import orjson
 
 from penstock.engine import capacity, envelope
 from penstock.engine.call import Call
-from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
+from penstock.engine.item_keys import SHORT_KEY, refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import ValidationException
 from penstock.expressions.projections import Projector
@@ -14,7 +14,35 @@ from penstock.expressions.request import projection_of
 from penstock.wire.values import Item, check_item
 
 
-@operation("GetItem", kind="read")
+def quick_get(call: Call, request: Request) -> bytes | None:
+    """The answer to a request of a table and a key of short texts, and nothing else: most of a server's reads.
+
+    It takes half the time of the whole way, and gives the same bytes or None (a test tries).
+    """
+    if len(request) != 2:
+        return None
+    name, key = request.get("TableName"), request.get("Key")
+    if type(name) is not str or type(key) is not dict:
+        return None
+    table = call.engine.catalog.cached(call.scope, name)
+    if table is None or "unsettled" in table.record or len(key) != len(table.key):
+        return None
+    for part in table.key:
+        value = key.get(part.name)
+        if part.kind != "S" or type(value) is not dict or len(value) != 1:
+            return None
+        text = value.get("S")
+        if type(text) is not str or not 0 < len(text) <= SHORT_KEY:
+            return None
+    try:
+        row_key = table.row_key(key)
+    except UnicodeError:
+        return None
+    row = call.db.execute(table.sql_get, (row_key,)).fetchone()
+    return b"{}" if row is None else b'{"Item":%b}' % row
+
+
+@operation("GetItem", kind="read", quick=quick_get)
 def get_item(call: Call, request: Request) -> Response:
     key, projector = _asked(request)
     table = call.table(request["TableName"])
