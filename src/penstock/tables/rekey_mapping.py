@@ -60,7 +60,7 @@ class KeyMapping:
         except Exception as error:
             # It is the user's function: whatever it raises is a fact about this item.
             return Problem(self.old.key_of(item), f"the mapping fails: {type(error).__name__}: {error}")
-        if any(mapped.get(name) != item[name] for name in self.old.names):
+        if mapped is not item and any(mapped.get(name) != item[name] for name in self.old.names):
             kept = ", ".join(self.old.names)
             return Problem(self.old.key_of(item), f"the mapping must keep {kept}; remove it when all is confirmed")
         return self._normal(mapped) if self.is_python else mapped
