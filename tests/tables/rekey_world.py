@@ -28,7 +28,9 @@ OLD = Table(
     tags={"team": "delphi"},
 )
 NEW_KEY = "job_id:S,comment_id:N"
-LEASE_SECONDS = 1.0
+LEASE_SECONDS = 10.0
+KILLED_LEASE_SECONDS = 1.5
+"""Of a run that is to be killed: the next one waits for its end."""
 
 
 def comment(number: int, version: int = 0, job: str | None = None) -> Wire:
@@ -49,9 +51,9 @@ def filled_world(url: str = ":memory:", count: int = 2_000, table: Table = OLD) 
     return db
 
 
-def rekeyed(db: Database, options: Options | None = None, **more: Any) -> Job:
+def rekeyed(db: Database, options: Options | None = None, lease_seconds: float = LEASE_SECONDS, **more: Any) -> Job:
     """Begins the rekey, or goes on with it, until it is ready."""
-    run = Rekey(db, JobStore(db, lease_seconds=LEASE_SECONDS), options or Options(page_items=200))
+    run = Rekey(db, JobStore(db, lease_seconds=lease_seconds), options or Options(page_items=200))
     if JobStore(db).read("old") is not None:
         return run.go_on("old")
     return run.start(plan(db, "old", "new", NEW_KEY, **more))
@@ -132,7 +134,7 @@ def main(path: str) -> None:
     """Says `ready` when it is; its parent kills it before."""
     with connect(path) as db:
         print("begun", flush=True)
-        rekeyed(db, Options(page_items=20))
+        rekeyed(db, Options(page_items=20), KILLED_LEASE_SECONDS)
         print("ready", flush=True)
 
 

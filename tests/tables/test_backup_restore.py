@@ -101,6 +101,29 @@ def test_a_restore_that_was_interrupted_before_its_settings_is_finished() -> Non
             restore(db, Backup(arn), "other", finish=True, tell=silent)
 
 
+def test_a_dump_that_was_loaded_in_part_is_loaded_wholly_and_one_that_was_loaded_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with filled(table=FULL) as db:
+        dumping.dump(db, "orders", tmp_path / "out", part_bytes=4_000)
+        real, calls = ItemTable.write, []
+
+        def write(self: ItemTable, *actions: object, **more: object) -> int:
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return real(self, *actions, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(ItemTable, "write", write)
+        with pytest.raises(KeyboardInterrupt):
+            restore(db, DumpFolder(tmp_path / "out"), "again", tell=silent)
+        assert restore(db, DumpFolder(tmp_path / "out"), "again", tell=silent).items == 300
+        with pytest.raises(PenstockError, match="--finish"):
+            restore(db, DumpFolder(tmp_path / "out"), "again", tell=silent)
+        restore(db, DumpFolder(tmp_path / "out"), "again", finish=True, tell=silent)
+        assert is_as_before(db, "again")
+
+
 def test_a_table_that_cannot_be_put_right_is_told(tmp_path: Path) -> None:
     with filled() as db:
         arn = backups.back_up(db, "orders", "nightly", tell=silent)["BackupDetails"]["BackupArn"]

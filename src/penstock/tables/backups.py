@@ -148,7 +148,7 @@ def restore(
     if finish and not exists:
         raise PenstockError(f"There is no table {table} to finish. Run it without --finish.")
     if not finish:
-        if exists and not isinstance(source, DumpFolder):
+        if exists and not _is_begun(db, source, table):
             raise PenstockError(f"There is a table {table} already. Restore into another name, or --finish this one.")
         _begin(db, source, table, pacer, progress)
     tell(f"waiting for {table}")
@@ -157,6 +157,11 @@ def restore(
     if left:
         raise NotAsBefore(table, left)
     return Restored(table, required(db, table).facts.items, wanted.told_by, wanted.unknown)
+
+
+def _is_begun(db: Database, source: Source, table: str) -> bool:
+    """Whether an earlier run has loaded a part of the dump: then this one loads the rest."""
+    return isinstance(source, DumpFolder) and loading_data.default_state(source.folder, db, table).exists()
 
 
 def _begin(

@@ -30,7 +30,7 @@ from penstock.tables.rekey_mapping import Problem, parse_mapping
 from penstock.tables.rekey_settling import Settler
 from penstock.tables.rekey_state import Job, JobStore, Phase
 from penstock.tables.rekey_stream import StreamReader
-from penstock.tables.standing import carry_out, make, observe, put_right, required, wait_until_gone
+from penstock.tables.standing import carry_out, make, observe, put_right, required, wait_until_active, wait_until_gone
 from penstock.tables.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.wire.values import Item
 
@@ -390,6 +390,7 @@ class Rekey:
     def _undo(self) -> None:
         job = self._job
         if observe(self._db, job.into) is not None:
+            wait_until_active(self._db, job.into)
             self._db.execute("DeleteTable", {"TableName": job.into})
             wait_until_gone(self._db, job.into)
         found = observe(self._db, job.source)
