@@ -282,8 +282,13 @@ def test_an_item_that_an_index_of_the_new_table_cannot_hold_is_shown_and_keeps_n
 
 
 def test_a_mapping_that_fits_nothing_stops_early() -> None:
-    with filled_world(count=1_500) as db, pytest.raises(TooManyProblems, match="Mend the mapping"):
-        rekeyed(db, map="job_id=nowhere")
+    with filled_world(count=1_500) as db:
+        with pytest.raises(TooManyProblems, match="another --map"):
+            rekeyed(db, map="job_id=nowhere")
+        kept = JobStore(db).read("old")
+        assert kept is not None
+        assert (kept.problem_count, len(kept.problems)) == (1_001, 20)
+        assert run_of(db).go_on("old", map="").phase == "ready"
 
 
 def test_a_key_swapped_between_two_items_ends_right() -> None:

@@ -27,7 +27,7 @@ from penstock.tables.changes import ClearStream, SetStream
 from penstock.tables.definitions import Index, Table, attributes_of
 from penstock.tables.exports import export_text, read_export
 from penstock.tables.rekey_mapping import Problem, parse_mapping
-from penstock.tables.rekey_settling import Settler
+from penstock.tables.rekey_settling import Settler, TooManyProblems
 from penstock.tables.rekey_state import Job, JobStore, Phase
 from penstock.tables.rekey_stream import StreamReader
 from penstock.tables.standing import carry_out, make, observe, put_right, required, wait_until_active, wait_until_gone
@@ -219,8 +219,12 @@ class Rekey:
             self._prepare()
         self._open()
         while self._job.phase in steps:
-            with self._trimmed_is_begun_again():
-                steps[self._job.phase]()
+            try:
+                with self._trimmed_is_begun_again():
+                    steps[self._job.phase]()
+            except TooManyProblems:
+                self._save()  # so that `status` shows them
+                raise
 
     def _prepare(self) -> None:
         """The stream first: what changes from now on is told."""

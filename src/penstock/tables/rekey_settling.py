@@ -31,7 +31,10 @@ class TooManyProblems(PenstockError):
 
     def __str__(self) -> str:
         shown = "\n".join(f"  {one}" for one in self.problems[:10])
-        return f"More than {MOST_PROBLEMS:,} items cannot be mapped; the first ones:\n{shown}\nMend the mapping."
+        return (
+            f"More than {MOST_PROBLEMS:,} items cannot be moved; the first ones:\n{shown}\n"
+            "Run it again with another --map, or `penstock tables rekey rollback` and begin with another --key."
+        )
 
 
 @dataclass(slots=True)
