@@ -163,10 +163,14 @@ class Engine:
                     self.catalog.refresh(db)
                 else:
                     self.catalog.renew(db)
-                # A Call says nothing of its request: those of one scope share one.
                 now = self.clock.now()
-                contexts = {scope: Call(self, db, scope, now) for scope in {call.scope for call in calls}}
-                answers = [_inside(contexts[call.scope], call) for call in calls]
+                context = Call(self, db, calls[0].scope, now)
+                answers: list[bytes | DynamoDBError] = []
+                for call in calls:
+                    # A Call says nothing of its request: those of one scope share one.
+                    if call.scope is not context.scope:
+                        context = Call(self, db, call.scope, now)
+                    answers.append(_inside(context, call))
                 db.execute("COMMIT")
             except BaseException:
                 self._roll_back(db)

@@ -118,6 +118,11 @@ class TableInfo:
         return tuple(part.name for part in self.key)
 
     @cached_property
+    def text_key_names(self) -> tuple[str, ...] | None:
+        """The names of the key's attributes if all of them are texts."""
+        return self.key_names if all(part.kind == "S" for part in self.key) else None
+
+    @cached_property
     def index_list(self) -> tuple[IndexInfo, ...]:
         """Every index that writes must keep, those being built included."""
         return tuple(self.indexes.values())

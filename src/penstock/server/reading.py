@@ -127,15 +127,20 @@ class RequestReader(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
+        if name in self._headers:
+            self._repeated(name, value)
+        else:
+            self._headers[name] = value
+
+    def _repeated(self, name: bytes, value: bytes) -> None:
+        """A header that has come before: both values count, as one list."""
         headers = self._headers
-        if name in headers:
-            if len(headers[name]) + len(value) > REPEATED_BYTES:
-                self._head_bytes += len(value)
-                return
-            if name == b"accept-encoding":
-                headers.setdefault(FIRST_ACCEPT_ENCODING, headers[name])
-            value = headers[name] + b"," + value
-        headers[name] = value
+        if len(headers[name]) + len(value) > REPEATED_BYTES:
+            self._head_bytes += len(value)
+            return
+        if name == b"accept-encoding":
+            headers.setdefault(FIRST_ACCEPT_ENCODING, headers[name])
+        headers[name] += b"," + value
 
     def on_headers_complete(self) -> None:
         self._receiving = IN_BODY

@@ -25,11 +25,14 @@ def quick_get(call: Call, request: Request) -> bytes | None:
     if type(name) is not str or type(key) is not dict:
         return None
     table = call.engine.catalog.cached(call.scope, name)
-    if table is None or "unsettled" in table.record or len(key) != len(table.key):
+    if table is None or "unsettled" in table.record:
         return None
-    for part in table.key:
-        value = key.get(part.name)
-        if part.kind != "S" or type(value) is not dict or len(value) != 1:
+    names = table.text_key_names
+    if names is None or len(key) != len(names):
+        return None
+    for attribute in names:
+        value = key.get(attribute)
+        if type(value) is not dict or len(value) != 1:
             return None
         text = value.get("S")
         if type(text) is not str or not 0 < len(text) <= SHORT_KEY:
