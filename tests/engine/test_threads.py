@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,7 +14,7 @@ from process_work import addition, claim, count_up, put_many
 from sample_tables import assert_indexes_agree, every_item, index, make, table
 
 from penstock.engine import Engine, Pending
-from penstock.errors import DynamoDBError, InternalServerError
+from penstock.errors import DynamoDBError, InternalServerError, StorageError
 
 PLAIN = table("plain", "pk:S")
 INDEXED = table("plain", "pk:S", globals_=(index("by_a", "a:S"),))
@@ -153,3 +155,33 @@ def test_threads_that_have_ended_leave_no_connections_behind(engine: Engine) -> 
     answer = engine.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "counter"}}})
     assert answer["Item"]["n"] == {"N": "50"}
     assert len(engine.store._connections) <= 2
+
+
+def test_closing_under_threads_that_read_gives_them_an_error_and_no_crash(tmp_path: Path) -> None:
+    """Freeing a connection's memory while a thread steps through its rows used to end the whole process."""
+    path = tmp_path / "closing.db"
+    with Engine(str(path)) as engine:
+        make(engine, PLAIN)
+        for number in range(100):
+            engine.execute(
+                "PutItem", {"TableName": "plain", "Item": {"pk": {"S": str(number)}, "v": {"S": "v" * 5000}}}
+            )
+    for number in range(60):
+        engine = Engine(str(path))
+        started = threading.Barrier(9)
+
+        def read(engine: Engine = engine, started: threading.Barrier = started) -> str:
+            started.wait(timeout=30)
+            while True:
+                try:
+                    assert engine.execute("Scan", {"TableName": "plain", "Limit": 3})["Count"] == 3
+                except StorageError as error:
+                    return str(error)
+
+        with ThreadPoolExecutor(8) as pool:
+            readers = [pool.submit(read) for _ in range(8)]
+            started.wait(timeout=30)
+            time.sleep(number % 10 / 1000)
+            engine.close()
+            assert all("closed" in reader.result(timeout=30) for reader in readers)
+    assert not path.with_name("closing.db-wal").exists()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,7 @@ from penstock.engine.unreadable import refuse_unreadable
 from penstock.errors import (
     DynamoDBError,
     InternalServerError,
+    PenstockError,
     ResourceInUseException,
     StorageError,
     UnknownOperationException,
@@ -130,7 +131,7 @@ class Engine:
     def reading(self) -> Iterator[Call]:
         """The same for reading, statement by statement."""
         db = self.store.connection()
-        with self.store.lock if self.store.memory else nullcontext():
+        with db.busy:
             yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
 
     def _simulated(self) -> Simulation | None:
@@ -153,7 +154,7 @@ class Engine:
     def _together(self, calls: Sequence[Pending], writes: bool) -> list[bytes | DynamoDBError]:
         store = self.store
         db = store.connection()
-        with store.lock if writes or store.memory else nullcontext():
+        with store.lock if writes else db.busy:
             if writes:
                 store.begin(db)
             else:
@@ -178,15 +179,12 @@ class Engine:
         return answers
 
     def _read(self, found: Operation, request: Request, scope: Scope) -> Response:
-        store = self.store
-        if store.memory:
-            with store.lock:
-                return self._read_here(found, request, scope)
-        return self._read_here(found, request, scope)
-
-    def _read_here(self, found: Operation, request: Request, scope: Scope) -> Response:
-        """Reads; where the cached catalog may have misled it (catalog.py, 2), reads again."""
         db = self.store.connection()
+        with db.busy:
+            return self._read_here(db, found, request, scope)
+
+    def _read_here(self, db: Connection, found: Operation, request: Request, scope: Scope) -> Response:
+        """Reads; where the cached catalog may have misled it (catalog.py, 2), reads again."""
         call = Call(self, db, scope, self.clock.now())
         for _ in range(_CATALOG_CHANGES):
             version = self.catalog.version
@@ -231,7 +229,9 @@ class Engine:
             db.execute("ROLLBACK")
         self.catalog.rolled_back()
 
-    def _internal(self, error: sqlite3.Error) -> DynamoDBError:
+    def _internal(self, error: sqlite3.Error) -> PenstockError:
+        if self.store.closed:
+            return self.store.gone()
         return InternalServerError(str(self.store.trouble(error)))
 
 

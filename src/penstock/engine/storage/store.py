@@ -3,7 +3,7 @@
 1. A write is answered only after its COMMIT. In WAL mode a committed transaction survives the death of the
    process; with synchronous=full it also survives the loss of power.
 2. Each thread has its own connection; writes of one process queue on a lock, those of several processes on
-   SQLite's. A memory database has one connection, and everything queues.
+   SQLite's. A memory database has one connection, and everything queues. Closing waits for the calls that run.
 3. A file of another application, or of a newer format than this program's, is refused by name and not touched.
 4. Every object that depends on the catalog is checked against its version inside each write transaction, so that
    a process never writes past an index which another process has just made.
@@ -16,6 +16,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final
 from weakref import WeakSet
 
@@ -74,7 +75,11 @@ CREATE TABLE journal (
 CREATE INDEX journal_by_table ON journal (table_id, at);
 """
 
-Connection = sqlite3.Connection
+
+class Connection(sqlite3.Connection):
+    """One of SQLite's. Who reads holds `busy`, who writes the store's `lock`; to close it takes both."""
+
+    busy: AbstractContextManager[bool]
 
 
 class Store:
@@ -87,7 +92,7 @@ class Store:
         self._local = threading.local()
         self._connections: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
-        self._closed = False
+        self.closed = False
         self._forked = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
@@ -125,7 +130,7 @@ class Store:
         """Starts a write transaction; waits for other processes."""
         try:
             connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             raise self.trouble(error) from error
 
     def close(self) -> None:
@@ -133,9 +138,10 @@ class Store:
         if self._forked:
             return  # The connections are the parent's: closing them here could take the WAL from under it.
         with self.lock, self._opening:
-            self._closed = True
+            self.closed = True
             for _, connection in self._connections:
-                connection.close()
+                with connection.busy:  # SQLite's memory must not be freed under a thread that reads
+                    connection.close()
             self._connections.clear()
 
     def forked(self) -> None:
@@ -145,13 +151,18 @@ class Store:
 
     def trouble(self, error: sqlite3.Error) -> StorageError:
         """An error of SQLite's, with the file and the next step."""
+        if self.closed:
+            return self.gone()
         text = str(error)
         advice = next((advice for part, advice in _ADVICE if part in text), "")
         return StorageError(f"{self.path}: {text}.{advice}")
 
+    def gone(self) -> StorageError:
+        return StorageError(f"{self.path}: the database has been closed; open it again with connect().")
+
     def _open(self) -> Connection:
-        if self._closed:
-            raise StorageError(f"{self.path}: the database has been closed; open it again with connect().")
+        if self.closed:
+            raise self.gone()
         settings = self._settings
         try:
             connection = sqlite3.connect(
@@ -160,11 +171,17 @@ class Store:
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=1024,
+                factory=Connection,
             )
+            # All of a memory database's calls queue for its one connection, whether they read or write.
+            connection.busy = self.lock if self.memory else threading.RLock()
             self._configure(connection)
         except sqlite3.Error as error:
             raise self.trouble(error) from error
         with self._opening:
+            if self.closed:  # meanwhile
+                connection.close()
+                raise self.gone()
             self._connections.append((threading.current_thread(), connection))
         return connection
 
@@ -260,7 +277,6 @@ _ADVICE = (
     ("readonly", " The file or its folder is read-only: change its permissions, or name another file."),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
     ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
-    ("closed database", " It has been closed: open it again with connect()."),
     ("malformed", " The file is damaged: restore a backup."),
 )
 
