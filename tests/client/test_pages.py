@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import F
-from penstock.client.pages import InvalidToken
+from penstock.client.pages import Cursor, InvalidToken, Items
+from penstock.client.values import InvalidValue
 
 COUNT = 40
 
@@ -171,3 +172,33 @@ def test_any_walk_in_pieces_gives_each_item_once(pieces, filtered):
             seen += [item["id"] for item in items]
             token, turn = items.token, turn + 1
         assert sorted(seen) == [n for n in range(30) if not filtered or n % 2]
+
+
+def test_items_and_pages_may_be_taken_in_turn(filled):
+    items = filled.query(company="c1", page_size=15)
+    first = [next(items), next(items)]
+    pages = items.pages()
+    rest_of_page = next(pages)
+    assert (items.returned, items.requests) == (15, 1)
+    assert numbers(first + rest_of_page + list(items)) == list(range(COUNT))
+    assert list(pages) == []
+
+
+def test_a_page_that_cannot_be_read_is_asked_for_again_and_not_passed_over():
+    answers = [
+        {"Items": [{"id": {"S": "a"}}], "LastEvaluatedKey": {"id": {"S": "a"}}},
+        {"Items": [{"id": {}}], "LastEvaluatedKey": {"id": {"S": "b"}}},
+        {"Items": [{"id": {"S": "b"}}]},
+    ]
+    asked = []
+
+    def execute(operation, request):
+        asked.append(request.get("ExclusiveStartKey"))
+        return answers.pop(0)
+
+    items = Items(Cursor("Scan", {"TableName": "t"}), execute)
+    assert next(items) == {"id": "a"}
+    with pytest.raises(InvalidValue, match="without a type"):
+        next(items)
+    assert list(items) == [{"id": "b"}]
+    assert asked == [None, {"id": {"S": "a"}}, {"id": {"S": "a"}}]

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.client.pages import Cursor
 from penstock.client.scans import SegmentState
-from penstock.client.values import Item, decode_item
+from penstock.client.values import Item
 
 AsyncExecute = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 _Arrival = tuple[int, dict[str, Any] | Exception]
@@ -25,15 +25,13 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
         self._waiting = deque(cursors)
         self._pages: asyncio.Queue[_Arrival] = asyncio.Queue(max(1, self._workers))
         self._tasks: list[asyncio.Task[None]] = []
-        self._current: Cursor | None = None
         self._unfinished = len(cursors)
         self._closed = False
 
     async def __anext__(self) -> Item:
         while True:
-            item = self._current.take() if self._current is not None else None
-            if item is not None:
-                return decode_item(item)
+            for item in self._rest:
+                return item
             await self._next_page()
 
     async def _next_page(self) -> None:
@@ -46,8 +44,7 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
             await self.close()
             raise page
         self._unfinished -= not page.get("LastEvaluatedKey")
-        self._current = self._cursors[segment]
-        self._current.feed(page)
+        self._open(segment, page)
 
     async def _work(self) -> None:
         while self._waiting:
@@ -71,7 +68,7 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
 
     async def close(self) -> None:
         """Stops the tasks; `tokens` still says where."""
-        self._closed, self._current = True, None
+        self._closed, self._rest = True, iter(())
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from hashlib import sha256
+from operator import length_hint
 from typing import Any
 
 import orjson
@@ -48,14 +49,17 @@ class Cursor:
     ) -> None:
         self.operation = operation
         self.scanned = 0
-        self.returned = 0
         self.requests = 0
+        self.rest: Iterator[Item] = iter(())
+        """What of the page has not been given yet. Whoever takes from it moves the cursor."""
         self._request = request
-        self._left = _positive("limit", limit)
+        self._left = _positive("limit", limit)  # after this page
         self._page_size = _positive("page_size", page_size)
         self._names = names
         self._items: list[wire.Item] = []
-        self._at = 0
+        self._end = 0  # in the page, of what is given of it
+        self._before = 0  # items given of earlier pages
+        self._given = 0  # items of this page that are given, at its end
         self._page_start: wire.Item | None = None
         self._next: wire.Item | None = None
         self._skip = 0
@@ -72,11 +76,7 @@ class Cursor:
     @property
     def done(self) -> bool:
         """Nothing more will come: all of it was given, or as much as the limit allows."""
-        return self._left == 0 or (not self._more and self._at == len(self._items))
-
-    @property
-    def wants_page(self) -> bool:
-        return self._at == len(self._items) and not self.done
+        return not (self._more and self._left != 0) and not length_hint(self.rest)
 
     def request(self) -> Request:
         """The request for the next page."""
@@ -93,50 +93,49 @@ class Cursor:
 
     def feed(self, answer: Answer) -> None:
         """Takes the answer to `request()`."""
+        items = answer["Items"]
+        first = min(self._skip, len(items))
+        end = len(items) if self._left is None else min(len(items), first + self._left)
+        # All at once, which costs half of what item by item does; and first, so that an error leaves the cursor here.
+        page = [decode_item(item) for item in items[first:end]]
+        self._turn(answer.get("LastEvaluatedKey") or None)
+        self._items, self._end, self.rest = items, end, iter(page)
+        self._skip -= first
+        self._before, self._given = self._before + self._given, len(page)
+        if self._left is not None:
+            self._left -= len(page)
         self.requests += 1
         self.scanned += answer.get("ScannedCount", 0)
-        self._page_start = self._next
-        self._items = answer["Items"]
-        self._next = answer.get("LastEvaluatedKey") or None
-        self._more = self._next is not None
-        if self._next is not None:
-            self._names = tuple(self._next)
-        self._at = min(self._skip, len(self._items))
-        self._skip -= self._at
 
-    def take(self) -> wire.Item | None:
-        """The next item of the page; None at its end."""
-        if self._at == len(self._items) or self._left == 0:
-            return None
-        item = self._items[self._at]
-        self._at += 1
-        self.returned += 1
-        if self._left is not None:
-            self._left -= 1
-        return item
+    def _turn(self, following: wire.Item | None) -> None:
+        """To the page before which `_next` stood; `following` is where the one after it begins."""
+        self._page_start, self._next = self._next, following
+        self._more = following is not None
+        if following is not None:
+            self._names = tuple(following)
 
-    def take_page(self) -> list[wire.Item]:
-        """The rest of the page, as far as the limit allows."""
-        end = len(self._items) if self._left is None else min(len(self._items), self._at + self._left)
-        taken = self._items[self._at : end]
-        self._at = end
-        self.returned += len(taken)
-        if self._left is not None:
-            self._left -= len(taken)
-        return taken
+    def drop_page(self) -> None:
+        """Lets go of a page of which all was given, so that the memory is free before the next one comes."""
+        if self._end == len(self._items) and not length_hint(self.rest):
+            self._items, self._end = [], 0
+
+    @property
+    def returned(self) -> int:
+        """Items given."""
+        return self._before + self._given - length_hint(self.rest)
 
     @property
     def token(self) -> str | None:
-        if self._at == len(self._items):
-            if not self._more:
-                return None
-            return write_token(self.question, self._next, self._skip)
-        if self._at == 0:
+        # A list's iterator knows exactly how much it still has; so taking an item needs no count of ours.
+        at = self._end - length_hint(self.rest)
+        if at == len(self._items):
+            return write_token(self.question, self._next, self._skip) if self._more else None
+        if at == 0:
             return write_token(self.question, self._page_start, 0)
-        last = self._items[self._at - 1]
+        last = self._items[at - 1]
         if self._names is not None and all(name in last for name in self._names):
             return write_token(self.question, {name: last[name] for name in self._names}, 0)
-        return write_token(self.question, self._page_start, self._at)
+        return write_token(self.question, self._page_start, at)
 
 
 def write_token(question: str, start: wire.Item | None, skip: int) -> str:
@@ -163,22 +162,45 @@ def _positive(name: str, number: int | None) -> int | None:
     return number
 
 
-class Items(Iterator[Item]):
-    """The items of a query or a scan, read as they are asked for.
+class Progress:
+    """How far a query or a scan has come.
 
     `scanned` counts the items that DynamoDB read, and charged for; `returned` those given; `requests` the calls.
     """
 
-    def __init__(self, cursor: Cursor, execute: Callable[[str, Request], Answer]) -> None:
+    def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
+
+    @property
+    def token(self) -> str | None:
+        """Where to resume, as text; None if there is nothing more."""
+        return self._cursor.token
+
+    @property
+    def scanned(self) -> int:
+        return self._cursor.scanned
+
+    @property
+    def returned(self) -> int:
+        return self._cursor.returned
+
+    @property
+    def requests(self) -> int:
+        return self._cursor.requests
+
+
+class Items(Progress, Iterator[Item]):
+    """The items of a query or a scan, read as they are asked for."""
+
+    def __init__(self, cursor: Cursor, execute: Callable[[str, Request], Answer]) -> None:
+        super().__init__(cursor)
         self._execute = execute
 
     def __next__(self) -> Item:
         cursor = self._cursor
         while True:
-            item = cursor.take()
-            if item is not None:
-                return decode_item(item)
+            for item in cursor.rest:
+                return item
             if cursor.done:
                 raise StopIteration
             cursor.feed(self._execute(cursor.operation, cursor.request()))
@@ -187,41 +209,23 @@ class Items(Iterator[Item]):
         """The same, a page at a time; a page may be empty when a filter left nothing of it."""
         cursor = self._cursor
         while not cursor.done:
-            if cursor.wants_page:
+            if not length_hint(cursor.rest):
                 cursor.feed(self._execute(cursor.operation, cursor.request()))
-            yield [decode_item(item) for item in cursor.take_page()]
-
-    @property
-    def token(self) -> str | None:
-        """Where to resume, as text; None if there is nothing more."""
-        return self._cursor.token
-
-    @property
-    def scanned(self) -> int:
-        return self._cursor.scanned
-
-    @property
-    def returned(self) -> int:
-        return self._cursor.returned
-
-    @property
-    def requests(self) -> int:
-        return self._cursor.requests
+            yield list(cursor.rest)
 
 
-class AsyncItems(AsyncIterator[Item]):
+class AsyncItems(Progress, AsyncIterator[Item]):
     """`Items` for asyncio."""
 
     def __init__(self, cursor: Cursor, execute: Callable[[str, Request], Awaitable[Answer]]) -> None:
-        self._cursor = cursor
+        super().__init__(cursor)
         self._execute = execute
 
     async def __anext__(self) -> Item:
         cursor = self._cursor
         while True:
-            item = cursor.take()
-            if item is not None:
-                return decode_item(item)
+            for item in cursor.rest:
+                return item
             if cursor.done:
                 raise StopAsyncIteration
             cursor.feed(await self._execute(cursor.operation, cursor.request()))
@@ -230,27 +234,10 @@ class AsyncItems(AsyncIterator[Item]):
         """The same, a page at a time."""
         cursor = self._cursor
         while not cursor.done:
-            if cursor.wants_page:
+            if not length_hint(cursor.rest):
                 cursor.feed(await self._execute(cursor.operation, cursor.request()))
-            yield [decode_item(item) for item in cursor.take_page()]
+            yield list(cursor.rest)
 
     async def all(self) -> list[Item]:
         """All of them."""
-        return [item async for item in self]
-
-    @property
-    def token(self) -> str | None:
-        """Where to resume, as text; None if there is nothing more."""
-        return self._cursor.token
-
-    @property
-    def scanned(self) -> int:
-        return self._cursor.scanned
-
-    @property
-    def returned(self) -> int:
-        return self._cursor.returned
-
-    @property
-    def requests(self) -> int:
-        return self._cursor.requests
+        return [item async for page in self.pages() for item in page]

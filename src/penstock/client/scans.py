@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from penstock.client.pages import Cursor
-from penstock.client.values import Item, decode_item
+from penstock.client.values import Item
 from penstock.wire.limits import SCAN_SEGMENTS
 
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -112,8 +112,18 @@ class SegmentState:
         if workers < 1:
             raise ValueError(f"workers is at least 1, not {workers}")
         self._cursors = cursors
+        self._current: Cursor | None = None
+        self._rest: Iterator[Item] = iter(())
         self._segments = segments
         self._workers = min(workers, len(cursors))
+
+    def _open(self, segment: int, page: dict[str, Any]) -> None:
+        """Puts a segment's page before the reader."""
+        if self._current is not None:
+            self._current.drop_page()
+        self._current = self._cursors[segment]
+        self._current.feed(page)
+        self._rest = self._current.rest
 
     @property
     def tokens(self) -> list[str | None]:
@@ -141,15 +151,13 @@ class ParallelScan(SegmentState, Iterator[Item]):
         super().__init__(cursors, segments, workers)
         self._execute = execute
         self._channel = _Channel(list(cursors), room=max(1, self._workers))
-        self._current: Cursor | None = None
         self._started = False
         self._forgotten = weakref.finalize(self, self._channel.stop)
 
     def __next__(self) -> Item:
         while True:
-            item = self._current.take() if self._current is not None else None
-            if item is not None:
-                return decode_item(item)
+            for item in self._rest:
+                return item
             self._next_page()
 
     def _next_page(self) -> None:
@@ -158,9 +166,7 @@ class ParallelScan(SegmentState, Iterator[Item]):
         found = self._channel.take()
         if found is None:
             raise StopIteration
-        segment, page = found
-        self._current = self._cursors[segment]
-        self._current.feed(page)
+        self._open(*found)
 
     def _start(self) -> None:
         self._started = True
@@ -178,7 +184,7 @@ class ParallelScan(SegmentState, Iterator[Item]):
     def close(self) -> None:
         """Stops the workers; `tokens` still says where."""
         self._channel.stop()
-        self._started, self._current = True, None
+        self._started, self._rest = True, iter(())
 
     def __enter__(self) -> ParallelScan:
         return self
