@@ -122,8 +122,8 @@ class Database:
 
     @property
     def batch_workers(self) -> int:
-        """Requests of a batch that are in flight unless told otherwise: the embedded engine writes one at a time."""
-        return _REMOTE_WORKERS if embedded_engine(self.transport) is None else 1
+        """Requests of a batch that are in flight unless told otherwise."""
+        return workers_for(self.transport)
 
     def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""
@@ -149,6 +149,11 @@ def embedded_engine(transport: Any) -> Engine | None:
             return engine
         transport = getattr(transport, "inner", None) or getattr(transport, "transport", None)
     return None
+
+
+def workers_for(transport: Any) -> int:
+    """Requests that are worth having in flight: the embedded engine writes one at a time."""
+    return _REMOTE_WORKERS if embedded_engine(transport) is None else 1
 
 
 def connect(

@@ -24,7 +24,7 @@ from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIO
 if TYPE_CHECKING:
     from penstock.client.async_database import AsyncDatabase
     from penstock.client.database import Database
-    from penstock.client.table import TableCalls
+    from penstock.client.table_actions import TableActions
 
 Kind = Literal["Put", "Update", "Delete", "ConditionCheck", "Get"]
 
@@ -95,7 +95,7 @@ class Actions:
 
     def put(
         self,
-        table: TableCalls,
+        table: TableActions,
         item: Mapping[str, Any],
         *,
         if_: Where = None,
@@ -106,7 +106,7 @@ class Actions:
 
     def update(
         self,
-        table: TableCalls,
+        table: TableActions,
         key: Key,
         *,
         set: Mapping[Any, Any] | None = None,
@@ -133,11 +133,11 @@ class Actions:
         )
 
     def delete(
-        self, table: TableCalls, key: Key, *, if_: Where = None, names: Names = None, values: Values = None
+        self, table: TableActions, key: Key, *, if_: Where = None, names: Names = None, values: Values = None
     ) -> None:
         self.actions.append(table.delete_action(key, if_=if_, names=names, values=values))
 
-    def check(self, table: TableCalls, key: Key, *, if_: Where, names: Names = None, values: Values = None) -> None:
+    def check(self, table: TableActions, key: Key, *, if_: Where, names: Names = None, values: Values = None) -> None:
         """The transaction happens only if this item meets `if_`."""
         self.actions.append(table.check_action(key, if_=if_, names=names, values=values))
 

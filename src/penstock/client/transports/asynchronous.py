@@ -7,19 +7,20 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.client.credentials import CredentialSource, credentials_for
+from penstock.client.credentials import CredentialSource
 from penstock.client.endpoints import Endpoint
 from penstock.client.signing import Credentials
 from penstock.client.transports.async_connections import AsyncPool
 from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request, Transport
-from penstock.client.transports.messages import Lane, Messages, renewed
+from penstock.client.transports.messages import Lane, renewed
+from penstock.client.transports.remote import RemoteState
 from penstock.client.transports.responses import Response
 from penstock.errors import StorageError
 
 ENGINE_THREADS = 4
 
 
-class AsyncRemoteTransport:
+class AsyncRemoteTransport(RemoteState[AsyncPool]):
     """`RemoteTransport` on an event loop. Only finding and refreshing AWS credentials uses a thread."""
 
     def __init__(
@@ -30,14 +31,7 @@ class AsyncRemoteTransport:
         limits: Limits = DEFAULT_LIMITS,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.name = endpoint.name
-        self.endpoint = endpoint
-        self._credentials = credentials or credentials_for(endpoint)
-        self._messages = Messages(endpoint, now)
-        items, streams = self._messages.items, self._messages.streams
-        self._pools = {items: AsyncPool(self.name, items.route, limits)}
-        same = endpoint.streams == endpoint.host
-        self._pools[streams] = self._pools[items] if same else AsyncPool(self.name, streams.route, limits)
+        super().__init__(endpoint, AsyncPool, credentials, limits, now)
 
     async def execute(self, operation: str, request: Request) -> Answer:
         messages = self._messages
@@ -67,8 +61,7 @@ class AsyncRemoteTransport:
 
     async def close(self) -> None:
         """Closes the connections; calls that are under way end as they would."""
-        for pool in self._pools.values():
-            pool.close()
+        self._close_pools()
 
 
 class AsyncThreadedTransport:

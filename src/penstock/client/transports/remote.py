@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 from penstock.client.connections import Pool
 from penstock.client.credentials import CredentialSource, credentials_for
@@ -12,9 +13,41 @@ from penstock.client.signing import Credentials
 from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request
 from penstock.client.transports.messages import Lane, Messages, renewed
 from penstock.client.transports.responses import Response
+from penstock.client.transports.routes import Route
+
+P = TypeVar("P", bound="Closing")
 
 
-class RemoteTransport:
+class Closing(Protocol):
+    def close(self) -> None: ...
+
+
+class RemoteState(Generic[P]):
+    """What the transports to an endpoint have in common: all but the waiting."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        pool: Callable[[str, Route, Limits], P],
+        credentials: CredentialSource | None,
+        limits: Limits,
+        now: Callable[[], float],
+    ) -> None:
+        self.name = endpoint.name
+        self.endpoint = endpoint
+        self._credentials = credentials or credentials_for(endpoint)
+        self._messages = Messages(endpoint, now)
+        items, streams = self._messages.items, self._messages.streams
+        self._pools = {items: pool(self.name, items.route, limits)}
+        same = endpoint.streams == endpoint.host
+        self._pools[streams] = self._pools[items] if same else pool(self.name, streams.route, limits)
+
+    def _close_pools(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+
+class RemoteTransport(RemoteState[Pool]):
     """Calls one endpoint: one request a call, and another if a wrong clock or expired credentials were put right."""
 
     def __init__(
@@ -25,14 +58,7 @@ class RemoteTransport:
         limits: Limits = DEFAULT_LIMITS,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self.name = endpoint.name
-        self.endpoint = endpoint
-        self._credentials = credentials or credentials_for(endpoint)
-        self._messages = Messages(endpoint, now)
-        items, streams = self._messages.items, self._messages.streams
-        self._pools = {items: Pool(self.name, items.route, limits)}
-        same = endpoint.streams == endpoint.host
-        self._pools[streams] = self._pools[items] if same else Pool(self.name, streams.route, limits)
+        super().__init__(endpoint, Pool, credentials, limits, now)
 
     def execute(self, operation: str, request: Request) -> Answer:
         messages = self._messages
@@ -53,5 +79,4 @@ class RemoteTransport:
 
     def close(self) -> None:
         """Closes the connections; calls that are under way end as they would."""
-        for pool in self._pools.values():
-            pool.close()
+        self._close_pools()
