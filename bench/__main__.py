@@ -1,4 +1,4 @@
-"""`python -m bench [http | inprocess | growth | clients | conformance]`: all, and RESULTS.md, without a name."""
+"""`python -m bench [http | inprocess | load | growth | clients | conformance]`: all, and RESULTS.md, without a name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import clients, conformance, growth, inprocess, report, throughput
+from bench import clients, conformance, growth, inprocess, load, report, throughput
 from bench.report import Section
 
 IDLE_LOAD = 0.5
@@ -18,6 +18,7 @@ GROWTH = {
     False: growth.Plan(small=1000, large=1_000_000, file_bytes=2_000_000_000, rounds=7, calls=2000, starts=10),
     True: growth.Plan(small=1000, large=100_000, file_bytes=200_000_000, rounds=3, calls=500, starts=3),
 }
+LOAD = {False: load.Plan(items=100_000, rounds=3), True: load.Plan(items=20_000, rounds=1)}
 CLIENTS = {False: clients.Plan(rounds=7, calls=400), True: clients.Plan(rounds=3, calls=60)}
 
 
@@ -35,7 +36,7 @@ def main() -> None:
 
 def _all(options: argparse.Namespace) -> list[Section]:
     sections = []
-    for bench in (_http, _synced, _inprocess, _growth, _clients, _conformance):
+    for bench in (_http, _synced, _inprocess, _load, _growth, _clients, _conformance):
         if bench is _conformance and options.suite is None:
             sys.stdout.write("Conformance: give --suite DIR to run it.\n")
             continue
@@ -70,6 +71,11 @@ def _inprocess(options: argparse.Namespace) -> Section:
     return inprocess.run(IN_PROCESS[options.quick], options.peer, options.moto_python, _command("inprocess", options))
 
 
+def _load(options: argparse.Namespace) -> Section:
+    plan = LOAD[options.quick]
+    return load.run(load.Plan(plan.items, options.rounds or plan.rounds), _command("load", options))
+
+
 def _growth(options: argparse.Namespace) -> Section:
     return growth.run(GROWTH[options.quick], options.peer, _command("growth", options))
 
@@ -83,7 +89,14 @@ def _conformance(options: argparse.Namespace) -> Section:
     return conformance.run(options.suite, options.against, options.peer, command)
 
 
-BENCHES = {"http": _http, "inprocess": _inprocess, "growth": _growth, "clients": _clients, "conformance": _conformance}
+BENCHES = {
+    "http": _http,
+    "inprocess": _inprocess,
+    "load": _load,
+    "growth": _growth,
+    "clients": _clients,
+    "conformance": _conformance,
+}
 
 
 def _command(bench: str, options: argparse.Namespace, *more: str) -> str:
@@ -103,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME=COMMAND",
         help="a peer's command, with {port} and {dir}; leading NAME=value words are its environment",
     )
-    parser.add_argument("--rounds", type=int, help="http: rounds of each load (3)")
+    parser.add_argument("--rounds", type=int, help="http, load: rounds of each load (3)")
     parser.add_argument("--seconds", type=int, help="http: seconds of each round (4)")
     parser.add_argument("--sync", choices=["full"], help="http: ours and Dynoxide, both syncing every commit")
     parser.add_argument("--moto-python", help="inprocess: an interpreter that has moto")
