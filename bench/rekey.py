@@ -19,7 +19,8 @@ from pathlib import Path
 
 from penstock.client.database import Database, connect
 from penstock.tables.definitions import Index, Table
-from penstock.tables.rekey import Options, Rekey, plan
+from penstock.tables.rekey import Options, Rekey
+from penstock.tables.rekey_plan import plan
 from penstock.tables.rekey_state import Job, JobStore
 from penstock.tables.standing import make
 from penstock.tables.transfers import ItemTable, Places
@@ -95,7 +96,7 @@ class Phases:
         self._rows.append((phase, time.perf_counter() - wall, time.process_time() - cpu))
 
     def show(self, count: int) -> None:
-        rows = [row for row in self._rows if row[0] in ("copying", "comparing", "clearing")]
+        rows = [row for row in self._rows if row[0] in ("copying", "summing", "comparing", "clearing")]
         rows.append(("in all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
         print(f"{'phase':<10} {'seconds':>8} {'items/s':>9} {'CPU s':>8} {'items/CPU s':>12}")
         for phase, wall, cpu in rows:

@@ -20,7 +20,8 @@ from rekey_world import NEW_KEY, OLD, Writer, check_new_table, comment
 from penstock.client.database import Database, connect
 from penstock.tables import dumping, loading_data
 from penstock.tables.comparing import compare
-from penstock.tables.rekey import Options, Rekey, plan
+from penstock.tables.rekey import Options, Rekey
+from penstock.tables.rekey_plan import plan
 from penstock.tables.rekey_state import JobStore
 from penstock.tables.standing import make, observe
 from penstock.tables.transfers import ItemTable

@@ -1,12 +1,13 @@
 """A table's primary key changed with its data: another table, filled and kept up until the users have moved over.
 
-    preparing → copying → following → comparing → clearing → ready → (confirm) → confirmed
+    preparing → copying → following → summing → comparing → clearing → ready → (confirm) → confirmed
 
 1. Copying reads pages of the old table and settles them (rekey_settling); between two rounds of pages the stream's
    changes are settled. One thread does both in turn: that order is what keeps old values from newer ones.
 2. Places in scans and stream are kept after what they stand for was written. Killed anywhere, a run that follows does
    the last round again, which changes nothing.
-3. `ready` is reached only if every old item is in the new table as mapped, and nothing else is in it.
+3. `ready` is reached only if every old item is in the new table as mapped, and nothing else is in it: by the sums of
+   all items (rekey_sums), and where those leave a doubt, item by item.
 4. The old table is never written to. Until `confirm`, `rollback` leaves everything as it was.
 5. What acts on its own (TTL, the stream, deletion protection) comes to the new table when it is confirmed.
 """
@@ -19,27 +20,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.client.database import Database
-from penstock.client.keys import TableKey
 from penstock.client.pacing import Pacer
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, TrimmedDataAccessException
 from penstock.tables.changes import ClearStream, SetStream
-from penstock.tables.definitions import Index, Table, attributes_of
-from penstock.tables.exports import export_text, read_export
+from penstock.tables.definitions import Table
+from penstock.tables.exports import read_export
 from penstock.tables.rekey_mapping import Problem, parse_mapping
+from penstock.tables.rekey_plan import VIEW
 from penstock.tables.rekey_settling import Settler, TooManyProblems
 from penstock.tables.rekey_state import Job, JobStore, Phase
 from penstock.tables.rekey_stream import StreamReader
+from penstock.tables.rekey_sums import Changed, Doubts, Sums
 from penstock.tables.standing import carry_out, make, observe, put_right, required, wait_until_active, wait_until_gone
 from penstock.tables.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.wire.values import Item
 
 SEGMENTS = 8
 MAX_LAG_SECONDS = 5.0
-VIEW = "NEW_AND_OLD_IMAGES"
 
 _SWEEPS = 8  # of the stream between two rounds of the scan: a busy table must not keep it from ending
 _LOOKS = 5  # at keys that differ, with the stream followed in between, before they count as wrong
+_SORTED_PAGES = 4  # are written together, in the order of their new keys: of one page, few items are neighbours
 _SHOWN_PROBLEMS = 20
 
 Tell = Callable[[Job], object]
@@ -70,76 +72,12 @@ class Options:
     segments: int = SEGMENTS
     page_items: int | None = None
     max_lag_seconds: float = MAX_LAG_SECONDS
+    save_seconds: float = 0.5
+    """Between two places that are kept: what a killed run did since is done again."""
     pacer: Pacer | None = None
     clock: Clock = field(default_factory=SystemClock)
     sleep: Callable[[float], object] = time.sleep
     tell: Tell = lambda job: None
-
-
-# ── what is wanted ───────────────────────────────────────────────────────────────────────────────
-
-
-def plan(db: Database, source: str, into: str, key: str, *, map: str = "", indexes: Iterable[str] = ()) -> Job:
-    """The job, checked as far as it can be before anything is done. `key` is "job_id:S,comment_id:N"; an index is
-    "name=conversation_id:S,comment_id:N".
-    """
-    standing = required(db, source)
-    if source == into:
-        raise PenstockError("DynamoDB cannot alter a primary key in place: give --into another name.")
-    if observe(db, into) is not None:
-        raise PenstockError(f"There is a table {into} already. Give another name with --into, or delete that one.")
-    table = standing.table
-    if table.stream not in (None, VIEW):
-        raise PenstockError(
-            f"The stream of {source} shows {table.stream}; a rekey needs {VIEW}. Its readers would lose it: "
-            f"set the definition's stream to {VIEW} and apply it when they can bear that."
-        )
-    wanted = new_definition(table, into, key, indexes)
-    parse_mapping(map, TableKey.described(_described(table)), TableKey.described(_described(wanted)))
-    return Job(source, into, key, map, list(indexes), export_text(wanted), stream_is_ours=table.stream is None)
-
-
-def new_definition(old: Table, name: str, key: str, indexes: Iterable[str] = ()) -> Table:
-    """The old table's definition with another key. A local index hangs on the partition key: where that changes, it
-    becomes a global one with the same key, which answers the same queries.
-    """
-    parts = attributes_of([part.strip() for part in key.split(",")])
-    kept = [_without_local(one) if one.local and one.key.hash != parts[:1] else one for one in old.indexes]
-    added = [_index(text) for text in indexes]
-    replaced = {one.name for one in added}
-    return Table(
-        name,
-        key=parts,
-        indexes=[*(one for one in kept if one.name not in replaced), *added],
-        ttl=old.ttl,
-        stream=old.stream,
-        pitr=old.pitr,
-        tags=old.tags,
-        billing=old.billing,
-        on_demand_max=old.on_demand_max,
-        warm=old.warm,
-        table_class=old.table_class,
-        deletion_protection=old.deletion_protection,
-        sse=old.sse,
-    )
-
-
-def _without_local(index: Index) -> Index:
-    return Index(index.name, key=index.key, projection=index.projection)
-
-
-def _index(text: str) -> Index:
-    name, equals, key = text.partition("=")
-    if not (name and equals and key):
-        raise PenstockError(f"--index {text}: write name=partition:S,sort:N.")
-    hash_part, *range_part = (part.strip() for part in key.split(","))
-    return Index(name, hash_part, range_part)
-
-
-def _described(table: Table) -> dict[str, object]:
-    from penstock.tables import shapes
-
-    return shapes.create_request(table, table.name)
 
 
 # ── the job ──────────────────────────────────────────────────────────────────────────────────────
@@ -212,6 +150,7 @@ class Rekey:
         steps: dict[Phase, Callable[[], None]] = {
             "copying": self._copy,
             "following": self._catch_up,
+            "summing": self._sum,
             "comparing": self._compare,
             "clearing": self._clear,
         }
@@ -276,14 +215,21 @@ class Rekey:
         self._store.save(job)
         self._options.tell(job)
 
-    def _pages(self, table: ItemTable) -> Iterator[list[Item]]:
-        """The items of a table, a round of pages at a time; the place is kept when a round has been dealt with."""
+    def _pages(self, table: ItemTable, *, ahead: bool = False) -> Iterator[list[Item]]:
+        """The items of a table, a round of pages at a time; the place is kept when a round has been dealt with.
+
+        With `ahead` the next round is read meanwhile: for work that does not write what it reads.
+        """
         job, options = self._job, self._options
         places = Places(options.segments) if job.places is None else Places.parse(job.places)
-        for pages in table.rounds(places, limit=options.page_items):
+        kept_at = options.clock.now()
+        at_once = _SORTED_PAGES if table.is_in_process and not ahead else None
+        for pages in table.rounds(places, limit=options.page_items, ahead=ahead, at_once=at_once):
             yield [item for page in pages for item in page.items]
             job.places = _after(places, pages)
-            self._save()
+            if options.clock.now() - kept_at >= options.save_seconds:
+                self._save()
+                kept_at = options.clock.now()
 
     def _copy(self) -> None:
         for items in self._pages(self._settler.old):
@@ -291,11 +237,11 @@ class Rekey:
             self._follow()
         self._enter("following")
 
-    def _follow(self, sweeps: int = _SWEEPS) -> bool:
+    def _follow(self, sweeps: int = _SWEEPS, changed: Changed | None = None) -> bool:
         """Settles what the stream tells; whether it has told everything."""
         for _ in range(sweeps):
             swept = self._reader.sweep()
-            self._job.followed += self._settler.follow(swept.touched)
+            self._job.followed += self._settler.follow(swept.touched, changed)
             self._job.lag_seconds = 0.0 if swept.oldest is None else max(0.0, self._options.clock.now() - swept.oldest)
             if swept.is_last:
                 return True
@@ -305,17 +251,53 @@ class Rekey:
         """The convergence gate: on when the newest changes are settled within the bound."""
         while not (self._follow() and (self._job.lag_seconds or 0.0) <= self._options.max_lag_seconds):
             self._save()
-        self._job.source_items = self._job.into_items = self._job.compared = 0
         self._settler.problems.clear()
+        self._enter("summing")
+
+    def _sum(self) -> None:
+        """Every item of both tables read once. Sums live as long as the run: another one begins them again."""
+        job, settler, sums, changed = self._job, self._settler, Sums(), Changed()
+        job.places, job.doubts = None, None
+        job.source_items = job.into_items = job.compared = 0
+        for items in self._pages(settler.old, ahead=True):
+            for item in items:
+                mapped = settler.map(item)
+                if mapped is not None:
+                    sums.add(settler.old.text_of(item), mapped)
+            job.source_items += len(items)
+            job.compared = job.source_items
+            self._follow(changed=changed)
+        job.places = None
+        for items in self._pages(settler.new, ahead=True):
+            for item in items:
+                sums.subtract(settler.origin(item), item)
+            job.into_items += len(items)
+            self._follow(changed=changed)
+        self._follow(changed=changed)
+        self._look_up(changed)
+        job.doubts = sums.doubts(changed).text()
         self._enter("comparing")
+
+    def _look_up(self, changed: Changed) -> None:
+        """The keys that changed meanwhile, in both tables: their sums say nothing."""
+        settler = self._settler
+        self._job.looked_up += len(changed.keys)
+        self._repair(settler.missing_or_different(settler.old.get(changed.keys.values()).values()))
+        self._remove(settler.strangers(settler.new.get(changed.places.values()).values()))
+
+    def _doubtful(self, table: ItemTable) -> Iterator[list[Item]]:
+        """The items of a table whose sums left a doubt; without any, nothing is read."""
+        doubts = Doubts.parse(self._job.doubts)
+        if doubts:
+            for items in self._pages(table):
+                found = [item for item in items if self._settler.origin(item) in doubts]
+                self._job.looked_up += len(found)
+                yield found
 
     def _compare(self) -> None:
         """Every old item is in the new table."""
-        settler = self._settler
-        for items in self._pages(settler.old):
-            wrong = settler.missing_or_different(items)
-            self._job.source_items += len(items)
-            self._job.compared += len(items)
+        for items in self._doubtful(self._settler.old):
+            wrong = self._settler.missing_or_different(items)
             self._follow()
             self._repair(wrong)
         self._enter("clearing")
@@ -340,9 +322,8 @@ class Rekey:
     def _clear(self) -> None:
         """Nothing is in the new table that no old item maps to."""
         settler = self._settler
-        for items in self._pages(settler.new):
+        for items in self._doubtful(settler.new):
             strangers = settler.strangers(items)
-            self._job.into_items += len(items)
             self._follow()
             self._remove(strangers)
         if settler.problems:

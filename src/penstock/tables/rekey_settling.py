@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from penstock.errors import DynamoDBError, PenstockError
 from penstock.tables.rekey_mapping import KeyMapping, Problem
 from penstock.tables.rekey_stream import Touched
+from penstock.tables.rekey_sums import Changed
 from penstock.tables.transfers import ItemTable, KeyText
 from penstock.wire.values import Item, equal
 
@@ -85,11 +86,13 @@ class Settler:
             if mapped is not None:
                 self._place(self.old.text_of(item), mapped, {}, set(), puts)
         self._check()
-        self.new.write(puts.values(), refuse=self._refused)
+        # A file that keeps a partition's items together is written faster so; DynamoDB's partition would become hot.
+        places = sorted(puts) if self.new.is_in_process else puts
+        self.new.write((puts[place] for place in places), refuse=self._refused)
         return count
 
-    def follow(self, touched: Iterable[Touched]) -> int:
-        """Settles the keys that the stream names, each as it is now; their number."""
+    def follow(self, touched: Iterable[Touched], changed: Changed | None = None) -> int:
+        """Settles the keys that the stream names, each as it is now; their number. `changed` is told of the images."""
         stale: dict[KeyText, dict[KeyText, Item]] = {}
         keys: dict[KeyText, Item] = {}
         for one in touched:
@@ -98,7 +101,12 @@ class Settler:
             for image in (one.old, one.new):
                 mapped = None if image is None else self.mapping(image)
                 if mapped is not None and not isinstance(mapped, Problem):
-                    stale.setdefault(at, {})[self.new.text_of(mapped)] = self.new.key_of(mapped)
+                    place = self.new.text_of(mapped)
+                    stale.setdefault(at, {})[place] = self.new.key_of(mapped)
+                    if changed is not None:
+                        changed.saw(at, mapped)
+        if changed is not None:
+            changed.add(keys, stale)
         return self.refresh(keys, stale)
 
     def refresh(self, keys: dict[KeyText, Item], stale: dict[KeyText, dict[KeyText, Item]]) -> int:
@@ -123,7 +131,7 @@ class Settler:
             if want.item is not None:
                 asked[self.new.text_of(want.item)] = self.new.key_of(want.item)
         there = self.new.get(list(asked.values()), only=self.old.keys)
-        origin = {at: self._origin(item) for at, item in there.items()}
+        origin = {at: self.origin(item) for at, item in there.items()}
         leaving = {place for at, want in wanted.items() for place in want.stale if origin.get(place) == at}
         puts: dict[KeyText, Item] = {}
         for at, want in wanted.items():
@@ -148,7 +156,7 @@ class Settler:
         """The new table does not take it: an index's key of another type, or an item that has grown too large."""
         self.note(self.old.text_of(item), Problem(self.old.key_of(item), f"the new table refuses it: {error.message}"))
 
-    def _origin(self, item: Item) -> KeyText:
+    def origin(self, item: Item) -> KeyText:
         """The old key that an item of the new table came from; () where somebody else wrote it."""
         return self.old.text_of(item) if all(name in item for name in self.old.keys) else ()
 
@@ -167,7 +175,7 @@ class Settler:
     def strangers(self, items: Iterable[Item]) -> dict[KeyText, tuple[Item, Item]]:
         """Of items of the new table, those that no old item maps to: new key → (old key, new key)."""
         read = {self.new.text_of(item): item for item in items}
-        foreign = next((place for place, item in read.items() if not self._origin(item)), None)
+        foreign = next((place for place, item in read.items() if not self.origin(item)), None)
         if foreign is not None:
             raise PenstockError(
                 f"{self.new.name} has an item that did not come from {self.old.name}: {', '.join(foreign)}. "

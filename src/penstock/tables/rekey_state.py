@@ -29,8 +29,10 @@ from penstock.tables.standing import make
 TABLE = "penstock-rekey"
 LEASE_SECONDS = 30.0
 
-Phase = Literal["preparing", "copying", "following", "comparing", "clearing", "ready", "confirmed"]
-"""In their order. Comparing looks whether every old item is in the new table, clearing whether nothing else is."""
+Phase = Literal["preparing", "copying", "following", "summing", "comparing", "clearing", "ready", "confirmed"]
+"""In their order. Summing finds where the tables may differ; there comparing looks whether every old item is in the new
+table, and clearing whether nothing else is.
+"""
 
 _DEFINITION = Table(TABLE, key="source:S", tags={"ManagedBy": "penstock"})
 
@@ -76,6 +78,11 @@ class Job:
     copied: int = 0
     followed: int = 0
     compared: int = 0
+    """Items of the old table whose sums were compared with the new one's."""
+    doubts: str | None = None
+    """The buckets that the sums left in doubt (rekey_sums); None: everything."""
+    looked_up: int = 0
+    """Items of both tables that were in doubt."""
     repaired: int = 0
     lag_seconds: float | None = None
     problem_count: int = 0

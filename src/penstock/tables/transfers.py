@@ -83,6 +83,11 @@ class ItemTable:
     def workers(self) -> int:
         return self.db.batch_workers
 
+    @property
+    def is_in_process(self) -> bool:
+        """Whether the engine is in this process: no network, and no partitions that could become hot."""
+        return isinstance(self.db.transport, EmbeddedTransport)
+
     def key_of(self, item: Item) -> Item:
         return {name: item[name] for name in self.keys}
 

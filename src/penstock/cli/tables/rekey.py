@@ -23,6 +23,7 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables import rekey
 from penstock.tables.exports import read_export
+from penstock.tables.rekey_plan import plan
 from penstock.tables.rekey_state import LEASE_SECONDS, Job, JobStore
 
 _ACTIONS = ("status", "confirm", "rollback")
@@ -109,9 +110,7 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool,
     else:
         if not given["key"] or not given["into"]:
             raise click.UsageError(f"There is no rekey of {table} under way: give --key and --into to begin one.")
-        planned = rekey.plan(
-            db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"]
-        )
+        planned = plan(db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"])
         if not as_json:
             click.echo(_plan(db, planned))
         if given["dry_run"]:
@@ -181,7 +180,7 @@ and `penstock tables destroy` deletes it when you no longer want it."""
 def _show(job: Job, as_json: bool, text: str, *, held_by: str | None = None) -> None:
     if as_json:
         form = asdict(job) | {"held_by": held_by}
-        for inner in ("places", "shards", "definition"):
+        for inner in ("places", "shards", "doubts", "definition"):
             del form[inner]
         show_json(form)
         return
