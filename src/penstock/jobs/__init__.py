@@ -1,0 +1,1 @@
+"""Durable jobs: one state machine, one store, layouts (how a job becomes items), and the worker that runs them."""

@@ -1,0 +1,181 @@
+"""What may happen to a job, as pure functions: a job, and what it is afterwards.
+
+1. Each raises its version by one, so that two changes of the same version cannot both be written.
+2. Time does not go back: a clock that was set back does not make a job older than it was.
+3. Progress does not go back either, and it is a number from 0 to 100.
+4. A change of state goes by the table in state.py, and gives the event that tells of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.jobs.job import Event, Job, JobError, Payload
+from penstock.jobs.state import target
+from penstock.records.leases import Lease, grant
+
+MOST_CRASHES: Final = 3
+"""A job that has killed this many workers is parked: the next one would very likely die too."""
+
+FULL: Final = 100.0
+
+
+class Changed:
+    """A job after a change, and the event that tells of it."""
+
+    __slots__ = ("event", "job")
+
+    def __init__(self, job: Job, event: Event | None = None) -> None:
+        self.job = job
+        self.event = event
+
+
+Change = Callable[[Job], Changed]
+
+
+def started(job: Job, owner: str, seconds: float, now: float) -> Changed:
+    """A worker has claimed it: it is queued, and due."""
+    lease = grant(job.token, owner, now, seconds)
+    first = now if job.started_at is None else job.started_at
+    return _moved(job, "started", now, lease=lease, token=lease.token, attempt=job.attempt + 1, started_at=first)
+
+
+def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
+    """Its worker has died: another one has taken it, unless it has killed too many."""
+    gone = "" if job.lease is None else job.lease.owner
+    crashes = job.crashes + 1
+    if crashes >= MOST_CRASHES:
+        error = JobError(
+            "Parked",
+            f"It has ended or lost {crashes} workers, the last one {gone}. Find out why, then "
+            f"`penstock jobs retry {job.id}`.",
+        )
+        return _ended(job, "parked", now, crashes=crashes, error=error, detail=f"{crashes} workers lost", owner=gone)
+    lease = grant(job.token, owner, now, seconds)
+    return _moved(
+        job,
+        "taken_over",
+        now,
+        lease=lease,
+        token=lease.token,
+        attempt=job.attempt + 1,
+        crashes=crashes,
+        detail=f"from {gone}",
+    )
+
+
+def handed_over(job: Job, reason: str, now: float) -> Changed:
+    """Its worker gives it back, at a checkpoint or before it began."""
+    return _moved(job, "handed_over", now, lease=None, run_at=now, detail=reason)
+
+
+def retrying(job: Job, error: JobError, at: float, now: float) -> Changed:
+    """The attempt failed; the next one begins at `at`."""
+    return _moved(
+        job,
+        "retrying",
+        now,
+        lease=None,
+        run_at=max(at, now),
+        failures=job.failures + 1,
+        error=error,
+        detail=f"{error.kind}: {error.message}"[:_DETAIL_CHARACTERS],
+    )
+
+
+def completed(job: Job, result: Payload | None, now: float) -> Changed:
+    return _ended(job, "completed", now, result=result, progress=FULL, error=None)
+
+
+def failed(job: Job, error: JobError, now: float) -> Changed:
+    detail = f"{error.kind}: {error.message}"[:_DETAIL_CHARACTERS]
+    return _ended(job, "failed", now, failures=job.failures + 1, error=error, detail=detail)
+
+
+def cancelled(job: Job, reason: str, now: float) -> Changed:
+    return _ended(job, "cancelled", now, cancel_reason=reason, detail=reason)
+
+
+def cancel_asked(job: Job, reason: str, now: float) -> Changed:
+    """Its worker is told at its next report."""
+    asked = _later(job, now, cancel_reason=reason)
+    return Changed(asked, Event(asked.version, "cancel_asked", asked.updated_at, asked.attempt, "", reason))
+
+
+def retried(job: Job, now: float, expires_at: int) -> Changed:
+    """A failed job, once more: its checkpoints are still there, its counts begin again."""
+    return _moved(
+        job,
+        "retried",
+        now,
+        run_at=now,
+        failures=0,
+        crashes=0,
+        ended_at=None,
+        expires_at=max(job.expires_at, expires_at),
+        cancel_reason=None,
+        has_children=job.has_children,
+    )
+
+
+def renewed(job: Job, lease: Lease, now: float) -> Changed:
+    return Changed(_later(job, now, lease=lease))
+
+
+def reported(
+    job: Job, now: float, *, progress: float | None = None, step: str | None = None, renew: bool = True
+) -> Changed:
+    """A numbered entry more; the lease is renewed with it."""
+    lease = job.lease.renewed(now) if renew and job.lease is not None else job.lease
+    return Changed(
+        _later(
+            job,
+            now,
+            entries=job.entries + 1,
+            progress=job.progress if progress is None else max(job.progress, progress),
+            step=job.step if step is None else step,
+            lease=lease,
+        )
+    )
+
+
+def told(job: Job, parent: str, now: float) -> Changed:
+    """One of the jobs it waits for has completed."""
+    rest = job.waiting_for - {parent}
+    return Changed(_later(job, now, waiting_for=rest, run_at=job.run_at if rest else max(job.run_at, now)))
+
+
+def registered(job: Job, now: float) -> Changed:
+    """All of those that it waits for will tell it."""
+    return Changed(_later(job, now, unregistered=False))
+
+
+def awaited(job: Job, now: float) -> Changed:
+    """Another job waits for it."""
+    return Changed(_later(job, now, has_children=True))
+
+
+def children_told(job: Job, now: float) -> Changed:
+    """Everybody who waited for it knows."""
+    return Changed(_later(job, now, has_children=False))
+
+
+_DETAIL_CHARACTERS: Final = 1_000
+
+
+def _ended(job: Job, event: str, now: float, *, detail: str = "", owner: str = "", **changes: Any) -> Changed:
+    return _moved(job, event, now, lease=None, ended_at=max(now, job.updated_at), detail=detail, owner=owner, **changes)
+
+
+def _moved(job: Job, event: str, now: float, *, detail: str = "", owner: str = "", **changes: Any) -> Changed:
+    state = target(job.id, job.state, event)
+    moved = _later(job, now, state=state, **changes)
+    holder = moved.lease or job.lease
+    told_of = owner or ("" if holder is None else holder.owner)
+    return Changed(moved, Event(moved.version, event, moved.updated_at, moved.attempt, told_of, detail))
+
+
+def _later(job: Job, now: float, **changes: Any) -> Job:
+    return replace(job, version=job.version + 1, updated_at=max(now, job.updated_at), **changes)

@@ -1,0 +1,161 @@
+"""What stands beside the jobs in their table: queues, uniqueness, limits, and which tenants there are.
+
+1. A unique key is held by one job from its creation to its end.
+2. A limit's slot is held by a job from its claim to the end of the attempt, and it is the job's, not the worker's: the
+   worker that takes over a dead one's job has the slot already.
+Both are taken and given back in the transaction that changes the job, so that neither can leak.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.client.database import Database
+from penstock.jobs.job import Job
+from penstock.jobs.layout import Item
+from penstock.jobs.times import to_text
+
+Action = dict[str, Any]
+
+SEPARATOR: Final = "#"
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue's settings."""
+
+    name: str
+    paused: bool = False
+    reason: str = ""
+
+
+class Sides:
+    """The items beside the jobs, in the table of their main records; `key` makes an item's key from its name."""
+
+    def __init__(self, db: Database, table: str, key: Any) -> None:
+        self._db = db
+        self._table = table
+        self._key = key
+        self._tenants: set[str] = set()
+
+    # ── queues ───────────────────────────────────────────────────────────────────────────────────
+
+    def queue(self, name: str) -> Queue:
+        item = self.read(f"queue{SEPARATOR}{name}")
+        if item is None:
+            return Queue(name)
+        return Queue(name, "paused" in item, item.get("reason", {}).get("S", ""))
+
+    def pause(self, name: str, reason: str, now: float) -> None:
+        item = {"paused": {"BOOL": True}, "at": {"S": to_text(now)}}
+        if reason:
+            item["reason"] = {"S": reason}
+        self.write(f"queue{SEPARATOR}{name}", item)
+
+    def resume(self, name: str) -> None:
+        self._db.execute("DeleteItem", {"TableName": self._table, "Key": self._key(f"queue{SEPARATOR}{name}")})
+
+    # ── tenants ──────────────────────────────────────────────────────────────────────────────────
+
+    def note_tenant(self, tenant: str) -> None:
+        """Writes down that there is such a tenant, once for each process."""
+        if tenant in self._tenants or not tenant:
+            return
+        self._update("tenants", "ADD #names :name", {"#names": "names"}, {":name": {"SS": [tenant]}})
+        self._tenants.add(tenant)
+
+    def tenants(self) -> list[str]:
+        """All of them, the nameless one first."""
+        item = self.read("tenants") or {}
+        return ["", *sorted(item.get("names", {}).get("SS", []))]
+
+    # ── unique jobs ──────────────────────────────────────────────────────────────────────────────
+
+    def hold_unique(self, job: Job) -> list[Action]:
+        if job.unique is None:
+            return []
+        key = self._key(f"unique{SEPARATOR}{job.unique}")
+        item = {**key, "holder": {"S": job.id}, "ttl": {"N": str(job.expires_at)}}
+        condition = {
+            "ConditionExpression": "attribute_not_exists(#key) OR #holder = :holder",
+            "ExpressionAttributeNames": {"#key": next(iter(key)), "#holder": "holder"},
+            "ExpressionAttributeValues": {":holder": {"S": job.id}},
+        }
+        put = {"TableName": self._table, "Item": item, **condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+        return [{"Put": put}]
+
+    def release_unique(self, job: Job) -> list[Action]:
+        if job.unique is None:
+            return []
+        return [{"Delete": {"TableName": self._table, "Key": self._key(f"unique{SEPARATOR}{job.unique}")}}]
+
+    def forget_unique(self, unique: str, holder: str) -> None:
+        """Removes the guard of a job that is gone."""
+        self._db.execute(
+            "DeleteItem",
+            {
+                "TableName": self._table,
+                "Key": self._key(f"unique{SEPARATOR}{unique}"),
+                "ConditionExpression": "#holder = :holder",
+                "ExpressionAttributeNames": {"#holder": "holder"},
+                "ExpressionAttributeValues": {":holder": {"S": holder}},
+            },
+        )
+
+    # ── limits ───────────────────────────────────────────────────────────────────────────────────
+
+    def hold_slot(self, job: Job) -> list[Action]:
+        if job.limit_key is None:
+            return []
+        condition = "attribute_not_exists(#holders) OR size(#holders) < :limit OR contains(#holders, :job)"
+        update = {
+            "TableName": self._table,
+            "Key": self._key(f"limit{SEPARATOR}{job.limit_key}"),
+            "UpdateExpression": "ADD #holders :jobs",
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {"#holders": "holders"},
+            "ExpressionAttributeValues": {
+                ":limit": {"N": str(job.limit)},
+                ":job": {"S": job.id},
+                ":jobs": {"SS": [job.id]},
+            },
+        }
+        return [{"Update": update}]
+
+    def release_slot(self, job: Job) -> list[Action]:
+        if job.limit_key is None or job.lease is None:
+            return []
+        update = {
+            "TableName": self._table,
+            "Key": self._key(f"limit{SEPARATOR}{job.limit_key}"),
+            "UpdateExpression": "DELETE #holders :jobs",
+            "ExpressionAttributeNames": {"#holders": "holders"},
+            "ExpressionAttributeValues": {":jobs": {"SS": [job.id]}},
+        }
+        return [{"Update": update}]
+
+    def slot_holders(self, limit_key: str) -> list[str]:
+        item = self.read(f"limit{SEPARATOR}{limit_key}") or {}
+        return sorted(item.get("holders", {}).get("SS", []))
+
+    # ── any item ─────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, name: str) -> Item | None:
+        request = {"TableName": self._table, "Key": self._key(name), "ConsistentRead": True}
+        return self._db.execute("GetItem", request).get("Item")
+
+    def write(self, name: str, attributes: Item) -> None:
+        self._db.execute("PutItem", {"TableName": self._table, "Item": {**self._key(name), **attributes}})
+
+    def _update(self, name: str, expression: str, names: dict[str, str], values: Item) -> None:
+        self._db.execute(
+            "UpdateItem",
+            {
+                "TableName": self._table,
+                "Key": self._key(name),
+                "UpdateExpression": expression,
+                "ExpressionAttributeNames": names,
+                "ExpressionAttributeValues": values,
+            },
+        )

@@ -1,0 +1,80 @@
+"""The one state machine of every job, whatever its tables look like.
+
+1. A state changes only by a transition of the table below.
+2. Completed and cancelled jobs never change again. A failed one may be retried: that is a new attempt.
+3. Each change of state is one conditional write, and the event that tells of it is in the same transaction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from penstock.errors import PenstockError
+
+
+class State(StrEnum):
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+TERMINAL: Final = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """`event` is what it is called in the job's history."""
+
+    event: str
+    sources: tuple[State, ...]
+    target: State
+    when: str
+
+
+TRANSITIONS: Final = (
+    Transition("created", (), State.QUEUED, "it was enqueued"),
+    Transition("started", (State.QUEUED,), State.PROCESSING, "a worker claimed it"),
+    Transition("taken_over", (State.PROCESSING,), State.PROCESSING, "its worker's lease ran out; another one took it"),
+    Transition("handed_over", (State.PROCESSING,), State.QUEUED, "its worker stopped, or its time was up"),
+    Transition("retrying", (State.PROCESSING,), State.QUEUED, "the attempt failed; another one follows"),
+    Transition("completed", (State.PROCESSING,), State.COMPLETED, "the task returned"),
+    Transition("failed", (State.PROCESSING,), State.FAILED, "the task raised, and no retry is left"),
+    Transition("parked", (State.PROCESSING,), State.FAILED, "it has killed its workers too often"),
+    Transition("cancelled", (State.QUEUED, State.PROCESSING), State.CANCELLED, "somebody asked for it"),
+    Transition("retried", (State.FAILED,), State.QUEUED, "somebody asked for another attempt"),
+)
+
+_BY_EVENT: Final = {transition.event: transition for transition in TRANSITIONS}
+
+
+class BadTransition(PenstockError):
+    """The job is not in a state that this may happen in."""
+
+    def __init__(self, job_id: str, event: str, state: State) -> None:
+        wanted = " or ".join(_BY_EVENT[event].sources)
+        super().__init__(f"{job_id} is {state}; it can be {event.replace('_', ' ')} only while it is {wanted}.")
+        self.job_id = job_id
+        self.event = event
+        self.state = state
+
+
+def target(job_id: str, state: State, event: str) -> State:
+    """The state after `event`; raises BadTransition where it may not happen."""
+    transition = _BY_EVENT[event]
+    if state not in transition.sources:
+        raise BadTransition(job_id, event, state)
+    return transition.target
+
+
+def diagram() -> str:
+    """The table as a Mermaid diagram; the documentation's is this one."""
+    lines = ["stateDiagram-v2"]
+    for transition in TRANSITIONS:
+        for source in transition.sources or ("[*]",):
+            lines.append(f"    {source} --> {transition.target}: {transition.event}")
+    lines += [f"    {state} --> [*]" for state in State if state in TERMINAL]
+    return "\n".join(lines) + "\n"

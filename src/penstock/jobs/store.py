@@ -1,0 +1,403 @@
+"""Jobs in tables: everything that may be done to a job, safely under any number of workers.
+
+1. Every change is one conditional transaction (writing.py), made of a pure function of the job (changes.py).
+2. What a worker writes is refused as soon as its lease is not the job's any more (LeaseLost) or somebody has
+   cancelled the job (JobCancelled).
+3. A checkpoint, the progress entry that tells of it and the lease's renewal are one write.
+4. Progress entries are numbered without a gap and never overwritten, whoever writes them.
+5. A job's records all expire at the same moment, and never while it has not ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.client.database import Database
+from penstock.clock import Clock, SystemClock
+from penstock.errors import ConditionalCheckFailedException, PenstockError
+from penstock.files import Files
+from penstock.jobs import changes
+from penstock.jobs.changes import Change, Changed
+from penstock.jobs.dependencies import Dependencies
+from penstock.jobs.job import (
+    Checkpoint,
+    Entry,
+    Event,
+    History,
+    Job,
+    JobCancelled,
+    JobError,
+    JobFile,
+    JobNotFound,
+    JobPage,
+    Payload,
+)
+from penstock.jobs.layout import CollectionLayout, Layout, Record
+from penstock.jobs.new import BadJob, NewJob, check_new, checked_name, checked_progress, first_version
+from penstock.jobs.payloads import Payloads, to_json
+from penstock.jobs.queues import Queue, Sides
+from penstock.jobs.reading import Claimable, JobReader, Wanted
+from penstock.jobs.state import State
+from penstock.jobs.writing import Conflict, Guarded, JobWriter
+from penstock.records.leases import LeaseLost
+from penstock.tables.apply import apply
+from penstock.tables.naming import Naming
+from penstock.tables.survey import survey
+
+DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
+_TRIES: Final = 50
+
+
+class LimitReached(PenstockError):
+    """As many jobs with this limit key run as may."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(f"{job.id}: {job.limit} jobs with the limit key {job.limit_key!r} are running already.")
+        self.job_id = job.id
+        self.limit_key = job.limit_key
+
+
+class JobStore:
+    """Jobs in the tables of one layout. Safe to share between threads."""
+
+    def __init__(
+        self,
+        db: Database,
+        layout: Layout | None = None,
+        *,
+        files: Files | None = None,
+        clock: Clock | None = None,
+        keep_seconds: float = DEFAULT_KEEP_SECONDS,
+    ) -> None:
+        self.db = db
+        self.layout: Layout = layout or CollectionLayout()
+        self.files = files
+        self.clock = clock or SystemClock()
+        self.keep_seconds = keep_seconds
+        self._reader = JobReader(db, self.layout)
+        self._writer = JobWriter(db, self.layout)
+        self.sides = Sides(db, self.layout.table, self.layout.main_key)
+        self.payloads = Payloads(db, self.layout, files)
+        self._dependencies = Dependencies(self, self._reader)
+
+    def create_tables(self) -> None:
+        """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
+        report = apply(self.db, survey(self.db, self.layout.definitions, Naming(prefix="")))
+        if report.failures:
+            raise PenstockError("\n".join(str(failure) for failure in report.failures))
+
+    # ── making and finding ───────────────────────────────────────────────────────────────────────
+
+    def create(self, new: NewJob) -> tuple[Job, bool]:
+        """The job, and whether it is new: one with the same idempotency or unique key may exist already."""
+        check_new(new)
+        now = self.clock.now()
+        text = to_json(new.args, "args")
+        job = first_version(new, now, self._expiry(max(now, new.run_at or now)))
+        self._dependencies.check(job)
+        payload, records = self.payloads.kept(job, "args", text)
+        job = replace(job, args=payload)
+        self.sides.note_tenant(job.tenant)
+        made, is_new = self._create(new, job, records)
+        return (self._dependencies.register(made) if made.unregistered else made), is_new
+
+    def _create(self, new: NewJob, job: Job, records: list[Record]) -> tuple[Job, bool]:
+        created = Changed(job, Event(job.version, "created", job.created_at))
+        guards = self.sides.hold_unique(job)
+        for _ in range(_TRIES):
+            try:
+                self._writer.create(created, records, guards)
+                return job, True
+            except Conflict as conflict:
+                return self._existing(new, job, conflict.current), False
+            except Guarded as refusal:
+                holder = (refusal.item or {}).get("holder", {}).get("S", "")
+                try:
+                    return self.get(holder), False
+                except JobNotFound:  # it has expired, or was deleted by hand
+                    self._forget_unique(job, holder)
+        raise _contended(job.id)
+
+    def _existing(self, new: NewJob, job: Job, found: Job | None) -> Job:
+        if found is None:  # gone in the same moment
+            return self.create(new)[0]
+        if found.task != job.task or (found.args.text, found.args.file) != (job.args.text, job.args.file):
+            raise BadJob(
+                f"{found.id} has the same key ({new.key or new.id!r}) and other arguments. "
+                "Use another key for another job, or the same arguments."
+            )
+        return found
+
+    def _forget_unique(self, job: Job, holder: str) -> None:
+        with suppress(ConditionalCheckFailedException):  # another one has been quicker
+            self.sides.forget_unique(job.unique or "", holder)
+
+    def get(self, job_id: str) -> Job:
+        """Raises JobNotFound."""
+        return self._reader.get(job_id, self.clock.now())
+
+    def history(self, job_id: str) -> History:
+        """The job with all of its records: one Query. Raises JobNotFound."""
+        return self._reader.history(job_id, self.clock.now())
+
+    def find(
+        self,
+        *,
+        state: State | None = None,
+        task: str | None = None,
+        tenant: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 50,
+        token: str | None = None,
+    ) -> JobPage:
+        """Jobs, newest first; those of all tenants where none is named."""
+        if limit < 1:
+            raise ValueError(f"limit is at least 1, not {limit}")
+        tenants = tuple(self.sides.tenants()) if tenant is None else (tenant,)
+        wanted = Wanted(state, task, tenants, since, until)
+        return self._reader.find(wanted, self.clock.now(), limit, token)
+
+    # ── a worker's life ──────────────────────────────────────────────────────────────────────────
+
+    def claimable(self, queue: str, limit: int) -> Claimable:
+        return self._reader.claimable(queue, limit, self.clock.now())
+
+    def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
+        """The job as it is now that it is ours; None where there is nothing to claim any more.
+
+        A job whose worker is dead is taken over; one that has killed too many is parked, and None is returned.
+        Raises LimitReached.
+        """
+        now = self.clock.now()
+        try:
+            if job.state is State.QUEUED:
+                if job.waiting_for or job.run_at > now:
+                    return None
+                changed = changes.started(job, owner, lease_seconds, now)
+                self._writer.change(job, changed, (), self.sides.hold_slot(job))
+            elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
+                changed = self._take_over(job, owner, lease_seconds, now)
+            else:
+                return None
+        except Conflict:
+            return None
+        except Guarded:
+            raise LimitReached(job) from None
+        return changed.job if changed.job.state is State.PROCESSING else None
+
+    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> Changed:
+        if job.cancel_reason is not None:
+            changed = changes.cancelled(job, job.cancel_reason, now)
+        else:
+            changed = changes.taken_over(job, owner, lease_seconds, now)
+        self._writer.change(job, changed, (), self._given_back(job, changed.job))
+        return changed
+
+    def renew(self, job: Job) -> Job:
+        return self._held(job, lambda current, now: changes.renewed(current, _lease(current).renewed(now), now))
+
+    def report(
+        self,
+        job: Job,
+        *,
+        progress: float | None = None,
+        step: str | None = None,
+        message: str = "",
+        data: object = None,
+        checkpoint: str | None = None,
+        value: object = None,
+        summary: str = "",
+        version: int = 1,
+    ) -> Job:
+        """A numbered entry; with a checkpoint, also its data (`version` is the checkpoint's own). One write.
+
+        Raises LeaseLost, JobCancelled.
+        """
+        if progress is not None:
+            progress = checked_progress(progress)
+        text = None if data is None else to_json(data, "data")
+        kept: list[Record] = []
+        point: Checkpoint | None = None
+        if checkpoint is not None:
+            checked_name(checkpoint, "checkpoint")
+            payload = self.payloads.spilled(
+                job, f"checkpoint-{checkpoint}-{version}", to_json(value, f"checkpoint {checkpoint}")
+            )
+            point = Checkpoint(checkpoint, version, 0.0, payload, summary, job.attempt)
+
+        def change(current: Job, now: float) -> Changed:
+            changed = changes.reported(current, now, progress=progress, step=step)
+            after = changed.job
+            told = message or (f"checkpoint {checkpoint}" if checkpoint else "")
+            entry = Entry(after.entries, after.updated_at, progress, step or "", told, text, after.attempt)
+            kept[:] = [self.layout.entry(after, entry)]
+            if point is not None:
+                kept.append(self.layout.checkpoint(after, replace(point, at=after.updated_at)))
+            return changed
+
+        return self._held(job, change, kept)
+
+    def log(self, job_id: str, message: str, *, data: object = None) -> Job:
+        """A numbered entry by somebody who does not hold the job: any number may write at once."""
+        text = None if data is None else to_json(data, "data")
+        kept: list[Record] = []
+
+        def change(current: Job) -> Changed:
+            changed = changes.reported(current, self.clock.now(), renew=False)
+            entry = Entry(changed.job.entries, changed.job.updated_at, None, "", message, text, current.attempt)
+            kept[:] = [self.layout.entry(changed.job, entry)]
+            return changed
+
+        return self.change(self.get(job_id), change, kept)
+
+    def checkpoint(self, job_id: str, name: str) -> Checkpoint | None:
+        call = self.layout.record_get(job_id, f"checkpoint#{name}")
+        item = self.db.execute(call.operation, call.request).get("Item")
+        return None if item is None else self.layout.checkpoint_of(item)
+
+    def attach(self, job: Job, file: JobFile) -> Job:
+        """Puts a file that has been saved into the job's list of files."""
+        kept: list[Record] = []
+
+        def change(current: Job, now: float) -> Changed:
+            changed = changes.reported(current, now)
+            after = changed.job
+            entry = Entry(after.entries, after.updated_at, None, "", f"saved {file.name}", None, after.attempt)
+            kept[:] = [self.layout.entry(after, entry), self.layout.file(after, file)]
+            return changed
+
+        return self._held(job, change, kept)
+
+    def complete(self, job: Job, result: object = None) -> Job:
+        text = to_json(result, "result")
+        payload, records = self.payloads.kept(job, "result", text)
+        return self._held(job, lambda current, now: changes.completed(current, payload, now), records, ending=True)
+
+    def fail(self, job: Job, error: JobError, *, retry_at: float | None = None) -> Job:
+        """Ends the attempt; with `retry_at`, another one follows then."""
+
+        def change(current: Job, now: float) -> Changed:
+            if retry_at is None:
+                return changes.failed(current, error, now)
+            return changes.retrying(current, error, retry_at, now)
+
+        return self._held(job, change, ending=True)
+
+    def hand_over(self, job: Job, reason: str) -> Job:
+        """Gives the job back to the queue: the next worker goes on at its last checkpoint."""
+        return self._held(job, lambda current, now: changes.handed_over(current, reason, now), ending=True)
+
+    def end_cancelled(self, job: Job) -> Job:
+        """Ends a job that its worker has seen to be cancelled."""
+
+        def change(current: Job) -> Changed:
+            _check_held(job, current)
+            return changes.cancelled(current, current.cancel_reason or "", self.clock.now())
+
+        return self.change(job, change, ending=True)
+
+    # ── anybody's wishes ─────────────────────────────────────────────────────────────────────────
+
+    def cancel(self, job_id: str, reason: str = "") -> Job:
+        """A queued job is cancelled now; a running one is told at its next report. Raises BadTransition."""
+
+        def change(current: Job) -> Changed:
+            now = self.clock.now()
+            if current.state is State.PROCESSING:
+                return changes.cancel_asked(current, reason, now)
+            return changes.cancelled(current, reason, now)
+
+        return self.change(self.get(job_id), change, ending=True)
+
+    def retry(self, job_id: str) -> Job:
+        """Another attempt for a failed job. Raises BadTransition."""
+        now = self.clock.now()
+
+        def change(current: Job) -> Changed:
+            return changes.retried(current, now, self._expiry(now))
+
+        job = self.get(job_id)
+        return self.change(job, change, guards=self.sides.hold_unique)
+
+    def settle(self, job: Job) -> None:
+        """Does what is left to do of a job that stands in the claim index for another reason than to be run."""
+        self._dependencies.settle(job)
+
+    def load(self, job: Job, payload: Payload | None) -> Any:
+        """The value of a payload, wherever it lies."""
+        return None if payload is None else self.payloads.load(job, payload)
+
+    def queue(self, name: str) -> Queue:
+        return self.sides.queue(name)
+
+    def pause(self, queue: str, reason: str = "") -> None:
+        """Nothing more is claimed from the queue; what runs goes on."""
+        self.sides.pause(queue, reason, self.clock.now())
+
+    def resume(self, queue: str) -> None:
+        self.sides.resume(queue)
+
+    # ── how changes are made ─────────────────────────────────────────────────────────────────────
+
+    def _held(self, job: Job, change: Any, records: Iterable[Record] = (), *, ending: bool = False) -> Job:
+        """A change by the job's holder (2)."""
+
+        def checked(current: Job) -> Changed:
+            _check_held(job, current)
+            if current.cancel_reason is not None:
+                raise JobCancelled(job.id, current.cancel_reason)
+            changed: Changed = change(current, self.clock.now())
+            return changed
+
+        return self.change(job, checked, records, ending=ending)
+
+    def change(
+        self, job: Job, change: Change, records: Iterable[Record] = (), *, ending: bool = False, guards: Any = None
+    ) -> Job:
+        """Makes a change of the job as it is, again if somebody was quicker."""
+        for _ in range(_TRIES):
+            changed = change(job)
+            actions = guards(changed.job) if guards else self._given_back(job, changed.job) if ending else []
+            try:
+                self._writer.change(job, changed, list(records), actions)
+                return changed.job
+            except Conflict as conflict:
+                if conflict.current is None:
+                    raise JobNotFound(job.id) from None
+                job = conflict.current
+            except Guarded:
+                raise BadJob(f"{job.id}: another job holds its unique key {job.unique!r} now.") from None
+        raise _contended(job.id)
+
+    def _given_back(self, before: Job, after: Job) -> list[dict[str, Any]]:
+        """What a job lets go of: its slot when an attempt ends, its unique key when all of it does."""
+        actions: list[dict[str, Any]] = []
+        if after.lease is None:
+            actions += self.sides.release_slot(before)
+        if after.is_terminal:
+            actions += self.sides.release_unique(before)
+        return actions
+
+    def _expiry(self, now: float) -> int:
+        return int(now + self.keep_seconds)
+
+
+def _check_held(held: Job, current: Job) -> None:
+    if current.state is not State.PROCESSING or current.token != held.token:
+        raise LeaseLost(
+            held.id, current.lease.owner if current.lease else None, "" if current.lease else f"it is {current.state}"
+        )
+
+
+def _lease(job: Job) -> Any:
+    if job.lease is None:
+        raise LeaseLost(job.id)
+    return job.lease
+
+
+def _contended(job_id: str) -> PenstockError:
+    return PenstockError(f"{job_id}: {_TRIES} others wrote it first. Try again.")

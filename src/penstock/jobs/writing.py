@@ -1,0 +1,119 @@
+"""How a change is written: one transaction, conditional on the version that it was made from.
+
+1. The main record, the event that tells of its change, and every record that belongs to the change are one transaction.
+2. It is conditional on the version that the change was made from. Whatever the change decided on (the state, the
+   holder's token, a cancellation) has not changed then.
+3. A refusal says how the job is now, so that the caller can decide again without a further read.
+4. An answer that was lost is no danger: a refusal by the very item that was to be written is a success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from penstock.client.database import Database
+from penstock.errors import ConditionalCheckFailedException, TransactionCanceledException
+from penstock.jobs.changes import Changed
+from penstock.jobs.job import Job
+from penstock.jobs.layout import Item, Layout, Record
+from penstock.wire.values import equal
+
+Action = dict[str, Any]
+
+TRANSACTION_ACTIONS: Final = 100
+
+
+class Conflict(Exception):
+    """Somebody else has written the job meanwhile: `current` is what it is now, None if it is gone."""
+
+    def __init__(self, current: Job | None) -> None:
+        super().__init__("the job has changed")
+        self.current = current
+
+
+class Guarded(Exception):
+    """The job could be written, but one of the actions beside it was refused: `place` is its number among them."""
+
+    def __init__(self, place: int, item: Item | None) -> None:
+        super().__init__(f"action {place} was refused")
+        self.place = place
+        self.item = item
+
+
+class JobWriter:
+    """Writes changes of jobs in one layout."""
+
+    def __init__(self, db: Database, layout: Layout) -> None:
+        self._db = db
+        self._layout = layout
+        self._unchanged = (
+            "#version = :version",
+            {"#version": layout.version_name},
+        )
+        key = next(iter(layout.main_key("")))
+        self._absent = ("attribute_not_exists(#key)", {"#key": key})
+
+    def create(self, changed: Changed, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
+        """Raises Conflict if there is such a job already, Guarded if one of the `guards` says no."""
+        expression, names = self._absent
+        condition = {"ConditionExpression": expression, "ExpressionAttributeNames": names}
+        self._write(changed, condition, records, guards)
+
+    def change(self, old: Job, changed: Changed, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
+        """Raises Conflict if the job is not `old` any more, Guarded if one of the `guards` says no."""
+        expression, names = self._unchanged
+        condition = {
+            "ConditionExpression": expression,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": {":version": {"N": str(old.version)}},
+        }
+        self._write(changed, condition, records, guards)
+
+    def _write(
+        self, changed: Changed, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
+    ) -> None:
+        job = changed.job
+        item = self._layout.main(job)
+        main = {
+            "TableName": self._layout.table,
+            "Item": item,
+            **condition,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        actions: list[Action] = [{"Put": main}, *guards]
+        if changed.event is not None:
+            records = (*records, self._layout.event(job, changed.event))
+        actions += ({"Put": {"TableName": record.table, "Item": record.item}} for record in records)
+        try:
+            if len(actions) == 1:
+                self._db.execute("PutItem", main)
+            else:
+                self._db.execute("TransactWriteItems", {"TransactItems": actions})
+        except ConditionalCheckFailedException as error:
+            self._refused(item, error.fields.get("Item"))
+        except TransactionCanceledException as error:
+            self._explain(item, error, len(guards))
+
+    def _explain(self, item: Item, error: TransactionCanceledException, guards: int) -> None:
+        reasons = error.fields.get("CancellationReasons") or []
+        if reasons and reasons[0].get("Code") == _REFUSED:
+            self._refused(item, reasons[0].get("Item"))
+            return
+        for place, reason in enumerate(reasons[1 : 1 + guards]):
+            if reason.get("Code") == _REFUSED:
+                raise Guarded(place, reason.get("Item")) from error
+        raise error
+
+    def _refused(self, wanted: Item, found: Item | None) -> None:
+        if found is None:
+            raise Conflict(None) from None
+        if not _same(wanted, found):
+            raise Conflict(self._layout.job(found)) from None
+
+
+_REFUSED: Final = "ConditionalCheckFailed"
+
+
+def _same(one: Item, other: Item) -> bool:
+    return one.keys() == other.keys() and all(equal(value, other[name]) for name, value in one.items())
