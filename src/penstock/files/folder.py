@@ -1,0 +1,276 @@
+"""Files in a folder of this machine, under their own names.
+
+    out/jobs/j1/report.xlsx    a file: its key is its path
+    out/_temp/…                saves under way
+    out/.penstock/…            hashes and locks (`manifest.py`)
+
+1. A file is written in `_temp/`, synced, and renamed over its key: whoever looks sees the old file or the new one.
+2. A save holds a lock on its staged file, which dies with it: a sweep never takes a file that is still being written.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from secrets import randbelow, token_hex
+from typing import BinaryIO
+
+from penstock.clock import Clock
+from penstock.files import errors, locks
+from penstock.files.errors import FileError
+from penstock.files.home import Files, Sweeping
+from penstock.files.keys import MANIFEST, STAGING, checked_prefix, is_key
+from penstock.files.manifest import Manifest, Version, version_of
+from penstock.files.reading import changed_size, checked
+from penstock.files.saved import ListedFile, SavedFile, moment_text, type_of
+from penstock.files.sources import Source, hash_of
+from penstock.files.tree import Place, Tree
+
+_RACES = 100  # a reader's or writer's tries while others replace the file or remove its folder
+_MILLISECOND = 1_000_000  # in nanoseconds
+
+
+class FolderFiles(Files):
+    """A home in a folder; it is made at the first save."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        self.where = str(root)
+        self._tree = Tree(root)
+        self._manifest = Manifest(self._tree)
+        self._clock = clock
+
+    def lost(self, prefix: str = "") -> Iterator[SavedFile]:
+        begins = checked_prefix(prefix)
+        for key, version in self._manifest.newest():
+            if key.startswith(begins) and not self._exists(key):
+                yield version.saved
+
+    def _now(self) -> float:
+        return self._clock.now()
+
+    # ── saving ───────────────────────────────────────────────────────────────────────────────────
+
+    def _save(self, key: str, source: Source, content_type: str) -> SavedFile:
+        with self._staged(key) as (place, handle):
+            size, sha256 = self._fill(handle, source, key)
+            now = self._clock.now()
+            saved = SavedFile(key, size, sha256, moment_text(now), content_type)
+            with self._told(key):
+                # The part below a millisecond is drawn, so that two versions differ even if the clock stands still.
+                place.set_time(round(now * 1000) * _MILLISECOND + randbelow(_MILLISECOND))
+                self._publish(Version(saved, place.stat().st_mtime_ns), place)
+        return saved
+
+    @contextmanager
+    def _staged(self, key: str) -> Iterator[tuple[Place, int]]:
+        """A new file in `_temp/`, locked; it is removed if anything fails."""
+        with ExitStack() as stack:
+            with self._told(key):
+                place = stack.enter_context(self._tree.place((STAGING, token_hex(12)), make=True))
+                handle = place.create()
+            try:
+                locks.lock(handle)
+                yield place, handle
+            except BaseException:
+                with suppress(OSError):
+                    place.remove()
+                raise
+            finally:
+                os.close(handle)
+
+    def _fill(self, handle: int, source: Source, key: str) -> tuple[int, str]:
+        digest, size = hashlib.sha256(), 0
+        for block in source.blocks():  # what the source raises is the caller's own, and comes through
+            with self._told(key):
+                _write_all(handle, block)
+            digest.update(block)
+            size += len(block)
+        with self._told(key):
+            os.fsync(handle)
+        return size, digest.hexdigest()
+
+    def _publish(self, new: Version, staged: Place) -> None:
+        key = new.saved.key
+        with self._manifest.locked(key):
+            before = self._present(key)
+            self._manifest.write(key, (new, *before))
+            try:
+                self._rename(staged, tuple(key.split("/")))
+            except BaseException:
+                if not before:
+                    self._manifest.forget(key)
+                raise
+
+    def _rename(self, staged: Place, parts: tuple[str, ...]) -> None:
+        for left in reversed(range(_RACES)):
+            with self._tree.place(parts, make=True) as place:
+                try:
+                    staged.rename_to(place)
+                    break
+                except FileNotFoundError:
+                    if not left:  # not only a folder that somebody who deleted the last file in it removed
+                        raise
+
+    def _present(self, key: str) -> tuple[Version, ...]:
+        """The version that lies under the key now, if we know one."""
+        try:
+            stream, found = self._opened(key)
+            with stream:
+                version, _ = version_of(self._manifest.versions(key), found, partial(_hash, stream))
+        except (FileError, OSError):
+            return ()
+        return () if version is None else (version,)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, key: str, expect: SavedFile | None) -> io.BufferedReader:
+        with self._told(key, reading=True):
+            stream, expected = self._known(key) if expect is None else (self._opened(key)[0], expect)
+            size = os.fstat(stream.fileno()).st_size
+        if expected is not None and size != expected.size:
+            stream.close()
+            raise changed_size(self.name_of(key), expected, size)
+        return checked(self.name_of(key), stream, expected, lambda error: errors.of_system(self.name_of(key), error))
+
+    def _known(self, key: str) -> tuple[BinaryIO, SavedFile | None]:
+        """The open file, and what was saved as it."""
+        for left in reversed(range(_RACES)):
+            stream, found = self._opened(key)
+            try:
+                version, sure = version_of(self._manifest.versions(key), found, partial(_hash, stream))
+                if sure or version is None or not left or not self._replaced(key, found):
+                    stream.seek(0)
+                    return stream, None if version is None else version.saved
+                stream.close()
+            except BaseException:
+                stream.close()
+                raise
+        raise AssertionError("the last try returns")
+
+    def _replaced(self, key: str, found: os.stat_result) -> bool:
+        """Another file has the name now, so the entry that was read may be the other's."""
+        with self._place(key) as place:
+            now = place.stat()
+        return (now.st_ino, now.st_mtime_ns) != (found.st_ino, found.st_mtime_ns)
+
+    def _opened(self, key: str) -> tuple[BinaryIO, os.stat_result]:
+        with self._place(key) as place:
+            handle = place.open()
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(handle)
+            raise IsADirectoryError(errno.EISDIR, "it is no regular file")
+        return os.fdopen(handle, "rb", buffering=0), found
+
+    def _exists(self, key: str) -> bool:
+        try:
+            self._listed(key)
+        except errors.FileMissing:
+            return False
+        return True
+
+    def _info(self, key: str) -> SavedFile:
+        with self._told(key, reading=True):
+            stream, saved = self._known(key)
+            with stream:
+                if saved is not None:
+                    return saved
+                digest, size = hash_of(stream)
+                changed_at = os.fstat(stream.fileno()).st_mtime
+        return SavedFile(key, size, digest, moment_text(changed_at), type_of(key))
+
+    def _listed(self, key: str) -> ListedFile:
+        with self._told(key, reading=True), self._place(key) as place:
+            found = place.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise errors.missing(self.name_of(key))
+        return ListedFile(key, found.st_size, found.st_mtime)
+
+    def _list(self, prefix: str) -> Iterator[ListedFile]:
+        *folders, begins = prefix.split("/")
+        for parts, found in self._tree.files(tuple(folders), begins):
+            key = "/".join(parts)
+            if parts[0] not in (STAGING, MANIFEST) and is_key(key):
+                yield ListedFile(key, found.st_size, found.st_mtime)
+
+    def _url(self, key: str, seconds: int) -> str:
+        return self._tree.root.absolute().joinpath(*key.split("/")).as_uri()
+
+    # ── removing ─────────────────────────────────────────────────────────────────────────────────
+
+    def _delete(self, key: str) -> None:
+        if not self._exists(key) and not self._manifest.versions(key):
+            return
+        with self._told(key), self._manifest.locked(key):
+            with suppress(FileNotFoundError), self._place(key) as place:
+                place.remove()
+                place.sync_folder()
+            self._manifest.forget(key)
+        self._tree.prune(tuple(key.split("/")[:-1]))
+
+    def _sweep_leftovers(self, sweeping: Sweeping) -> None:
+        for parts, found in self._tree.files((STAGING,)):
+            file = ListedFile("/".join(parts), found.st_size, found.st_mtime)
+            if sweeping.takes(file, self._now()) and self._abandoned(parts):
+                sweeping.leftover(file, self._remove_staged)
+        for lost in list(self.lost()):
+            self._sweep_entry(lost.key, sweeping)
+
+    def _sweep_entry(self, key: str, sweeping: Sweeping) -> None:
+        # Under the lock no save is between its entry and its file: an entry without a file is a dead one's.
+        with self._manifest.locked(key):
+            versions = self._manifest.versions(key)
+            if not versions or self._exists(key):
+                return
+            entry = ListedFile(key, 0, versions[0].mtime_ns / 1e9)
+            if sweeping.takes(entry, self._now()):
+                sweeping.leftover(entry, self._manifest.forget)
+
+    def _abandoned(self, parts: tuple[str, ...]) -> bool:
+        try:
+            with self._tree.place(parts) as place:
+                handle = place.open()
+        except OSError:
+            return False  # renamed or removed since
+        try:
+            return locks.try_lock(handle)
+        finally:
+            os.close(handle)
+
+    def _remove_staged(self, key: str) -> None:
+        with suppress(FileNotFoundError), self._place(key) as place:
+            place.remove()
+
+    # ── both ─────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def _place(self, key: str) -> Iterator[Place]:
+        with self._tree.place(tuple(key.split("/"))) as place:
+            yield place
+
+    @contextmanager
+    def _told(self, key: str, *, reading: bool = False) -> Iterator[None]:
+        """The system's errors as ours."""
+        try:
+            yield
+        except OSError as error:
+            if reading and isinstance(error, NotADirectoryError | IsADirectoryError):
+                raise errors.missing(self.name_of(key)) from error
+            raise errors.of_system(self.name_of(key), error) from error
+
+
+def _hash(stream: BinaryIO) -> str:
+    return hash_of(stream)[0]
+
+
+def _write_all(handle: int, block: bytes) -> None:
+    rest = memoryview(block)
+    while rest:
+        rest = rest[os.write(handle, rest) :]

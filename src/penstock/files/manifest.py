@@ -1,0 +1,159 @@
+"""What was saved under each key of a folder: one small JSON file a key, in `.penstock/manifest/`.
+
+    .penstock/manifest/3f/3f5a….json    {"key": …, "versions": [{size, sha256, saved_at, content_type, mtime_ns}, …]}
+    .penstock/locks/3f                  locked while one of these keys changes hands
+
+A file and its entry are two files, and cannot be renamed at once. So:
+
+1. An entry is written before its file gets its name, under the key's lock, and names the new version and the one that
+   is there. Whichever file is found, after a crash at any point, is one of those two.
+2. Which of the two it is, its size and time of change tell; they are set on the file before it is renamed. Where
+   they do not (the folder was copied without its times), the hash does.
+3. Entries lie flat, by the hash of their key: a key may be another's folder with ".json" on it, and never collides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from secrets import token_hex
+from typing import Any
+
+import orjson
+
+from penstock.files import locks
+from penstock.files.errors import FileError
+from penstock.files.keys import MANIFEST, STAGING
+from penstock.files.saved import SavedFile
+from penstock.files.tree import Place, Tree
+
+_ENTRIES = (MANIFEST, "manifest")
+_LOCKS = (MANIFEST, "locks")
+_ENTRY_BYTES = 64 * 1024  # two versions of a key of 800 bytes take less than 3 KB
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A file that was saved, and how to know it by a look at its folder."""
+
+    saved: SavedFile
+    mtime_ns: int
+
+    def is_like(self, found: os.stat_result) -> bool:
+        return self.saved.size == found.st_size and self.mtime_ns == found.st_mtime_ns
+
+
+class Manifest:
+    """The entries of one folder."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    @contextmanager
+    def locked(self, key: str) -> Iterator[None]:
+        """Nobody else, in this process or another, changes the key meanwhile."""
+        with self._tree.place((*_LOCKS, _digest(key)[:2]), make=True) as place:
+            handle = place.open_lock()
+        try:
+            locks.lock(handle)
+            yield
+        finally:
+            os.close(handle)
+
+    def versions(self, key: str) -> tuple[Version, ...]:
+        """Newest first; none of a file that was not saved by us."""
+        try:
+            with self._tree.place(_entry(key)) as place:
+                return _parsed(self._shown(_entry(key)), _content(place))
+        except FileNotFoundError:
+            return ()
+
+    def write(self, key: str, versions: tuple[Version, ...]) -> None:
+        """Replaces the key's entry, whole and on the disk when this returns."""
+        form = {"key": key, "versions": [_form(version) for version in versions]}
+        with self._tree.place((STAGING, f"entry-{token_hex(8)}"), make=True) as staged:
+            try:
+                _write(staged, orjson.dumps(form, option=orjson.OPT_APPEND_NEWLINE))
+                with self._tree.place(_entry(key), make=True) as place:
+                    staged.rename_to(place)
+            except BaseException:
+                with suppress(OSError):
+                    staged.remove()
+                raise
+
+    def forget(self, key: str) -> None:
+        with suppress(FileNotFoundError), self._tree.place(_entry(key)) as place:
+            place.remove()
+
+    def newest(self) -> Iterator[tuple[str, Version]]:
+        """Every key that has an entry, with its newest version; in no order."""
+        for parts, _ in self._tree.files(_ENTRIES):
+            try:
+                with self._tree.place(parts) as place:
+                    versions = _parsed(self._shown(parts), _content(place))
+            except FileNotFoundError:
+                continue
+            yield versions[0].saved.key, versions[0]
+
+    def _shown(self, parts: tuple[str, ...]) -> str:
+        return str(self._tree.root.joinpath(*parts))
+
+
+def version_of(
+    versions: tuple[Version, ...], found: os.stat_result, content_hash: Callable[[], str]
+) -> tuple[Version | None, bool]:
+    """The version that a file is, and whether a look was enough to know (2). The newest one of a file that is none."""
+    for version in versions:
+        if version.is_like(found):
+            return version, True
+    sized = [version for version in versions if version.saved.size == found.st_size]
+    if len(sized) < 2:
+        return (sized or versions or (None,))[0], False
+    digest = content_hash()
+    return next((version for version in sized if version.saved.sha256 == digest), versions[0]), False
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def _entry(key: str) -> tuple[str, ...]:
+    digest = _digest(key)
+    return (*_ENTRIES, digest[:2], f"{digest}.json")
+
+
+def _form(version: Version) -> dict[str, Any]:
+    form = asdict(version.saved) | {"mtime_ns": version.mtime_ns}
+    del form["key"]
+    return form
+
+
+def _parsed(file: str, content: bytes) -> tuple[Version, ...]:
+    try:
+        form = orjson.loads(content)
+        key, versions = form["key"], form["versions"]
+        parsed = tuple(Version(SavedFile.parse({**one, "key": key}), int(one["mtime_ns"])) for one in versions)
+        if not parsed:
+            raise ValueError("no versions")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"it is no entry of a manifest ({error})"
+        raise FileError(file, reason, "Remove it, then save the file that it was for again") from None
+    return parsed
+
+
+def _content(place: Place) -> bytes:
+    handle = place.open()
+    try:
+        return os.read(handle, _ENTRY_BYTES)
+    finally:
+        os.close(handle)
+
+
+def _write(place: Place, content: bytes) -> None:
+    with os.fdopen(place.create(), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
