@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from penstock.engine import expiry, journal, streams
+from penstock.engine import expiry, index_rows, journal, streams
 from penstock.engine.call import Call
 from penstock.engine.schema import TableInfo
 from penstock.wire.values import Item, equal
@@ -60,18 +60,8 @@ def put_unwatched(call: Call, table: TableInfo, key: bytes, item: Item, size: in
 
 def _follow(call: Call, change: Change, data: bytes) -> None:
     """Keeps in step what stands beside the item; `data` is the new item's JSON."""
-    for index in change.table.index_list:
-        before = None if change.old is None else index.entry(change.old, change.key)
-        after = None if change.new is None else index.entry(change.new, change.key)
-        if before == after:
-            continue
-        if before is not None:
-            call.db.execute(f"DELETE FROM {index.storage} WHERE key = ?", (before,))  # noqa: S608
-        if after is not None:
-            call.db.execute(
-                f"INSERT OR REPLACE INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
-                (after, change.key),
-            )
+    if change.table.indexes:
+        index_rows.follow(call, change)
     record = change.table.record
     ttl = record.get("ttl")
     if ttl:

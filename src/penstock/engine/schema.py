@@ -60,12 +60,59 @@ class IndexInfo:
     def backfilling(self) -> bool:
         return self.record.get("backfill_cursor") is not None
 
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """The names of the index's own key: where the values of these stay, the item's row stays."""
+        return frozenset(part.name for part in self.key)
+
+    @cached_property
+    def _text_names(self) -> tuple[str, str | None] | None:
+        """The names of a key of one text, or of one and another to sort by, as most are."""
+        if len(self.hash) > 1 or len(self.range) > 1 or any(part.kind != "S" for part in self.key):
+            return None
+        return self.hash[0].name, self.range[0].name if self.range else None
+
+    # SQL texts, made once, as a table's are.
+
+    @cached_property
+    def sql_put(self) -> str:
+        return f"INSERT OR REPLACE INTO {self.storage} (key, item_key) VALUES (?, ?)"  # noqa: S608
+
+    @cached_property
+    def sql_move(self) -> str:
+        return f"UPDATE OR REPLACE {self.storage} SET key = ? WHERE key = ?"  # noqa: S608
+
+    @cached_property
+    def sql_delete(self) -> str:
+        return f"DELETE FROM {self.storage} WHERE key = ?"  # noqa: S608
+
     def entry(self, item: Item, row_key: bytes) -> bytes | None:
         """The key of the item's row in this index.
 
         None where the item has no row in it: a key attribute is missing (sparse), or has a value that the index
         cannot hold. The latter is refused in writes, and found only in items that are older than the index.
         """
+        start = self.start(item)
+        return None if start is None else start + index_tail(self.table_key, item, row_key)
+
+    def start(self, item: Item) -> bytes | None:
+        """What the key of the item's row begins with: its values for the index's key. None as in `entry`."""
+        names = self._text_names
+        if names is None:
+            return self._start(item)
+        hashed = item.get(names[0])
+        text = None if hashed is None else hashed.get("S")
+        if not text or len(text) > keys.SHORT_TEXT:
+            return None if hashed is None else self._start(item)
+        if names[1] is None:
+            return keys.partition_of_text(text)
+        ranged = item.get(names[1])
+        tail = None if ranged is None else ranged.get("S")
+        if not tail or len(tail) > keys.SHORT_TEXT:
+            return None if ranged is None else self._start(item)
+        return keys.partition_of_text(text) + keys.escape(tail.encode()) + b"\0\0"
+
+    def _start(self, item: Item) -> bytes | None:
         hashes = []
         for part in self.hash:
             value = item.get(part.name)
@@ -78,8 +125,7 @@ class IndexInfo:
             if value is None or not fits(value, part, limits.SORT_KEY_BYTES):
                 return None
             tail += keys.escaped(value)
-        tie = keys.tie([item[part.name] for part in self.table_key])
-        return keys.partition_of_many(hashes) + tail + tie + row_key
+        return keys.partition_of_many(hashes) + tail
 
     def view(self, item: Item) -> Item:
         """The part of the item that the index holds."""
@@ -128,6 +174,11 @@ class TableInfo:
         return tuple(self.indexes.values())
 
     @cached_property
+    def index_kinds(self) -> Mapping[str, str]:
+        """Each attribute of an index's key and its type."""
+        return {part.name: part.kind for index in self.index_list for part in index.key}
+
+    @cached_property
     def has_local_indexes(self) -> bool:
         return any(index.local for index in self.index_list)
 
@@ -172,6 +223,11 @@ class TableInfo:
     def key_of(self, item: Item) -> Item:
         """The item's primary key."""
         return {name: item[name] for name in self.key_names}
+
+
+def index_tail(table_key: tuple[KeyAttribute, ...], item: Item, row_key: bytes) -> bytes:
+    """What the keys of an item's rows in indexes end with, the same in all of them."""
+    return keys.tie([item[part.name] for part in table_key]) + row_key
 
 
 def fits(value: AttributeValue, part: KeyAttribute, most_bytes: int) -> bool:

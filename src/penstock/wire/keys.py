@@ -12,13 +12,18 @@ An index's row key: hash(8) · (length(2) · value)* for its partition attribute
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import md5
 
 from penstock.wire import numbers
+from penstock.wire.limits import SORT_KEY_BYTES
 from penstock.wire.values import AttributeValue, binary
 
 HASH_BYTES = 8
 TIE_BYTES = 4
+
+SHORT_TEXT = SORT_KEY_BYTES // 4
+"""A character is at most four bytes: a text of so many needs no measuring."""
 
 # DynamoDB's own hash of a partition key, as far as the order of its scans shows it: MD5 of this word and the key.
 _SALT = b"Outliers"
@@ -53,6 +58,12 @@ def partition(value: AttributeValue) -> bytes:
     hashed = numbers.hash_bytes(data) if kind == "N" else raw
     digest = md5(_SALT + hashed, usedforsecurity=False).digest()
     return digest[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+
+
+@lru_cache(maxsize=1024)
+def partition_of_text(text: str) -> bytes:
+    """The same for a text; remembered, because an index has few partitions that are written to at a time."""
+    return partition({"S": text})
 
 
 def partition_of_many(values: list[AttributeValue]) -> bytes:
