@@ -164,3 +164,14 @@ def test_two_digits_count_one_byte_and_the_exponent_and_the_sign_one_each(text: 
 def test_the_short_way_to_a_size_agrees_with_the_long_one(value: int) -> None:
     text = str(value)
     assert numbers.size(text) == numbers.size(f"{text}.0")
+
+
+@given(decimals() | st.integers().map(str) | st.from_regex(r"-?[0-9]{0,9}(\.[0-9]{0,9})?", fullmatch=True))
+def test_measured_is_the_normal_text_and_its_size(text: str) -> None:
+    try:
+        normal = numbers.normalise(text)
+    except ValidationException as refused:
+        with pytest.raises(type(refused), match="."):
+            numbers.measured(text)
+    else:
+        assert numbers.measured(text) == (normal, numbers.size(normal))

@@ -43,6 +43,20 @@ def normalise(text: str) -> str:
     return _render(_checked(text))
 
 
+def measured(text: str) -> tuple[str, int]:
+    """`normalise(text)` and its `size`, for the price of one look at an ordinary number."""
+    if len(text) <= NUMBER_DIGITS and text.isascii():
+        if text.isdigit():
+            if text[0] != "0":
+                return text, 1 + (len(text.rstrip("0")) + len(text) % 2 + 1) // 2
+        else:
+            whole, _, fraction = text.partition(".")
+            if fraction.isdigit() and fraction[-1] != "0" and whole.isdigit() and whole[0] != "0":
+                return text, 1 + (len(whole) + len(fraction) + len(whole) % 2 + 1) // 2
+    number = normalise(text)
+    return number, size(number)
+
+
 def size(text: str) -> int:
     """Bytes that a normalised number counts for: one for two digits, one for the exponent, one for a sign."""
     if text.isdigit():

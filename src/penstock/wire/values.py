@@ -42,9 +42,13 @@ def check_item(item: Item) -> tuple[Item, int]:
                 text = value["S"]
                 size += len(text) if text.isascii() else len(text.encode())
                 continue
-            number = value.get("N")
-            if number is not None and numbers.normalise(number) == number:
-                size += numbers.size(number)
+            if "N" in value:
+                number, number_bytes = numbers.measured(value["N"])
+                if number == value["N"]:
+                    size += number_bytes
+                    continue
+            elif "BOOL" in value:
+                size += 1
                 continue
         try:
             checked, value_bytes = _check(value, 0)
@@ -129,8 +133,8 @@ def _check(value: AttributeValue, depth: int) -> tuple[AttributeValue, int]:
     if kind == "S":
         return value, (len(data) if data.isascii() else len(data.encode()))
     if kind == "N":
-        number = numbers.normalise(data)
-        return (value if number == data else {"N": number}), numbers.size(number)
+        number, size = numbers.measured(data)
+        return (value if number == data else {"N": number}), size
     check = _CHECKS.get(kind)
     if check is None:
         return _refuse_types({}, depth)
@@ -223,10 +227,19 @@ def _repeated(members: Sequence[Any], texts: list[str]) -> list[str]:
 
 def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tuple[AttributeValue, int]:
     _refuse_depth(depth)
-    checked = [_check(element, depth + 1) for element in data]
-    unchanged = all(one is element for (one, _), element in zip(checked, data, strict=True))
-    total = 3 + len(data) + sum(size for _, size in checked)
-    return (value if unchanged else {"L": [one for one, _ in checked]}), total
+    total = 3 + len(data)
+    unchanged = True
+    checked: list[AttributeValue] = []
+    for element in data:
+        if "S" in element and len(element) == 1:  # the most frequent kind, without a call
+            one, text = element, element["S"]
+            total += len(text) if text.isascii() else len(text.encode())
+        else:
+            one, size = _check(element, depth + 1)
+            total += size
+            unchanged = unchanged and one is element
+        checked.append(one)
+    return (value if unchanged else {"L": checked}), total
 
 
 def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue, int]:
@@ -237,10 +250,14 @@ def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue,
     unchanged = True
     checked: Item = {}
     for name, member in data.items():
-        one, size = _check(member, depth + 1)
+        if "S" in member and len(member) == 1:
+            one, text = member, member["S"]
+            size = len(text) if text.isascii() else len(text.encode())
+        else:
+            one, size = _check(member, depth + 1)
+            unchanged = unchanged and one is member
         checked[name] = one
         total += size + (len(name) if name.isascii() else len(name.encode()))
-        unchanged = unchanged and one is member
     if total > ATTRIBUTE_NAME_BYTES:
         check_names(data)
     return (value if unchanged else {"M": checked}), total

@@ -1,0 +1,83 @@
+"""Writes so plain that their rows are known at once: no condition, no old item, nothing kept in step.
+
+1. What is not plain is never refused here: it takes the ordinary way (writes.py, changes.py), which says what is wrong.
+2. Rows are written in the order of their keys, so that neighbours lie on pages that are written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain
+
+import orjson
+
+from penstock.engine.call import Call
+from penstock.engine.item_keys import SHORT_KEY
+from penstock.engine.schema import TableInfo
+from penstock.errors import DynamoDBError
+from penstock.wire.limits import ITEM_BYTES
+from penstock.wire.values import Item, check_item
+
+Row = tuple[bytes, int, bytes]
+"""What an item is in its table: row key, size in DynamoDB's counting, JSON."""
+
+# One statement of many rows costs half as much a row as many of one, and other threads may run meanwhile. Few
+# different statements, because each is kept prepared.
+_ROWS_AT_ONCE = (1024, 256, 64, 25, 5, 1)
+
+
+def plain_row(table: TableInfo, item: Item, data: bytes | None = None) -> Row | None:
+    """The row that putting this item leaves; `data` is its JSON, where that is known."""
+    try:
+        checked, size = check_item(item)
+    except DynamoDBError:
+        return None
+    if size > ITEM_BYTES or not _has_plain_key(table, checked):
+        return None
+    if data is None or checked is not item:
+        data = orjson.dumps(checked)
+    return table.row_key(checked), size, data
+
+
+def plain_key(table: TableInfo, key: Item) -> bytes | None:
+    """The key of the row that deleting this item takes away."""
+    try:
+        checked, _ = check_item(key)
+    except DynamoDBError:
+        return None
+    return table.row_key(checked) if len(key) == len(table.key) and _has_plain_key(table, checked) else None
+
+
+def _has_plain_key(table: TableInfo, item: Item) -> bool:
+    """Whether the key's attributes are there, of their types, neither empty nor long."""
+    for part in table.key:
+        value = item.get(part.name)
+        if value is None or part.kind not in value or not 0 < len(value[part.kind]) <= SHORT_KEY:
+            return False
+    return True
+
+
+def put_rows(call: Call, table: TableInfo, rows: Iterable[Row]) -> None:
+    """Puts rows of different keys into a table that is not `watched`."""
+    ordered = sorted(rows)
+    done = 0
+    for many in _ROWS_AT_ONCE:
+        while len(ordered) - done >= many:
+            values = tuple(chain.from_iterable(ordered[done : done + many]))
+            call.db.execute(_sql_put(table.storage, many), values)
+            done += many
+
+
+def delete_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> None:
+    """Deletes what there is of these rows from a table that is not `watched`."""
+    for key in sorted(keys):
+        call.db.execute(table.sql_delete, (key,))
+
+
+@lru_cache(maxsize=1024)
+def _sql_put(storage: str, rows: int) -> str:
+    return (
+        f"INSERT INTO {storage} (key, size, item) VALUES {', '.join(['(?, ?, ?)'] * rows)} "  # noqa: S608
+        "ON CONFLICT (key) DO UPDATE SET size = excluded.size, item = excluded.item"
+    )

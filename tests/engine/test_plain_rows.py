@@ -1,0 +1,83 @@
+"""engine/rows.py: the short way of a plain batch leaves and answers what the ordinary way does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sample_tables import every_item, index, make, table
+
+from penstock.engine import Engine
+from penstock.errors import DynamoDBError
+
+PLAIN = table("plain", "pk:S / sk:N")
+INDEXED = table("indexed", "pk:S / sk:N", globals_=(index("by_a", "a:S"),))
+
+
+def put(number: int | str, **attributes: Any) -> dict[str, Any]:
+    return {"PutRequest": {"Item": {"pk": {"S": "a"}, "sk": {"N": str(number)}, **attributes}}}
+
+
+def delete(number: int) -> dict[str, Any]:
+    return {"DeleteRequest": {"Key": {"pk": {"S": "a"}, "sk": {"N": str(number)}}}}
+
+
+NESTED = {"L": [{"S": "é"}, {"N": "01.50"}, {"M": {"x": {"NULL": True}, "": {"S": "x"}}}]}
+BATCHES: dict[str, dict[str, Any]] = {
+    "puts": {"plain": [put(number, x={"S": "text"}) for number in range(25)]},
+    "one put": {"plain": [put(1)]},
+    "a delete among puts": {"plain": [put(1), delete(2), put(3)]},
+    "two tables": {"plain": [put(1)], "indexed": [put(2, a={"S": "x"})]},
+    "two plain tables": {"plain": [put(1)], "other": [put(1)]},
+    "numbers written oddly": {"plain": [put("007", n={"N": "1e2"}, m={"N": "-0.50"}, s={"NS": ["3", "1.0"]})]},
+    "every type": {"plain": [put(1, b={"B": "AAE="}, t={"BOOL": True}, z={"NULL": True}, s={"SS": ["b", "a"]})]},
+    "a list of lists": {"plain": [put(1, l={"L": [{"L": [{"S": "x"}]}, {"BOOL": False}, {"N": "5.0"}]})]},
+    "the same key twice": {"plain": [put(1), put("1.0")]},
+    "26 puts": {"plain": [put(number) for number in range(26)]},
+    "no table": {"absent": [put(1)]},
+    "no table after a bad item": {"absent": [put(1)], "plain": [put(1, n={"N": "x"})]},
+    "an empty key": {"plain": [{"PutRequest": {"Item": {"pk": {"S": ""}, "sk": {"N": "1"}}}}]},
+    "a long key": {"plain": [{"PutRequest": {"Item": {"pk": {"S": "x" * 2049}, "sk": {"N": "1"}}}}]},
+    "a longish key": {"plain": [{"PutRequest": {"Item": {"pk": {"S": "x" * 2048}, "sk": {"N": "1"}}}}]},
+    "no sort key": {"plain": [{"PutRequest": {"Item": {"pk": {"S": "a"}}}}]},
+    "a key of another type": {"plain": [{"PutRequest": {"Item": {"pk": {"S": "a"}, "sk": {"S": "1"}}}}]},
+    "an index key of another type": {"indexed": [put(1, a={"N": "1"})]},
+    "an item too large": {"plain": [put(1, x={"S": "x" * 410_000})]},
+    "an empty name inside": {"plain": [put(1, x=NESTED)]},
+    "two types": {"plain": [put(1, x={"S": "a", "N": "1"})]},
+    "no type": {"plain": [put(1, x={})]},
+    "an empty set": {"plain": [put(1, x={"SS": []})]},
+    "a false null": {"plain": [put(1, x={"NULL": False})]},
+    "put and delete in one": {"plain": [{**put(1), **delete(1)}]},
+    "neither": {"plain": [{}]},
+}
+
+
+def outcome(items: dict[str, Any], **more: Any) -> tuple[Any, ...]:
+    """The answer or the error, and what the tables then hold."""
+    answer: Any
+    with Engine() as engine:
+        for definition in (PLAIN, INDEXED, PLAIN | {"TableName": "other"}):
+            make(engine, definition)
+        engine.execute("PutItem", {"TableName": "plain", "Item": put(2, old={"S": "x"})["PutRequest"]["Item"]})
+        try:
+            answer = engine.execute("BatchWriteItem", {"RequestItems": items, **more})
+        except DynamoDBError as error:
+            answer = (error.code, error.message)
+        return answer, [every_item(engine, "Scan", {"TableName": name}) for name in ("plain", "indexed", "other")]
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_plain_batch_does_what_any_batch_does(name: str) -> None:
+    # A request with a second member takes the ordinary way, and NONE asks for nothing.
+    assert outcome(BATCHES[name]) == outcome(BATCHES[name], ReturnConsumedCapacity="NONE")
+
+
+def test_25_puts_are_one_statement_in_one_transaction(engine: Engine) -> None:
+    make(engine, PLAIN)
+    engine.execute("BatchWriteItem", {"RequestItems": BATCHES["puts"]})  # which looks the table up
+    found: list[str] = []
+    engine.store.connection().set_trace_callback(found.append)
+    engine.execute("BatchWriteItem", {"RequestItems": BATCHES["puts"]})
+    engine.store.connection().set_trace_callback(None)
+    assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "INSERT", "COMMIT"]
