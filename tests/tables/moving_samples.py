@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.client.database import Database, connect
 from penstock.tables.definitions import Index, Table
-from penstock.tables.standing import make
+from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable
 
 ORDERS = Table(

@@ -18,7 +18,7 @@ from penstock.tables.definitions import Index, Table
 from penstock.tables.rekey import Options, Rekey
 from penstock.tables.rekey_plan import plan
 from penstock.tables.rekey_state import Job, JobStore
-from penstock.tables.standing import make
+from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable
 
 OLD = Table(

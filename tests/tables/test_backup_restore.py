@@ -18,7 +18,8 @@ from penstock.tables.backups import Backup, DumpFolder, NotAsBefore, PointInTime
 from penstock.tables.definitions import Table
 from penstock.tables.diff import diff
 from penstock.tables.exports import export_text
-from penstock.tables.standing import make, required
+from penstock.tables.inspection import required
+from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable
 
 FULL = ORDERS.altered(deletion_protection=True)

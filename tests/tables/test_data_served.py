@@ -20,10 +20,11 @@ from rekey_world import NEW_KEY, OLD, Writer, check_new_table, comment
 from penstock.client.database import Database, connect
 from penstock.tables import dumping, loading_data
 from penstock.tables.comparing import compare
+from penstock.tables.inspection import inspect
 from penstock.tables.rekey import Options, Rekey
 from penstock.tables.rekey_plan import plan
 from penstock.tables.rekey_state import JobStore
-from penstock.tables.standing import make, observe
+from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable
 
 COUNT = 400
@@ -52,7 +53,7 @@ def db(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     with connect(url) as found:
         yield found
         for name in ("orders", "copy", "old", "new", "penstock-rekey"):
-            if observe(found, name) is not None:
+            if inspect(found, name) is not None:
                 found.execute("DeleteTable", {"TableName": name})
 
 

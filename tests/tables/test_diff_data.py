@@ -16,7 +16,7 @@ from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
 from penstock.tables.comparing import Difference, compare
 from penstock.tables.definitions import Table
-from penstock.tables.standing import make
+from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable
 
 

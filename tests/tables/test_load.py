@@ -16,7 +16,8 @@ from penstock.tables import dumping, loading_data
 from penstock.tables.definitions import Index, Table
 from penstock.tables.diff import diff
 from penstock.tables.dump_folder import FolderError
-from penstock.tables.standing import make, observe
+from penstock.tables.inspection import inspect
+from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable
 
 SMALL = 4_000
@@ -35,7 +36,7 @@ def test_a_dumped_table_comes_back_with_its_settings_and_all_its_items(dumped: P
         assert done.created
         assert done.items == 300
         assert list(everything(db, "copy").values()) == _sorted(db)
-        found = observe(db, "copy")
+        found = inspect(db, "copy")
         assert found is not None
         assert diff(found.table, ORDERS.renamed("copy")) == ()
         assert not list(dumped.glob("load-state*"))

@@ -24,12 +24,12 @@ from penstock.cli.main import cli
 from penstock.errors import PenstockError
 from penstock.tables.definitions import Index, Table
 from penstock.tables.diff import diff
+from penstock.tables.inspection import inspect, required
 from penstock.tables.rekey import Options, Rekey, Unmapped
 from penstock.tables.rekey_mapping import Problem, parse_mapping
 from penstock.tables.rekey_plan import new_definition, plan
 from penstock.tables.rekey_settling import TooManyProblems
 from penstock.tables.rekey_state import Job, JobHeld, JobLost, JobStore
-from penstock.tables.standing import observe, required
 
 COUNT = 2_000
 
@@ -114,7 +114,7 @@ def test_rollback_leaves_all_as_it_was_and_a_new_start_is_possible() -> None:
         before = required(db, "old").table
         rekeyed(db)
         run_of(db).rollback("old")
-        assert observe(db, "new") is None
+        assert inspect(db, "new") is None
         assert required(db, "old").table == before
         assert rekeyed(db).phase == "ready"
         run_of(db).confirm("old", quiet_seconds=0.0)

@@ -22,7 +22,8 @@ from penstock.tables import dump_folder, loading_data, shapes
 from penstock.tables.changes import Change
 from penstock.tables.definitions import Table
 from penstock.tables.exports import read_export
-from penstock.tables.standing import Tell, observe, observe_status, put_right, required, wait_until_active
+from penstock.tables.inspection import inspect, required
+from penstock.tables.single import Tell, put_right, settle
 
 RESTORE_SECONDS = 24 * 3600.0
 """A restore's time grows with the table; a day is what the largest take."""
@@ -144,7 +145,7 @@ def restore(
 ) -> Restored:
     """Restores into a new table, puts its settings back and verifies them. With `finish`, only the latter two."""
     wanted = _wanted(db, source, definition)
-    exists = observe_status(db, table) is not None
+    exists = inspect(db, table, settings=False) is not None
     if finish and not exists:
         raise PenstockError(f"There is no table {table} to finish. Run it without --finish.")
     if not finish:
@@ -152,10 +153,10 @@ def restore(
             raise PenstockError(f"There is a table {table} already. Restore into another name, or --finish this one.")
         _begin(db, source, table, pacer, progress)
     tell(f"waiting for {table}")
-    wait_until_active(db, table, tell, seconds=RESTORE_SECONDS)
+    settle(db, table, tell, seconds=RESTORE_SECONDS)
     left = put_right(db, table, wanted.of(required(db, table).table), tell)
     if left:
-        raise NotAsBefore(table, left)
+        raise NotAsBefore(table, list(left))
     return Restored(table, required(db, table).facts.items, wanted.told_by, wanted.unknown)
 
 
@@ -200,7 +201,7 @@ def _wanted(db: Database, source: Source, given: Path | None) -> _Wanted:
 def _of_backup(db: Database, arn: str) -> _Wanted:
     description = db.execute("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
     name, features = description["SourceTableDetails"]["TableName"], description.get("SourceTableFeatureDetails", {})
-    live = observe(db, name)
+    live = inspect(db, name)
     if live is not None:
         return _Wanted(f"the table {name}", live.table)
     return _Wanted("the backup itself", None, features)

@@ -22,7 +22,7 @@ from penstock.errors import PenstockError
 from penstock.tables import dump_folder
 from penstock.tables.dump_folder import DATA, DEFINITION, STATE, SUMMARY, VERSION, Dump, FolderError, Part, PartWriter
 from penstock.tables.exports import export_text
-from penstock.tables.standing import Standing, required
+from penstock.tables.inspection import Live, required
 from penstock.tables.transfers import ItemTable, Places
 
 PART_BYTES = 64 * 1024 * 1024
@@ -85,9 +85,9 @@ def dump(
     Raises FolderError where the folder holds something else.
     """
     clock = clock or SystemClock()
-    standing = required(db, table)
-    state = _begin(db, table, folder, standing, segments, clock)
-    _scan(ItemTable.of(db, table, pacer), folder, state, standing, progress, part_bytes)
+    live = required(db, table)
+    state = _begin(db, table, folder, live, segments, clock)
+    _scan(ItemTable.of(db, table, pacer), folder, state, live, progress, part_bytes)
     summary = {
         "version": VERSION,
         "tableName": table,
@@ -103,7 +103,7 @@ def dump(
     return dump_folder.open_dump(folder)
 
 
-def _begin(db: Database, table: str, folder: Path, standing: Standing, segments: int, clock: Clock) -> DumpState:
+def _begin(db: Database, table: str, folder: Path, live: Live, segments: int, clock: Clock) -> DumpState:
     if (folder / SUMMARY).exists():
         raise FolderError(folder, "there is a whole dump in it already", "Give another folder, or delete this one")
     found = DumpState.load(folder)
@@ -117,14 +117,14 @@ def _begin(db: Database, table: str, folder: Path, standing: Standing, segments:
         (folder / DATA).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PenstockError(f"{folder}: {error.strerror}. Give another folder.") from error
-    dump_folder.replace_file(folder / DEFINITION, export_text(standing.table).encode())
+    dump_folder.replace_file(folder / DEFINITION, export_text(live.table).encode())
     state = DumpState(table, db.name, _moment(clock), Places(segments), [])
     state.save(folder)
     return state
 
 
 def _scan(
-    items: ItemTable, folder: Path, state: DumpState, standing: Standing, progress: Progress | None, part_bytes: int
+    items: ItemTable, folder: Path, state: DumpState, live: Live, progress: Progress | None, part_bytes: int
 ) -> None:
     for leftover in (folder / DATA).glob("*.part"):
         leftover.unlink()
@@ -138,7 +138,7 @@ def _scan(
                 writer.write(page.items)
                 done += len(page.items)
             if progress is not None:
-                progress(done, max(done, standing.facts.items))
+                progress(done, max(done, live.facts.items))
             if writer.written_bytes >= part_bytes:
                 after = places.copy()
                 after.move(pages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -51,6 +52,17 @@ def inspect(db: Database, name: str, *, settings: bool = True) -> Live | None:
     `settings` are TTL, point-in-time recovery and tags, which have calls of their own; without them, they are None.
     """
     return _Look(db, name).run(settings=settings)
+
+
+def required(db: Database, name: str, *, settings: bool = True) -> Live:
+    """The same for a table that must be there; raises PenstockError, with names that are near."""
+    found = inspect(db, name, settings=settings)
+    if found is not None:
+        return found
+    names = db.tables()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
+    told = f"There is {', '.join(near)}." if near else "It has no tables."
+    raise PenstockError(f"There is no table {name} in {db.name}. {told}")
 
 
 def inspect_all(

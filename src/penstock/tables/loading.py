@@ -73,7 +73,7 @@ def load(
         return Definitions(given, read_folder(Path(given)))
     module, colon, attribute = given.partition(":")
     if colon and module and attribute:
-        return Definitions(given, _called(given, _attribute(given, module, attribute), layout))
+        return Definitions(given, _called(given, named_object(given, module, attribute), layout))
     raise LoadingError(
         given,
         "it is no system, no folder that exists, and no module:attribute",
@@ -127,7 +127,8 @@ def _imported(given: str, module: str) -> Any:
         raise LoadingError(given, reason, "Mend the module") from error
 
 
-def _attribute(given: str, module: str, attribute: str) -> Any:
+def named_object(given: str, module: str, attribute: str) -> Any:
+    """What a module has under a name, dotted or not; `given` is how the user wrote it."""
     found = _imported(given, module)
     for name in attribute.split("."):
         if not hasattr(found, name):

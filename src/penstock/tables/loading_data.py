@@ -23,7 +23,8 @@ from penstock.tables import dump_folder
 from penstock.tables.definitions import Table
 from penstock.tables.dump_folder import DEFINITION, Dump, FolderError
 from penstock.tables.exports import read_export
-from penstock.tables.standing import make, observe
+from penstock.tables.inspection import inspect
+from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable
 
 _AT_ONCE = 1_000
@@ -81,7 +82,7 @@ def definition(folder: Path) -> Table:
 
 
 def _prepare(db: Database, folder: Path, table: str, *, create: bool, merge: bool) -> bool:
-    found = observe(db, table)
+    found = inspect(db, table, settings=False)
     if found is None:
         if not create:
             raise PenstockError(f"There is no table {table} in {db.name}. Give --create to make it as it was dumped.")

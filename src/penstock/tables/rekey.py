@@ -26,13 +26,14 @@ from penstock.errors import PenstockError, TrimmedDataAccessException
 from penstock.tables.changes import ClearStream, SetStream
 from penstock.tables.definitions import Table
 from penstock.tables.exports import read_export
+from penstock.tables.inspection import inspect, required
 from penstock.tables.rekey_mapping import Problem, parse_mapping
 from penstock.tables.rekey_plan import VIEW
 from penstock.tables.rekey_settling import Settler, TooManyProblems
 from penstock.tables.rekey_state import Job, JobStore, Phase
 from penstock.tables.rekey_stream import StreamReader
 from penstock.tables.rekey_sums import Changed, Doubts, Sums
-from penstock.tables.standing import carry_out, make, observe, put_right, required, wait_until_active, wait_until_gone
+from penstock.tables.single import change, delete, make, put_right
 from penstock.tables.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.wire.values import Item
 
@@ -168,8 +169,8 @@ class Rekey:
     def _prepare(self) -> None:
         """The stream first: what changes from now on is told."""
         job = self._job
-        if required(self._db, job.source).table.stream is None:
-            carry_out(self._db, SetStream(VIEW), job.source)
+        if required(self._db, job.source, settings=False).table.stream is None:
+            change(self._db, job.source, SetStream(VIEW))
         make(self._db, self._definition().altered(ttl=None, stream=None, deletion_protection=False), job.into)
         self._enter("copying")
 
@@ -178,7 +179,7 @@ class Rekey:
 
     def _open(self) -> None:
         job, db, options = self._job, self._db, self._options
-        arn = required(db, job.source).stream_arn
+        arn = required(db, job.source, settings=False).facts.stream_arn
         if arn is None:
             raise PenstockError(f"The stream of {job.source} was switched off. Roll back, and begin again.")
         if job.stream_arn not in (None, arn):
@@ -369,18 +370,15 @@ class Rekey:
         if left:
             raise PenstockError(f"{job.into} still differs from its definition: {left[0]}. Run confirm again.")
         if job.stream_is_ours:
-            carry_out(self._db, ClearStream(VIEW), job.source)
+            change(self._db, job.source, ClearStream(VIEW))
         self._enter("confirmed")
 
     def _undo(self) -> None:
         job = self._job
-        if observe(self._db, job.into) is not None:
-            wait_until_active(self._db, job.into)
-            self._db.execute("DeleteTable", {"TableName": job.into})
-            wait_until_gone(self._db, job.into)
-        found = observe(self._db, job.source)
+        delete(self._db, job.into)
+        found = inspect(self._db, job.source, settings=False)
         if job.stream_is_ours and found is not None and found.table.stream is not None:
-            carry_out(self._db, ClearStream(VIEW), job.source)
+            change(self._db, job.source, ClearStream(VIEW))
 
 
 def _after(places: Places, pages: list[Page]) -> dict[str, object]:

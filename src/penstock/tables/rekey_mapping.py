@@ -14,7 +14,7 @@ from typing import Any
 from penstock.client.keys import TableKey
 from penstock.client.values import InvalidValue, decode_item, encode_item
 from penstock.errors import PenstockError
-from penstock.tables.loading import _attribute
+from penstock.tables.loading import named_object
 from penstock.wire import numbers
 from penstock.wire.values import Item
 
@@ -96,7 +96,7 @@ def parse_mapping(spelling: str, old: TableKey, new: TableKey) -> KeyMapping:
     module, colon, attribute = spelling.partition(":")
     if not (colon and module and attribute):
         raise PenstockError(f"--map {spelling}: give module:function, or new=old pairs such as job_id=run_id.")
-    function = _attribute(spelling, module, attribute)
+    function = named_object(spelling, module, attribute)
     if not callable(function):
         raise PenstockError(f"--map {spelling}: it is no function, but {type(function).__name__}.")
     return KeyMapping(spelling, _python(function), old, new, is_python=True)

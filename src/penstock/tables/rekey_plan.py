@@ -10,9 +10,9 @@ from penstock.errors import PenstockError
 from penstock.tables import shapes
 from penstock.tables.definitions import Index, Table, attributes_of
 from penstock.tables.exports import export_text
+from penstock.tables.inspection import inspect, required
 from penstock.tables.rekey_mapping import parse_mapping
 from penstock.tables.rekey_state import Job
-from penstock.tables.standing import observe, required
 
 VIEW = "NEW_AND_OLD_IMAGES"
 
@@ -21,12 +21,11 @@ def plan(db: Database, source: str, into: str, key: str, *, map: str = "", index
     """The job, checked as far as it can be before anything is done. `key` is "job_id:S,comment_id:N"; an index is
     "name=conversation_id:S,comment_id:N".
     """
-    standing = required(db, source)
+    table = required(db, source).table
     if source == into:
         raise PenstockError("DynamoDB cannot alter a primary key in place: give --into another name.")
-    if observe(db, into) is not None:
+    if inspect(db, into, settings=False) is not None:
         raise PenstockError(f"There is a table {into} already. Give another name with --into, or delete that one.")
-    table = standing.table
     if table.stream not in (None, VIEW):
         raise PenstockError(
             f"The stream of {source} shows {table.stream}; a rekey needs {VIEW}. Its readers would lose it: "

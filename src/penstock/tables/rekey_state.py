@@ -24,7 +24,7 @@ from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConditionalCheckFailedException, PenstockError, ResourceNotFoundException
 from penstock.tables.definitions import Table
-from penstock.tables.standing import make
+from penstock.tables.single import make
 
 TABLE = "penstock-rekey"
 LEASE_SECONDS = 30.0

@@ -159,6 +159,8 @@ class Facts:
     """Indexes that are being made."""
     leaving: tuple[str, ...] = ()
     """Indexes that are being deleted."""
+    stream_arn: str | None = None
+    """The stream that is on."""
 
 
 def facts_of(description: Mapping[str, Any]) -> Facts:
@@ -173,6 +175,7 @@ def facts_of(description: Mapping[str, Any]) -> Facts:
         arn=table.get("TableArn", ""),
         filling=tuple(one["IndexName"] for one in indexes if one.get("IndexStatus") == "CREATING"),
         leaving=tuple(one["IndexName"] for one in indexes if one.get("IndexStatus") == "DELETING"),
+        stream_arn=table.get("LatestStreamArn") if stream_of(table) else None,
     )
 
 

@@ -175,7 +175,7 @@ class ItemTable:
         left: list[list[dict[str, Any]]] = []
         for at in range(0, len(requests), _TOGETHER):
             group = requests[at : at + _TOGETHER]
-            calls = [Pending("BatchWriteItem", {"RequestItems": {self.name: one}}, transport._scope) for one in group]
+            calls = [Pending("BatchWriteItem", {"RequestItems": {self.name: one}}, transport.scope) for one in group]
             for one, answer in zip(group, transport.engine.answer_many(calls), strict=True):
                 if isinstance(answer, DynamoDBError):
                     left.append(one)  # alone it succeeds, or raises what it must

@@ -46,6 +46,17 @@ class TablesUnreadable(PenstockError):
         return f"Nothing was changed, because tables could not be looked at:\n{told}"
 
 
+class TableFailed(PenstockError):
+    """What was to be done to one table was not done."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+    def __str__(self) -> str:
+        return str(self.failure)
+
+
 class WaitedTooLong(PenstockError):
     """The time for this run is over; what was waited for goes on without us."""
 

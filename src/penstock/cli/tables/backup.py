@@ -11,7 +11,7 @@ from penstock.cli.tables.data_options import Line, continued, json_option, opene
 from penstock.tables import backups
 from penstock.tables.dump_folder import replace_file
 from penstock.tables.exports import export_text
-from penstock.tables.standing import required
+from penstock.tables.inspection import required
 
 
 @click.command("backup")

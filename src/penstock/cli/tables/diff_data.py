@@ -19,7 +19,7 @@ from penstock.cli.tables.data_options import (
 )
 from penstock.tables import comparing
 from penstock.tables.comparing import Comparison, Difference
-from penstock.tables.standing import missing, observe_status
+from penstock.tables.inspection import required
 from penstock.tables.transfers import ItemTable
 
 
@@ -62,8 +62,7 @@ def command(
         continued("nothing was changed."),
     ):
         for place, name in ((db, first), (other, second)):
-            if observe_status(place, name) is None:
-                raise missing(place, name)
+            required(place, name, settings=False)
         found = comparing.compare(
             ItemTable.of(db, first, pacer_of(db, rate)),
             ItemTable.of(other, second, pacer_of(other, rate)),

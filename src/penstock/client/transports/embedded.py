@@ -14,13 +14,13 @@ class EmbeddedTransport:
     def __init__(self, engine: Engine, name: str = ":memory:", scope: Scope = DEFAULT_SCOPE) -> None:
         self.engine = engine
         self.name = name
-        self._scope = scope
+        self.scope = scope
         self._closed = False
 
     def execute(self, operation: str, request: Request) -> Answer:
         if self._closed:
             raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
-        return self.engine.execute(operation, request, self._scope)
+        return self.engine.execute(operation, request, self.scope)
 
     def close(self) -> None:
         """Releases the file. A second close does nothing."""
