@@ -1,4 +1,4 @@
-"""`python -m bench [http | inprocess | load | growth | clients | conformance]`: all, and RESULTS.md, without a name."""
+"""`python -m bench [http | inprocess | load | growth | clients | jobs | conformance]`: one, or all into RESULTS.md."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from bench import clients, conformance, growth, inprocess, load, report, throughput
+from bench import clients, conformance, growth, inprocess, jobs, load, report, throughput
 from bench.report import Section
 
 IDLE_LOAD = 0.5
@@ -20,6 +21,10 @@ GROWTH = {
 }
 LOAD = {False: load.Plan(items=100_000, rounds=3), True: load.Plan(items=20_000, rounds=1)}
 CLIENTS = {False: clients.Plan(rounds=7, calls=400), True: clients.Plan(rounds=3, calls=60)}
+JOBS = {
+    False: jobs.Plan(rounds=3, jobs=5000, give_up_seconds=60),
+    True: jobs.Plan(rounds=1, jobs=500, give_up_seconds=10),
+}
 
 
 def main() -> None:
@@ -36,7 +41,7 @@ def main() -> None:
 
 def _all(options: argparse.Namespace) -> list[Section]:
     sections = []
-    for bench in (_http, _synced, _inprocess, _load, _growth, _clients, _conformance):
+    for bench in (_http, _synced, _inprocess, _load, _growth, _clients, _jobs, _conformance):
         if bench is _conformance and options.suite is None:
             sys.stdout.write("Conformance: give --suite DIR to run it.\n")
             continue
@@ -84,6 +89,14 @@ def _clients(options: argparse.Namespace) -> Section:
     return clients.run(CLIENTS[options.quick], options.clients_python, _command("clients", options))
 
 
+def _jobs(options: argparse.Namespace) -> Section:
+    plan = JOBS[options.quick]
+    if options.rounds:
+        plan = replace(plan, rounds=options.rounds)
+    only = [word for name in options.only for word in ("--only", name)]
+    return jobs.run(plan, options.only, options.jobs_peers, _command("jobs", options, *only))
+
+
 def _conformance(options: argparse.Namespace) -> Section:
     command = _command("conformance", options, "--suite", "DIR", *(f"--against {one}" for one in options.against))
     return conformance.run(options.suite, options.against, options.peer, command)
@@ -95,6 +108,7 @@ BENCHES = {
     "load": _load,
     "growth": _growth,
     "clients": _clients,
+    "jobs": _jobs,
     "conformance": _conformance,
 }
 
@@ -121,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sync", choices=["full"], help="http: ours and Dynoxide, both syncing every commit")
     parser.add_argument("--moto-python", help="inprocess: an interpreter that has moto")
     parser.add_argument("--clients-python", help="clients: an interpreter that has pydynox, aiodynamo and the others")
+    parser.add_argument("--jobs-peers", help="jobs: a folder that has an environment for each of the others")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="jobs: these alone, such as huey")
     parser.add_argument("--suite", type=Path, help="conformance: the suite's folder, after `npm install`")
     parser.add_argument("--against", action="append", default=[], help="conformance: a peer to run it on as well")
     return parser
