@@ -58,7 +58,7 @@ class Source:
 
     def _piece(self, most: int) -> bytes:
         if self._pieces is None:
-            return _bytes(self._stream.read(most) or b"", "read()")  # type: ignore[union-attr]
+            return _bytes(self._stream.read(most), "read()")  # type: ignore[union-attr]
         while not self._rest:
             piece = next(self._pieces, None)
             if piece is None:
