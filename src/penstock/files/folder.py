@@ -26,7 +26,7 @@ from penstock.clock import Clock
 from penstock.files import errors, locks
 from penstock.files.errors import FileError
 from penstock.files.home import Files, Sweeping
-from penstock.files.keys import MANIFEST, STAGING, checked_prefix, is_key
+from penstock.files.keys import STAGING, checked_prefix, is_key
 from penstock.files.manifest import Manifest, Version, version_of
 from penstock.files.reading import changed_size, checked
 from penstock.files.saved import ListedFile, SavedFile, moment_text, type_of
@@ -195,10 +195,11 @@ class FolderFiles(Files):
 
     def _list(self, prefix: str) -> Iterator[ListedFile]:
         *folders, begins = prefix.split("/")
-        for parts, found in self._tree.files(tuple(folders), begins):
-            key = "/".join(parts)
-            if parts[0] not in (STAGING, MANIFEST) and is_key(key):
-                yield ListedFile(key, found.st_size, found.st_mtime)
+        with self._told(prefix):
+            for parts, found in self._tree.files(tuple(folders), begins):
+                key = "/".join(parts)
+                if is_key(key):  # staging and the manifest are none
+                    yield ListedFile(key, found.st_size, found.st_mtime)
 
     def _url(self, key: str, seconds: int) -> str:
         return self._tree.root.absolute().joinpath(*key.split("/")).as_uri()

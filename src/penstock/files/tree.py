@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from errno import ELOOP
+from errno import ENOTDIR
 from pathlib import Path
 
 _RELATIVE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
@@ -147,7 +147,7 @@ class Tree:
         for part in parts[:-1]:
             path = path / part
             if path.is_symlink():
-                raise OSError(ELOOP, "a symbolic link is in the way", str(path))
+                raise NotADirectoryError(ENOTDIR, "a symbolic link is in the way", str(path))
             if make:
                 path.mkdir(parents=True, exist_ok=True)
         return path / parts[-1]
