@@ -16,18 +16,25 @@ if TYPE_CHECKING:
     from penstock.client.database import Database, connect
     from penstock.client.failures import BatchIncomplete, ConditionFailed
     from penstock.errors import PenstockError
+    from penstock.jobs.app import App
+    from penstock.jobs.job import Job
+    from penstock.jobs.run import AsyncRun, Run
     from penstock.tables.definitions import Index, Table
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "App",
     "AsyncDatabase",
+    "AsyncRun",
     "BatchIncomplete",
     "ConditionFailed",
     "Database",
     "F",
     "Index",
+    "Job",
     "PenstockError",
+    "Run",
     "Table",
     "__version__",
     "boto3_client",
@@ -37,13 +44,17 @@ __all__ = [
 ]
 
 _HOMES = {
+    "App": "penstock.jobs.app",
     "AsyncDatabase": "penstock.client.async_database",
+    "AsyncRun": "penstock.jobs.run",
     "BatchIncomplete": "penstock.client.failures",
     "ConditionFailed": "penstock.client.failures",
     "Database": "penstock.client.database",
     "F": "penstock.client.conditions",
     "Index": "penstock.tables.definitions",
+    "Job": "penstock.jobs.job",
     "PenstockError": "penstock.errors",
+    "Run": "penstock.jobs.run",
     "Table": "penstock.tables.definitions",
     "boto3_client": "penstock.client.boto",
     "boto3_resource": "penstock.client.boto",

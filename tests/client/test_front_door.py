@@ -12,13 +12,17 @@ import penstock
 
 def test_the_root_names_are_these():
     assert sorted(penstock.__all__) == [
+        "App",
         "AsyncDatabase",
+        "AsyncRun",
         "BatchIncomplete",
         "ConditionFailed",
         "Database",
         "F",
         "Index",
+        "Job",
         "PenstockError",
+        "Run",
         "Table",
         "__version__",
         "boto3_client",

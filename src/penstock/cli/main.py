@@ -14,6 +14,7 @@ COMMANDS = {
     "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
+    "worker": ("penstock.cli.jobs.worker", "Run the jobs of an app."),
     "tables": ("penstock.cli.tables.group", "Tables as code: plan, apply, verify, export, and more."),
 }
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
-from penstock.errors import ConditionalCheckFailedException, PenstockError
+from penstock.errors import ConditionalCheckFailedException, PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs import changes
 from penstock.jobs.changes import Change, Changed
@@ -88,6 +88,14 @@ class JobStore:
         report = apply(self.db, survey(self.db, self.layout.definitions, Naming(prefix="")))
         if report.failures:
             raise PenstockError("\n".join(str(failure) for failure in report.failures))
+
+    def ensure_tables(self) -> None:
+        """Makes those of the layout's tables that are not there; the others are not looked at closely."""
+        try:
+            for table in self.layout.definitions:
+                self.db.execute("DescribeTable", {"TableName": table.name})
+        except ResourceNotFoundException:
+            self.create_tables()
 
     # ── making and finding ───────────────────────────────────────────────────────────────────────
 

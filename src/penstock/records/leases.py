@@ -28,7 +28,8 @@ LONGEST_LEASE_SECONDS: Final = 12 * 3600.0
 # Of a lease: long ones are given to jobs that report seldom, on machines whose clocks are kept by NTP anyway.
 _ALLOWANCE_PART: Final = 0.1
 _LARGEST_ALLOWANCE_SECONDS: Final = 2.0
-_RENEWALS: Final = 3
+RENEWALS: Final = 3
+"""A lease is renewed after this part of its life: two renewals may fail before it ends."""
 
 
 class LeaseLost(PenstockError):
@@ -55,11 +56,6 @@ class Lease:
     def takeable_at(self) -> float:
         """From when on another worker may take it (3)."""
         return self.until + allowance_seconds(self.seconds)
-
-    @property
-    def renewal_due_at(self) -> float:
-        """When to renew it: two renewals may fail before it ends."""
-        return self.until - self.seconds * (_RENEWALS - 1) / _RENEWALS
 
     def renewed(self, now: float) -> Lease:
         """The same with a later end (5). A clock that was set back shortens nothing."""

@@ -1,0 +1,1 @@
+"""`penstock jobs` and `penstock worker`."""

@@ -1,0 +1,98 @@
+"""`penstock worker`: runs an app's jobs."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from penstock.cli.jobs.apps import load_app
+from penstock.cli.jobs.supervisor import supervise
+from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
+from penstock.jobs.job import Job
+from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
+
+
+@click.command("worker")
+@click.argument("app", metavar="MODULE:APP")
+@click.option(
+    "--concurrency", type=click.IntRange(1, MOST_CONCURRENCY), default=DEFAULT_CONCURRENCY, show_default=True,
+    help="Jobs at once, each in a thread.",
+)  # fmt: skip
+@click.option(
+    "--processes", type=click.IntRange(1, 256), default=1, show_default=True,
+    help="Worker processes, each with its own threads: for work that needs the CPU. One that dies is started again.",
+)  # fmt: skip
+@click.option("--queue", "queues", multiple=True, default=("default",), show_default=True, help="May be given again.")
+@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@click.option(
+    "--grace", type=click.FloatRange(0), default=DEFAULT_GRACE_SECONDS, show_default=True, metavar="SECONDS",
+    help="How long running tasks may go on after Ctrl-C or SIGTERM.",
+)  # fmt: skip
+@click.option(
+    "--idle", type=click.FloatRange(0.02, 60), default=DEFAULT_IDLE_SECONDS, show_default=True, metavar="SECONDS",
+    help="How long an idle worker waits before it looks again.",
+)  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Say nothing of each job.")
+def command(
+    app: str,
+    concurrency: int,
+    processes: int,
+    queues: tuple[str, ...],
+    burst: bool,
+    grace: float,
+    idle: float,
+    quiet: bool,
+) -> None:
+    """Run the jobs of an app.
+
+    \b
+    Examples:
+      penstock worker reports:app
+      penstock worker reports:app --concurrency 4 --queue default --queue mail
+      penstock worker reports:app --processes 2          work that needs the CPU
+      penstock worker reports:app --burst                until there is nothing more to do
+
+    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or hand over at their next report. A second one ends it
+    at once; other workers then take its jobs over when their leases have run out.
+    """
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    found = load_app(app)
+    if processes > 1:
+        raise SystemExit(supervise(sys.argv[1:], processes, grace))
+    worker = Worker(
+        found,
+        queues=queues,
+        concurrency=concurrency,
+        burst=burst,
+        grace_seconds=grace,
+        idle_seconds=idle,
+        on_end=(lambda job, how: None) if quiet else _tell,
+    )
+    _stop_on_signals(worker)
+    if not quiet:
+        click.echo(f"{worker.name}: {', '.join(sorted(found.tasks))} from {found.store.db.name}", err=True)
+    counts = worker.run()
+    found.close()
+    if not quiet:
+        click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
+
+
+def _tell(job: Job, how: str) -> None:
+    reason = (
+        f": {job.error.kind}: {job.error.message}" if job.error is not None and how in ("failed", "retried") else ""
+    )
+    click.echo(f"{job.id} {job.task} {how.replace('_', ' ')}{reason}", err=True)
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+        click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
+        worker.stop()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)

@@ -1,0 +1,236 @@
+"""An app: its tasks, and the database that its jobs live in.
+
+app = penstock.App("reports.db")
+
+@app.task(retries=3)
+def monthly_report(run: penstock.Run, project: str) -> dict: ...
+
+job = app.enqueue(monthly_report, project="bodwassho")
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
+
+from penstock.client.database import MEMORY, Database, connect
+from penstock.clock import Clock
+from penstock.errors import PenstockError
+from penstock.files import Files, open_files
+from penstock.jobs.cron import Schedule
+from penstock.jobs.job import DEFAULT_PRIORITY, Job
+from penstock.jobs.layout import DEFAULT_SHARDS, CollectionLayout, Layout
+from penstock.jobs.run import AsyncRun, Run
+from penstock.jobs.state import State
+from penstock.jobs.store import DEFAULT_KEEP_SECONDS, JobStore
+from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.tasks import Retries, Task, settings_of
+from penstock.records.leases import DEFAULT_LEASE_SECONDS
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WAIT_SECONDS: Final = (0.02, 1.0)
+URL_VARIABLE: Final = "PENSTOCK_URL"
+FILES_VARIABLE: Final = "PENSTOCK_FILES"
+
+
+class JobFailed(PenstockError):
+    """The job that was waited for has failed or was cancelled; `job` says why."""
+
+    def __init__(self, job: Job) -> None:
+        reason = job.cancel_reason if job.error is None else f"{job.error.kind}: {job.error.message}"
+        super().__init__(f"{job.id} is {job.state}{': ' + reason if reason else ''}")
+        self.job = job
+
+
+class App:
+    """Tasks and their jobs. The database is opened when it is first needed, and its table made if it is absent."""
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str] | Database | None = None,
+        *,
+        table: str = DEFAULT_TABLE,
+        files: str | os.PathLike[str] | Files | None = None,
+        keep_seconds: float = DEFAULT_KEEP_SECONDS,
+        shards: int = DEFAULT_SHARDS,
+        layout: Layout | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._url = url
+        self._files = files
+        self._layout = layout or CollectionLayout(table, shards=shards)
+        self._keep_seconds = keep_seconds
+        self._clock = clock
+        self._opening = threading.Lock()
+        self._store: JobStore | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self.tasks: dict[str, Task[Any, Any]] = {}
+        self.schedules: dict[str, Schedule] = {}
+        self._listeners: list[Callable[[], None]] = []
+
+    # ── tasks ────────────────────────────────────────────────────────────────────────────────────
+
+    def task(
+        self,
+        name: str | None = None,
+        *,
+        queue: str = "default",
+        priority: int = DEFAULT_PRIORITY,
+        retries: int | Retries = 0,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        time_limit_seconds: float | None = None,
+        margin_seconds: float | None = None,
+        cron: str | None = None,
+        timezone: str = "UTC",
+    ) -> _Decorator:
+        """Makes a function a task: its first parameter is the run, the others are what is enqueued, as JSON.
+
+        `cron` also enqueues it by the clock, once for each time whatever the number of workers.
+        """
+        if callable(name):
+            raise PenstockError("Write @app.task() with parentheses.")
+        settings = settings_of(
+            queue=queue,
+            priority=priority,
+            retries=retries,
+            lease_seconds=lease_seconds,
+            time_limit_seconds=time_limit_seconds,
+            margin_seconds=margin_seconds,
+        )
+
+        def register(function: Callable[..., Any]) -> Task[Any, Any]:
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings)
+            if task.name in self.tasks:
+                raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
+            self.tasks[task.name] = task
+            if cron is not None:
+                self.schedules[task.name] = Schedule.parse(task.name, cron, timezone)
+            return task
+
+        return _Decorator(register)
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
+
+    def enqueue(self, task: Task[P, Any], *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Makes a job. Arguments that the task does not take, or that are not JSON, are refused here."""
+        job, _ = self.store.create(task.new_job(args, kwargs, self.store.clock.now()))
+        for listener in self._listeners:
+            listener()
+        return job
+
+    def enqueue_all(self, task: Task[P, Any], arguments: Iterable[dict[str, Any]]) -> list[Job]:
+        """A job for each dict of arguments."""
+        return [self.store.create(task.new_job((), one, self.store.clock.now()))[0] for one in arguments]
+
+    def get(self, job_id: str) -> Job:
+        """Raises JobNotFound."""
+        return self.store.get(job_id)
+
+    def cancel(self, job_id: str, reason: str = "") -> Job:
+        return self.store.cancel(job_id, reason)
+
+    def retry(self, job_id: str) -> Job:
+        return self.store.retry(job_id)
+
+    def wait(self, job_id: str, *, timeout_seconds: float | None = None) -> Job:
+        """The job when it has ended. Raises TimeoutError."""
+        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        pause, longest = _WAIT_SECONDS
+        while True:
+            job = self.store.get(job_id)
+            if job.is_terminal:
+                return job
+            if end is not None and time.monotonic() + pause > end:
+                raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s")
+            time.sleep(pause)
+            pause = min(pause * 1.5, longest)
+
+    def result(self, job_id: str, *, timeout_seconds: float | None = None) -> Any:
+        """What the task returned, when it has. Raises JobFailed, TimeoutError."""
+        job = self.wait(job_id, timeout_seconds=timeout_seconds)
+        if job.state is not State.COMPLETED:
+            raise JobFailed(job)
+        return self.store.load(job, job.result)
+
+    # ── the database ─────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def store(self) -> JobStore:
+        """Opened at its first use."""
+        if self._store is None:
+            with self._opening:
+                if self._store is None:
+                    self._store = self._open()
+        return self._store
+
+    def _open(self) -> JobStore:
+        url = self._url if self._url is not None else os.environ.get(URL_VARIABLE)
+        if url is None:
+            raise PenstockError(f'Where do the jobs live? App("jobs.db"), App("aws://eu-west-2"), or {URL_VARIABLE}.')
+        db = url if isinstance(url, Database) else connect(url)
+        store = JobStore(
+            db, self._layout, files=self._open_files(url), clock=self._clock, keep_seconds=self._keep_seconds
+        )
+        store.ensure_tables()
+        return store
+
+    def _open_files(self, url: str | os.PathLike[str] | Database) -> Files | None:
+        """Where it was told; beside a database file; in a temporary folder for one in memory."""
+        if isinstance(self._files, Files):
+            return self._files
+        wanted = self._files or os.environ.get(FILES_VARIABLE)
+        if wanted is not None:
+            return open_files(os.fspath(wanted))
+        place = url.name if isinstance(url, Database) else os.fspath(url)
+        if place == MEMORY:
+            self._temporary = tempfile.TemporaryDirectory(prefix="penstock-")
+            return open_files(self._temporary.name)
+        if "://" in place:
+            return None
+        return open_files(f"{Path(place)}.files")
+
+    def when_enqueued(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls it after each job that this process enqueues; returns what ends that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None and not isinstance(self._url, Database):
+            store.db.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
+
+    def __enter__(self) -> App:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Decorator:
+    """What `@app.task(…)` is: it keeps the types of the function's own parameters."""
+
+    def __init__(self, register: Callable[[Callable[..., Any]], Task[Any, Any]]) -> None:
+        self._register = register
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[AsyncRun, P], Awaitable[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Run, P], R]) -> Task[P, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
+        if not inspect.isfunction(function):
+            raise PenstockError(f"{function!r} is no function: @app.task() goes above a def.")
+        return self._register(function)

@@ -1,0 +1,151 @@
+"""Where a worker's threads get jobs from.
+
+1. However many threads wait, one of them asks the database; what it finds is for all.
+2. When there is nothing to do, it asks less and less often, down to once in `idle_seconds`: an idle worker costs next
+   to nothing. It knows when the next lease runs out or the next job is due, and asks then; a job that this process
+   enqueues wakes it at once.
+3. What it holds are candidates: a job is a worker's only when its claim has been written.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from penstock.jobs.job import Job
+from penstock.jobs.reading import Claimable
+from penstock.jobs.store import JobStore
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+DEFAULT_IDLE_SECONDS: Final = 1.0
+_CANDIDATES: Final = 32
+_MOST_CANDIDATES: Final = 2_048
+
+
+class Feed:
+    def __init__(
+        self,
+        store: JobStore,
+        queues: tuple[str, ...],
+        *,
+        wanted: Callable[[Job], bool] = lambda job: True,
+        idle_seconds: float = DEFAULT_IDLE_SECONDS,
+        burst: bool = False,
+    ) -> None:
+        self._store = store
+        self._queues = queues
+        self._wanted = wanted
+        self._idle_seconds = idle_seconds
+        self._burst = burst
+        self._changed = threading.Condition()
+        self._candidates: deque[Job] = deque()
+        self._in_hand: set[str] = set()
+        self._asking = False
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._ask_at = 0.0
+        self._stopped = False
+        self.polls = 0
+        """How often the database was asked: what idling costs."""
+
+    def take(self) -> Job | None:
+        """A candidate; None when the worker stops, or (in a burst) when there is nothing more."""
+        while True:
+            with self._changed:
+                if self._wait():
+                    return self._pop()
+                self._asking = True
+            self._ask()
+
+    def _pop(self) -> Job | None:
+        if self._stopped or not self._candidates:
+            return None
+        job = self._candidates.popleft()
+        self._in_hand.add(job.id)
+        return job
+
+    def tried(self, job_id: str) -> None:
+        """The claim of a candidate has been written, or refused: until then, it is not handed out again."""
+        self._in_hand.discard(job_id)
+
+    def _wait(self) -> bool:
+        """Waits for a candidate or the end: True. False if it is for this thread to ask now."""
+        while not self._stopped and not self._candidates:
+            if self._asking:
+                self._changed.wait()
+                continue
+            pause = self._ask_at - time.monotonic()
+            if pause <= 0:
+                return False
+            # Only one thread sleeps until the next question; the others wait to be told.
+            self._asking = True
+            self._changed.wait(pause)
+            self._asking = False
+        return True
+
+    def _ask(self) -> None:
+        try:
+            found, next_at = self._look()
+        except BaseException:
+            self._answered([], None)
+            raise
+        self._answered(found, next_at)
+
+    def _look(self) -> tuple[list[Job], float | None]:
+        jobs: list[Job] = []
+        next_at: float | None = None
+        for queue in self._queues:
+            self.polls += 1
+            if self._store.queue(queue).paused:
+                continue
+            found = self._look_deeper(queue, jobs)
+            if found.next_at is not None:
+                next_at = found.next_at if next_at is None else min(next_at, found.next_at)
+        return jobs, next_at
+
+    def _look_deeper(self, queue: str, jobs: list[Job]) -> Claimable:
+        """Past jobs that this worker cannot run: others' tasks must not hide its own."""
+        limit = _CANDIDATES
+        while True:
+            found = self._store.claimable(queue, limit)
+            wanted = [job for job in found.jobs if job.id not in self._in_hand and self._wanted(job)]
+            if wanted or not found.more or limit >= _MOST_CANDIDATES:
+                jobs += wanted
+                return found
+            limit *= 8
+
+    def _answered(self, found: list[Job], next_at: float | None) -> None:
+        with self._changed:
+            self._asking = False
+            self._candidates.extend(found)
+            self._pause = _FIRST_PAUSE_SECONDS if found else min(self._pause * 2, self._idle_seconds)
+            pause = self._pause * random.uniform(0.8, 1.2)
+            if next_at is not None:
+                pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
+            self._ask_at = time.monotonic() + pause
+            if self._burst and not found and next_at is None:
+                self._stopped = True
+            self._changed.notify_all()
+
+    def contended(self) -> None:
+        """Another worker was quicker: the rest is tried in another order than the others try it."""
+        with self._changed:
+            rest = list(self._candidates)
+            random.shuffle(rest)
+            self._candidates = deque(rest)
+
+    def wake(self) -> None:
+        """There may be something to do now."""
+        with self._changed:
+            self._ask_at = 0.0
+            self._pause = _FIRST_PAUSE_SECONDS
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._candidates.clear()
+            self._changed.notify_all()

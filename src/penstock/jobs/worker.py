@@ -1,0 +1,312 @@
+"""A worker: takes jobs, runs their tasks, and keeps their leases while they run.
+
+1. A job is run only under a lease that this worker was granted, and what it writes is fenced by its token.
+2. Leases are renewed beside the task, by one thread for all; a task that reports renews its own.
+3. When the worker is asked to stop it takes nothing more. Tasks finish, or hand over at their next report; what has
+   done neither when the grace is over is given back, and fenced.
+4. This loop is the one place that catches everything a task may raise, and it is stored with the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.errors import PenstockError
+from penstock.jobs.app import App
+from penstock.jobs.feed import DEFAULT_IDLE_SECONDS, Feed
+from penstock.jobs.job import Job, JobCancelled, JobError
+from penstock.jobs.keeping import Keeper
+from penstock.jobs.run import AsyncRun, HandOver, Run
+from penstock.jobs.state import State
+from penstock.jobs.store import LimitReached
+from penstock.jobs.tasks import Task
+from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.records.leases import LeaseLost, new_owner
+
+_LOG = logging.getLogger("penstock.jobs")
+
+DEFAULT_CONCURRENCY: Final = 8
+MOST_CONCURRENCY: Final = 1_000
+DEFAULT_GRACE_SECONDS: Final = 30.0
+_TRACE_CHARACTERS: Final = 4_000
+_MESSAGE_CHARACTERS: Final = 2_000
+_BLOCKED_SECONDS: Final = 0.5
+_TROUBLE_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a worker has done."""
+
+    completed: int = 0
+    failed: int = 0
+    retried: int = 0
+    handed_over: int = 0
+    cancelled: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.completed + self.failed + self.retried + self.handed_over + self.cancelled + self.lost
+
+
+class Worker:
+    """Runs an app's jobs in threads of this process until it is stopped, or (burst) until there are none."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        queues: tuple[str, ...] = ("default",),
+        concurrency: int = DEFAULT_CONCURRENCY,
+        burst: bool = False,
+        grace_seconds: float = DEFAULT_GRACE_SECONDS,
+        idle_seconds: float = DEFAULT_IDLE_SECONDS,
+        name: str | None = None,
+        on_end: Callable[[Job, str], None] = lambda job, how: None,
+    ) -> None:
+        if not 1 <= concurrency <= MOST_CONCURRENCY:
+            raise PenstockError(f"concurrency is 1 to {MOST_CONCURRENCY:,}, not {concurrency}.")
+        if not app.tasks:
+            raise PenstockError("The app has no task: nothing could be run. Decorate a function with @app.task().")
+        self.app = app
+        self.name = name or new_owner()
+        self.counts = Counts()
+        self.feed = Feed(app.store, queues, wanted=self._wants, idle_seconds=idle_seconds, burst=burst)
+        self._store = app.store
+        self._queues = queues
+        self._concurrency = concurrency
+        self._grace_seconds = grace_seconds
+        self._on_end = on_end
+        self._started_at = self._store.clock.now()
+        self._registry = Registry(self._store.db, self._store.layout)
+        self._keeper = Keeper(self, app, self._registry)
+        self._runs: dict[str, Run] = {}
+        self._threads: list[threading.Thread] = []
+        self._counting = threading.Lock()
+        self._stopping = threading.Event()
+        self._blocked: dict[str, float] = {}
+        self._unknown: set[str] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    # ── its life ─────────────────────────────────────────────────────────────────────────────────
+
+    def run(self) -> Counts:
+        """Works until `stop` is called, or (burst) until there is nothing more to do."""
+        unlisten = self.app.when_enqueued(self.feed.wake)
+        self._keeper.start()
+        self._threads = [self._new_thread(number) for number in range(self._concurrency)]
+        try:
+            for thread in self._threads:
+                thread.start()
+            while any(thread.is_alive() for thread in self._threads) and not self._stopping.is_set():
+                self._stopping.wait(0.1)
+            self._wind_down()
+        finally:
+            self.feed.stop()
+            unlisten()
+            self._keeper.stop()
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        return self.counts
+
+    def stop(self, reason: str = "its worker stops") -> None:
+        """Asks it to stop; `run` returns when it has. Safe in a signal handler."""
+        self._keeper.stop_reason = reason
+        self._stopping.set()
+
+    def _wind_down(self) -> None:
+        self.feed.stop()
+        for run in list(self._runs.values()):
+            run.stop(self._keeper.stop_reason)
+        end = time.monotonic() + self._grace_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        for run in list(self._runs.values()):
+            self._give_back(run)
+
+    def _give_back(self, run: Run) -> None:
+        """A task that did not stop in time: the job is another worker's now, whatever the task still does."""
+        try:
+            run.finish(lambda job: self._store.hand_over(job, "its worker could not wait for it any longer"))
+            self._count("handed_over", run.job)
+        except PenstockError as error:
+            _LOG.warning("%s could not be handed over: %s", run.id, error)
+        run.give_up(LeaseLost(run.id, None, "its worker has given it back"))
+
+    def _new_thread(self, number: int) -> threading.Thread:
+        # Daemons: a task that never returns must not keep the process.
+        return threading.Thread(target=self._work, name=f"penstock-task-{number}", daemon=True)
+
+    def info(self) -> WorkerInfo:
+        """What it writes down of itself."""
+        return WorkerInfo(
+            name=self.name,
+            started_at=self._started_at,
+            seen_at=self._store.clock.now(),
+            queues=self._queues,
+            tasks=tuple(sorted(self.app.tasks)),
+            concurrency=self._concurrency,
+            running=len(self._runs),
+            done=self.counts.total,
+        )
+
+    @property
+    def runs(self) -> list[Run]:
+        """Those under way."""
+        return list(self._runs.values())
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _wants(self, job: Job) -> bool:
+        if job.is_terminal or job.unregistered:
+            return True  # there is something to settle
+        if job.task not in self.app.tasks:
+            if job.task not in self._unknown:
+                self._unknown.add(job.task)
+                _LOG.warning(
+                    "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
+                )
+            return False
+        return job.limit_key is None or self._blocked.get(job.limit_key, 0.0) < time.monotonic()
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                candidate = self.feed.take()
+                if candidate is None:
+                    return
+                run = self._claim(candidate)
+            except Exception as error:
+                # The database is away, or slow: its jobs are still there when it is back.
+                _LOG.warning("No job could be taken: %s", error)
+                self._stopping.wait(_TROUBLE_SECONDS)
+                continue
+            if run is not None and not self._perform(run):
+                return
+
+    def _claim(self, candidate: Job) -> Run | None:
+        try:
+            if candidate.is_terminal or candidate.unregistered:
+                self._store.settle(candidate)
+                return None
+            task = self.app.tasks[candidate.task]
+            job = self._store.claim(candidate, self.name, task.settings.lease_seconds)
+            if job is None:
+                self.feed.contended()
+                return None
+        except LimitReached as reached:
+            self._blocked[reached.limit_key or ""] = time.monotonic() + _BLOCKED_SECONDS
+            return None
+        finally:
+            self.feed.tried(candidate.id)
+        limit = task.settings.time_limit_seconds
+        deadline = None if limit is None else time.monotonic() + limit
+        return Run(self._store, job, deadline=deadline, margin_seconds=task.settings.margin_seconds)
+
+    def _perform(self, run: Run) -> bool:
+        """Runs the job to an end; False if its slot was given to another thread meanwhile."""
+        task = self.app.tasks[run.job.task]
+        self._runs[run.id] = run
+        self._keeper.watch(run)
+        try:
+            arguments = self._store.load(run.job, run.job.args)
+            value = self._call(task, run, arguments)
+            self._end(run, "completed", lambda job: self._store.complete(job, value))
+        except LeaseLost as lost:
+            self._lost(run, lost)
+        except JobCancelled:
+            self._end(run, "cancelled", self._store.end_cancelled)
+        except HandOver as reason:
+            text = str(reason)
+            self._end(run, "handed_over", lambda job: self._store.hand_over(job, text))
+        except BaseException as error:  # SystemExit and KeyboardInterrupt of a task's are failures of the task
+            self._failed(run, task, error)
+        finally:
+            abandoned = self._runs.pop(run.id, None) is None
+        return not abandoned
+
+    def _call(self, task: Task[Any, Any], run: Run, arguments: dict[str, Any]) -> Any:
+        if not task.is_async:
+            return task.function(run, **arguments)
+        coroutine: Any = task.function(AsyncRun(run), **arguments)
+        future: Future[Any] = asyncio.run_coroutine_threadsafe(coroutine, self._event_loop())
+        self._keeper.cancel_at_limit(run, future)
+        return future.result()
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        with self._counting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="penstock-async", daemon=True).start()
+            return self._loop
+
+    # ── ends ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _failed(self, run: Run, task: Task[Any, Any], error: BaseException) -> None:
+        retries = task.settings.retries
+        failures = run.job.failures
+        at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
+        told = job_error(error)
+        how = "failed" if at is None else "retried"
+        self._end(run, how, lambda job: self._store.fail(job, told, retry_at=at))
+
+    def fail_at_limit(self, run: Run, seconds: float) -> None:
+        """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
+        task = self.app.tasks[run.job.task]
+        error = TimeoutError(f"it took longer than its time limit of {seconds:g} s")
+        self._failed(run, task, error)
+        run.give_up(LeaseLost(run.id, None, "its time limit is over"))
+        if self._runs.pop(run.id, None) is not None and not self._stopping.is_set():
+            thread = self._new_thread(len(self._threads))
+            self._threads.append(thread)
+            thread.start()
+
+    def _end(self, run: Run, how: str, end: Callable[[Job], Job]) -> None:
+        try:
+            run.finish(end)
+        except LeaseLost as lost:
+            self._lost(run, lost)
+        except JobCancelled:
+            self._end(run, "cancelled", self._store.end_cancelled)
+        except (PenstockError, OSError) as error:
+            self._end_unstored(run, how, error)
+        else:
+            self._count(how, run.job)
+
+    def _end_unstored(self, run: Run, how: str, error: Exception) -> None:
+        """The outcome itself cannot be stored: for its own sake (a result that is not JSON), or for the database's."""
+        if how == "completed":
+            self._end(run, "failed", lambda job: self._store.fail(job, job_error(error)))
+        else:
+            _LOG.error("%s has %s, which could not be stored: %s", run.id, how, error)
+            self._count("lost", run.job)
+
+    def _lost(self, run: Run, lost: LeaseLost) -> None:
+        _LOG.warning("%s", lost)
+        self._count("lost", run.job)
+
+    def _count(self, how: str, job: Job) -> None:
+        with self._counting:
+            setattr(self.counts, how, getattr(self.counts, how) + 1)
+        if job.has_children and job.state in (State.COMPLETED, State.FAILED, State.CANCELLED):
+            self.feed.wake()
+        self._on_end(job, how)
+
+
+def job_error(error: BaseException) -> JobError:
+    """An exception as it is stored."""
+    trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS:]
+    return JobError(type(error).__name__, _clean(str(error))[:_MESSAGE_CHARACTERS], _clean(trace))
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,131 @@
+"""Which workers there are, and which schedules have fired: two small items beside the jobs.
+
+A worker writes down what it can do and that it lives, every ten seconds. One that has not for a minute is taken for
+gone, and its line is removed by whoever sees it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.client.database import Database
+from penstock.errors import ConditionalCheckFailedException, ValidationException
+from penstock.jobs.layout import Item, Layout
+from penstock.jobs.times import from_text, to_text
+
+BEAT_SECONDS: Final = 10.0
+GONE_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    name: str
+    started_at: float
+    seen_at: float
+    queues: tuple[str, ...]
+    tasks: tuple[str, ...]
+    concurrency: int
+    running: int
+    done: int
+
+    def is_alive(self, now: float) -> bool:
+        return now - self.seen_at < GONE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """When a schedule was first seen, or last fired."""
+
+    schedule: str
+    at: float
+
+
+class Registry:
+    """The two items; each is a map with one entry for each worker or schedule."""
+
+    def __init__(self, db: Database, layout: Layout) -> None:
+        self._db = db
+        self._layout = layout
+
+    def beat(self, worker: WorkerInfo) -> None:
+        value = {
+            "started_at": {"S": to_text(worker.started_at)},
+            "seen_at": {"S": to_text(worker.seen_at)},
+            "queues": {"L": [{"S": one} for one in worker.queues]},
+            "tasks": {"L": [{"S": one} for one in worker.tasks]},
+            "concurrency": {"N": str(worker.concurrency)},
+            "running": {"N": str(worker.running)},
+            "done": {"N": str(worker.done)},
+        }
+        self._set("workers", worker.name, {"M": value})
+
+    def leave(self, worker: str) -> None:
+        self._remove("workers", worker)
+
+    def workers(self, now: float) -> list[WorkerInfo]:
+        """Those that live, the oldest first."""
+        found = [_worker_of(name, value["M"]) for name, value in self._entries("workers").items()]
+        for worker in found:
+            if not worker.is_alive(now):
+                self._remove("workers", worker.name)
+        return sorted((one for one in found if one.is_alive(now)), key=lambda one: (one.started_at, one.name))
+
+    def fired(self, firing: Firing) -> None:
+        self._set("schedules", firing.schedule, {"S": to_text(firing.at)})
+
+    def firings(self) -> dict[str, Firing]:
+        return {name: Firing(name, from_text(value["S"])) for name, value in self._entries("schedules").items()}
+
+    def _entries(self, item: str) -> dict[str, Any]:
+        request = {"TableName": self._layout.table, "Key": self._layout.main_key(item), "ConsistentRead": True}
+        found = self._db.execute("GetItem", request).get("Item", {})
+        entries: dict[str, Any] = found.get("entries", {}).get("M", {})
+        return entries
+
+    def _set(self, item: str, name: str, value: dict[str, Any]) -> None:
+        try:
+            self._update(item, "SET #entries.#name = :value", {"#entries": "entries", "#name": name}, {":value": value})
+        except ValidationException:  # the map is not there yet
+            self._make(item)
+            self._update(item, "SET #entries.#name = :value", {"#entries": "entries", "#name": name}, {":value": value})
+
+    def _make(self, item: str) -> None:
+        key = self._layout.main_key(item)
+        request = {
+            "TableName": self._layout.table,
+            "Item": {**key, "entries": {"M": {}}},
+            "ConditionExpression": "attribute_not_exists(#key)",
+            "ExpressionAttributeNames": {"#key": next(iter(key))},
+        }
+        with suppress(ConditionalCheckFailedException):  # another worker was quicker
+            self._db.execute("PutItem", request)
+
+    def _remove(self, item: str, name: str) -> None:
+        with suppress(ValidationException):  # there is no map, so there is nothing in it
+            self._update(item, "REMOVE #entries.#name", {"#entries": "entries", "#name": name}, {})
+
+    def _update(self, item: str, expression: str, names: dict[str, str], values: Item) -> None:
+        request: dict[str, Any] = {
+            "TableName": self._layout.table,
+            "Key": self._layout.main_key(item),
+            "UpdateExpression": expression,
+            "ExpressionAttributeNames": names,
+        }
+        if values:
+            request["ExpressionAttributeValues"] = values
+        self._db.execute("UpdateItem", request)
+
+
+def _worker_of(name: str, value: dict[str, Any]) -> WorkerInfo:
+    return WorkerInfo(
+        name=name,
+        started_at=from_text(value["started_at"]["S"]),
+        seen_at=from_text(value["seen_at"]["S"]),
+        queues=tuple(one["S"] for one in value["queues"]["L"]),
+        tasks=tuple(one["S"] for one in value["tasks"]["L"]),
+        concurrency=int(value["concurrency"]["N"]),
+        running=int(value["running"]["N"]),
+        done=int(value["done"]["N"]),
+    )
