@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
-from penstock.client.pages import Cursor
+from penstock.client.pages import Cursor, Page
 from penstock.client.scans import SegmentState
 from penstock.client.values import Item
 
 AsyncExecute = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-_Arrival = tuple[int, dict[str, Any] | Exception]
+_Arrival = tuple[int, Page | Exception]
 
 
 class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
@@ -23,7 +23,7 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
         super().__init__(cursors, segments, workers)
         self._execute = execute
         self._waiting = deque(cursors)
-        self._pages: asyncio.Queue[_Arrival] = asyncio.Queue(max(1, self._workers))
+        self._pages: asyncio.Queue[_Arrival] = asyncio.Queue(1)
         self._tasks: list[asyncio.Task[None]] = []
         self._unfinished = len(cursors)
         self._closed = False
@@ -43,26 +43,24 @@ class AsyncParallelScan(SegmentState, AsyncIterator[Item]):
         if isinstance(page, BaseException):
             await self.close()
             raise page
-        self._unfinished -= not page.get("LastEvaluatedKey")
+        self._unfinished -= page.following is None
         self._open(segment, page)
 
     async def _work(self) -> None:
         while self._waiting:
             segment = self._waiting.popleft()
             cursor = self._cursors[segment]
-            request, start = cursor.request(), None
-            while True:
-                page = await self._page(
-                    cursor.operation, {**request, **({"ExclusiveStartKey": start} if start else {})}
-                )
+            request: dict[str, Any] | None = cursor.request()
+            while request is not None:
+                page = await self._page(cursor.operation, request)
                 await self._pages.put((segment, page))
-                start = None if isinstance(page, BaseException) else page.get("LastEvaluatedKey")
-                if not start:
-                    break
+                following = None if isinstance(page, Exception) else page.following
+                request = None if following is None else {**request, "ExclusiveStartKey": following}
+                del page  # it is the reader's now, and may be gone before the next one comes
 
-    async def _page(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | Exception:
+    async def _page(self, operation: str, request: dict[str, Any]) -> Page | Exception:
         try:
-            return await self._execute(operation, request)
+            return Page.of(await self._execute(operation, request))
         except Exception as error:  # it is raised again, where the items are read
             return error
 

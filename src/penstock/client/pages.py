@@ -16,11 +16,11 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from hashlib import sha256
 from operator import length_hint
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.client.values import Item, decode_item
+from penstock.client.values import Item, decode_item, encode
 from penstock.errors import PenstockError
 from penstock.wire import values as wire
 
@@ -34,8 +34,22 @@ class InvalidToken(PenstockError, ValueError):
     """A token that was not made by this query, or not by Penstock."""
 
 
+class Page(NamedTuple):
+    """An answer to a Query or a Scan in Python's values, which need a third of the memory that the wire's do."""
+
+    items: list[Item]
+    scanned: int
+    following: wire.Item | None
+    """Where the next page begins; None after the last."""
+
+    @classmethod
+    def of(cls, answer: Answer) -> Page:
+        items = [decode_item(item) for item in answer["Items"]]
+        return cls(items, answer.get("ScannedCount", 0), answer.get("LastEvaluatedKey") or None)
+
+
 class Cursor:
-    """Where one query or scan stands. It sends nothing: `request()` is to be sent, `feed()` takes the answer."""
+    """Where one query or scan stands. It sends nothing: `request()` is to be sent, `feed()` takes the page."""
 
     def __init__(
         self,
@@ -56,7 +70,7 @@ class Cursor:
         self._left = _positive("limit", limit)  # after this page
         self._page_size = _positive("page_size", page_size)
         self._names = names
-        self._items: list[wire.Item] = []
+        self._items: list[Item] = []
         self._end = 0  # in the page, of what is given of it
         self._before = 0  # items given of earlier pages
         self._given = 0  # items of this page that are given, at its end
@@ -91,28 +105,22 @@ class Cursor:
             request["Limit"] = size
         return request
 
-    def feed(self, answer: Answer) -> None:
-        """Takes the answer to `request()`."""
-        items = answer["Items"]
+    def feed(self, page: Page) -> None:
+        """Takes the page that answers `request()`."""
+        items = page.items
         first = min(self._skip, len(items))
         end = len(items) if self._left is None else min(len(items), first + self._left)
-        # All at once, which costs half of what item by item does; and first, so that an error leaves the cursor here.
-        page = [decode_item(item) for item in items[first:end]]
-        self._turn(answer.get("LastEvaluatedKey") or None)
-        self._items, self._end, self.rest = items, end, iter(page)
+        self._items, self._end, self.rest = items, end, iter(items[first:end])
         self._skip -= first
-        self._before, self._given = self._before + self._given, len(page)
+        self._before, self._given = self._before + self._given, end - first
         if self._left is not None:
-            self._left -= len(page)
+            self._left -= self._given
         self.requests += 1
-        self.scanned += answer.get("ScannedCount", 0)
-
-    def _turn(self, following: wire.Item | None) -> None:
-        """To the page before which `_next` stood; `following` is where the one after it begins."""
-        self._page_start, self._next = self._next, following
-        self._more = following is not None
-        if following is not None:
-            self._names = tuple(following)
+        self.scanned += page.scanned
+        self._page_start, self._next = self._next, page.following
+        self._more = page.following is not None
+        if page.following is not None:
+            self._names = tuple(page.following)
 
     def drop_page(self) -> None:
         """Lets go of a page of which all was given, so that the memory is free before the next one comes."""
@@ -134,7 +142,7 @@ class Cursor:
             return write_token(self.question, self._page_start, 0)
         last = self._items[at - 1]
         if self._names is not None and all(name in last for name in self._names):
-            return write_token(self.question, {name: last[name] for name in self._names}, 0)
+            return write_token(self.question, {name: encode(last[name]) for name in self._names}, 0)
         return write_token(self.question, self._page_start, at)
 
 
@@ -203,14 +211,14 @@ class Items(Progress, Iterator[Item]):
                 return item
             if cursor.done:
                 raise StopIteration
-            cursor.feed(self._execute(cursor.operation, cursor.request()))
+            cursor.feed(Page.of(self._execute(cursor.operation, cursor.request())))
 
     def pages(self) -> Iterator[list[Item]]:
         """The same, a page at a time; a page may be empty when a filter left nothing of it."""
         cursor = self._cursor
         while not cursor.done:
             if not length_hint(cursor.rest):
-                cursor.feed(self._execute(cursor.operation, cursor.request()))
+                cursor.feed(Page.of(self._execute(cursor.operation, cursor.request())))
             yield list(cursor.rest)
 
 
@@ -228,14 +236,14 @@ class AsyncItems(Progress, AsyncIterator[Item]):
                 return item
             if cursor.done:
                 raise StopAsyncIteration
-            cursor.feed(await self._execute(cursor.operation, cursor.request()))
+            cursor.feed(Page.of(await self._execute(cursor.operation, cursor.request())))
 
     async def pages(self) -> AsyncIterator[list[Item]]:
         """The same, a page at a time."""
         cursor = self._cursor
         while not cursor.done:
             if not length_hint(cursor.rest):
-                cursor.feed(await self._execute(cursor.operation, cursor.request()))
+                cursor.feed(Page.of(await self._execute(cursor.operation, cursor.request())))
             yield list(cursor.rest)
 
     async def all(self) -> list[Item]:

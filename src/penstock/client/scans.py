@@ -1,6 +1,6 @@
 """A scan by several threads at once.
 
-1. Memory is bounded: each worker has at most one page in hand and one waiting; a worker that is ahead waits.
+1. Memory is bounded: each worker has at most one page in hand, and one more page waits; a worker that is ahead waits.
 2. An item counts as given when the caller has it: `tokens` resumes after exactly what was given, segment by segment.
 3. The error of one segment ends the scan: it is raised where the items are read.
 4. Closing, or forgetting, the scan stops its threads after the call they are in.
@@ -16,7 +16,7 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any
 
-from penstock.client.pages import Cursor
+from penstock.client.pages import Cursor, Page
 from penstock.client.values import Item
 from penstock.wire.limits import SCAN_SEGMENTS
 
@@ -24,14 +24,16 @@ Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 class _Channel:
-    """Between the workers and the caller: a few pages, an error perhaps, and how many segments are still being read."""
+    """Between the workers and the caller: a page, an error perhaps, and how many segments are still being read.
 
-    def __init__(self, segments: list[int], room: int) -> None:
+    One page is enough: where the caller is the slower, each worker has another in hand.
+    """
+
+    def __init__(self, segments: list[int]) -> None:
         self._changed = threading.Condition()
-        self._pages: deque[tuple[int, dict[str, Any]]] = deque()
+        self._pages: deque[tuple[int, Page]] = deque()
         self._waiting = deque(segments)
         self._unfinished = len(segments)
-        self._room = room
         self._error: BaseException | None = None
         self.stopped = False
 
@@ -39,10 +41,10 @@ class _Channel:
         with self._changed:
             return None if self.stopped or not self._waiting else self._waiting.popleft()
 
-    def put(self, segment: int, page: dict[str, Any]) -> bool:
+    def put(self, segment: int, page: Page) -> bool:
         """Waits for room; False if nobody wants the page any more."""
         with self._changed:
-            while len(self._pages) >= self._room and not self.stopped:
+            while self._pages and not self.stopped:
                 self._changed.wait()
             if not self.stopped:
                 self._pages.append((segment, page))
@@ -60,7 +62,7 @@ class _Channel:
             self.stopped = True
             self._changed.notify_all()
 
-    def take(self) -> tuple[int, dict[str, Any]] | None:
+    def take(self) -> tuple[int, Page] | None:
         """The next page; None at the end of the scan."""
         with self._changed:
             while not self._pages and self._unfinished and not self.stopped:
@@ -94,13 +96,13 @@ def _work(channel: _Channel, requests: dict[int, tuple[str, dict[str, Any]]], ex
 def _read_segment(channel: _Channel, segment: int, operation: str, request: dict[str, Any], execute: Execute) -> bool:
     """Reads a segment to its end; False if it was told to stop."""
     while True:
-        page = execute(operation, request)
+        page = Page.of(execute(operation, request))
         if not channel.put(segment, page):
             return False
-        start = page.get("LastEvaluatedKey")
-        if not start:
+        if page.following is None:
             return True
-        request = {**request, "ExclusiveStartKey": start}
+        request = {**request, "ExclusiveStartKey": page.following}
+        del page  # it is the reader's now, and may be gone before the next one comes
 
 
 class SegmentState:
@@ -117,7 +119,7 @@ class SegmentState:
         self._segments = segments
         self._workers = min(workers, len(cursors))
 
-    def _open(self, segment: int, page: dict[str, Any]) -> None:
+    def _open(self, segment: int, page: Page) -> None:
         """Puts a segment's page before the reader."""
         if self._current is not None:
             self._current.drop_page()
@@ -150,7 +152,7 @@ class ParallelScan(SegmentState, Iterator[Item]):
     def __init__(self, cursors: dict[int, Cursor], segments: int, workers: int, execute: Execute) -> None:
         super().__init__(cursors, segments, workers)
         self._execute = execute
-        self._channel = _Channel(list(cursors), room=max(1, self._workers))
+        self._channel = _Channel(list(cursors))
         self._started = False
         self._forgotten = weakref.finalize(self, self._channel.stop)
 

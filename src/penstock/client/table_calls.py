@@ -22,6 +22,9 @@ from penstock.client.table_actions import TableActions
 from penstock.client.values import Item, decode_item
 from penstock.errors import ConditionalCheckFailedException
 
+PARALLEL_PAGE = 4_000
+"""Items of a page of a parallel scan, at most: 1 MB of very small ones would take 25 MB in Python for each worker."""
+
 Got = TypeVar("Got")  # by get, put, update and delete: an item or None
 Many = TypeVar("Many")  # by query and scan
 Scan = TypeVar("Scan")  # by parallel_scan
@@ -169,14 +172,14 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         index: str | None = None,
         filter: Where = None,
         select: Iterable[Attribute] | None = None,
-        page_size: int | None = None,
+        page_size: int = PARALLEL_PAGE,
         consistent: bool = False,
         tokens: Sequence[str | None] | None = None,
         pace: Pace | None = None,
         names: Names = None,
         values: Values = None,
     ) -> Scan:
-        """Every item, read by `workers` threads or tasks, in no order; some two pages a worker are in memory.
+        """Every item, read by `workers` threads or tasks, in no order; a page a worker and two more are in memory.
 
         Close it, or use it in a `with`, to stop early. Its `tokens` resume it: one for each segment. `pace` says when
         the next page may be read, and hears what it cost.
