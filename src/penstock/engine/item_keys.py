@@ -71,6 +71,8 @@ def check_index_keys(table: TableInfo, item: Item) -> None:
 
 def check_index_types(table: TableInfo, types: Mapping[str, str]) -> None:
     """Refuses an update of index keys to these types, which it will write whatever the item is."""
+    if all(types.get(name, kind) == kind for name, kind in table.index_kinds.items()):
+        return
     for index in table.index_list:
         for part in index.key:
             kind = types.get(part.name, part.kind)

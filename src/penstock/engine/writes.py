@@ -18,6 +18,7 @@ from penstock.engine import changes, item_keys
 from penstock.engine.call import Call
 from penstock.engine.schema import TableInfo
 from penstock.errors import ConditionalCheckFailedException, ValidationException
+from penstock.expressions.named import PlainUpdate
 from penstock.expressions.request import condition_of, update_of
 from penstock.expressions.update_facts import looked_into, written_types
 from penstock.wire.limits import ITEM_BYTES
@@ -120,18 +121,21 @@ class Update(Write):
             self._refuse_key_attributes()
 
     def _refuse_key_attributes(self) -> None:
-        written = self.update.attributes
-        for name in self.table.key_names:
-            if name in written:
+        table, update = self.table, self.update
+        for name in table.key_names:
+            if name in update.attributes:
                 raise ValidationException(
                     "One or more parameter values were invalid: "
                     f"Cannot update attribute {name}. This attribute is part of the key"
                 )
-        if self.table.indexes:
-            item_keys.check_index_types(self.table, dict(written_types(self.request)))
-            item_keys.refuse_nested_keys(self.table, looked_into(self.request) | self.update.nested)
+        if isinstance(update, PlainUpdate):
+            if table.indexes:
+                item_keys.check_index_types(table, update.types(table.index_kinds))
+        elif table.indexes:
+            item_keys.check_index_types(table, dict(written_types(self.request)))
+            item_keys.refuse_nested_keys(table, looked_into(self.request) | update.nested)
         else:
-            item_keys.refuse_nested_keys(self.table, self.update.nested)
+            item_keys.refuse_nested_keys(table, update.nested)
 
     def refuse_charge(self) -> None:
         """Refuses a statement that is too large in itself; this comes before the condition."""

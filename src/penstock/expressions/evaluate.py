@@ -44,7 +44,7 @@ from penstock.wire.values import TYPES, AttributeValue, Item, equal
 Predicate = Callable[[Item], bool]
 
 
-_ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class Scope(NamedTuple):
@@ -184,7 +184,7 @@ def _comparison(term: Comparison, scope: Scope) -> Predicate:
     if operator == "<>":
         return _not(_equality(left, right))
     _refuse_types(operator, ORDERED, left, right)
-    return _ordering(_ORDERINGS[operator], left, right)
+    return _ordering(ORDERINGS[operator], left, right)
 
 
 def _attribute_equals(left: Path, right: Value, scope: Scope) -> Predicate:

@@ -33,7 +33,7 @@ class Placeholders:
         """The request's names and values, checked; its values are normalised."""
         names = request.get("ExpressionAttributeNames")
         values = request.get("ExpressionAttributeValues")
-        names_size = 0 if names is None else _check_names(names)
+        names_size = 0 if names is None else size_of_names(names)
         checked, values_size = ({}, 0) if values is None else _checked_values(values)
         if names_size + values_size > EXPRESSION_VALUES_BYTES:
             _refuse_size(names_size, values_size)
@@ -50,8 +50,8 @@ class Placeholders:
         _refuse_unused("ExpressionAttributeValues", self.values, self._used_values)
 
 
-def _check_names(names: Mapping[str, str]) -> int:
-    """The size of all keys and names."""
+def size_of_names(names: Mapping[str, str]) -> int:
+    """The size of all keys and names, which are refused where they are not well formed."""
     if not names:
         raise ValidationException("ExpressionAttributeNames must not be empty")
     size = 0
@@ -65,12 +65,17 @@ def _check_names(names: Mapping[str, str]) -> int:
     return size
 
 
+def check_value_keys(keys: Iterable[str]) -> None:
+    """Refuses :placeholders that are not well formed."""
+    for key in keys:
+        _check_key("ExpressionAttributeValues", key, _VALUE)
+
+
 def _checked_values(values: Item) -> tuple[Item, int]:
     """The values, normalised, and the size of all keys and values."""
     if not values:
         raise ValidationException("ExpressionAttributeValues must not be empty")
-    for key in values:
-        _check_key("ExpressionAttributeValues", key, _VALUE)
+    check_value_keys(values)
     try:
         return check_item(values)
     except ValidationException:

@@ -24,6 +24,7 @@ from penstock.expressions import legacy, wording
 from penstock.expressions.conditions import compile_condition
 from penstock.expressions.evaluate import Predicate
 from penstock.expressions.key_conditions import KeyTerm, compile_key_condition
+from penstock.expressions.named import PlainUpdate, named
 from penstock.expressions.placeholders import Placeholders
 from penstock.expressions.projections import Projector, compile_projection
 from penstock.expressions.update_facts import charge_of
@@ -101,12 +102,16 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
             between()
         return None
     _check_parameters(request, _CONDITION, transaction)
-    if transaction and text is not None:
-        _refusing("ConditionExpression", lambda: compile_condition(text))
+    known = None if text is None else named(None, text, get("ExpressionAttributeNames"))
+    if transaction and known is None:
+        _compile(None, text)
     if between is not None:
         between()
     if text is None:
         return legacy.expected_of(get("Expected") or {}, get("ConditionalOperator"))
+    usual = None if known is None else known.placeholders(get("ExpressionAttributeValues"))
+    if known is not None and usual is not None:
+        return _refusing("ConditionExpression", lambda: known.condition(usual.values))
     placeholders = Placeholders.of(request)
     condition = _refusing("ConditionExpression", lambda: _bind_condition(text, placeholders))
     placeholders.refuse_unused()
@@ -115,18 +120,32 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
 
 def update_of(
     request: Request, between: Between | None = None, *, transaction: bool = False
-) -> tuple[BoundUpdate | None, Predicate | None]:
+) -> tuple[BoundUpdate | PlainUpdate | None, Predicate | None]:
     """The update and the condition of UpdateItem."""
     get = request.get
     _check_parameters(request, _UPDATE, transaction)
     update_text, condition_text = get("UpdateExpression"), get("ConditionExpression")
-    if transaction:
+    legacy_only = update_text is None and condition_text is None
+    known = None if legacy_only else named(update_text, condition_text, get("ExpressionAttributeNames"))
+    if transaction and known is None:
         _compile(update_text, condition_text)
     if between is not None:
         between()
-    if update_text is None and condition_text is None:
+    if legacy_only:
         update = legacy.updates_of(get("AttributeUpdates") or {})
         return update, legacy.expected_of(get("Expected") or {}, get("ConditionalOperator"))
+    placeholders = None if known is None else known.placeholders(get("ExpressionAttributeValues"))
+    if known is None or placeholders is None:
+        return _update_of(request, transaction)
+    bound = _refusing("UpdateExpression", lambda: known.update(placeholders.values))
+    if update_text is not None and bound is not None and not transaction and placeholders.size > _UNCHARGED_BYTES:
+        _charge(bound, update_text, placeholders)
+    return bound, _refusing("ConditionExpression", lambda: known.condition(placeholders.values))
+
+
+def _update_of(request: Request, transaction: bool) -> tuple[BoundUpdate | None, Predicate | None]:
+    """The long way, on which whatever is wrong is refused."""
+    update_text, condition_text = request.get("UpdateExpression"), request.get("ConditionExpression")
     placeholders = Placeholders.of(request)
     bound, condition = None, None
     if update_text is not None:
@@ -331,7 +350,7 @@ def _bind_update(text: str, placeholders: Placeholders) -> BoundUpdate:
     return bound
 
 
-def _charge(bound: BoundUpdate, text: str, placeholders: Placeholders) -> None:
+def _charge(bound: BoundUpdate | PlainUpdate, text: str, placeholders: Placeholders) -> None:
     """Notes what DynamoDB charges for an update, where its placeholders are so large that it may matter."""
     if placeholders.size * (text.count(":") + text.count("#")) + _CLAUSE_BYTES * len(text) > ITEM_BYTES:
         bound.charge = charge_of(text, placeholders.names, placeholders.values)

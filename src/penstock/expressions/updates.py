@@ -122,15 +122,25 @@ class Update:
 
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> BoundUpdate:
         """The update of these names and values; refuses paths that clash and operands of a wrong type."""
+        paths = self.paths(names)
+        if self.names and not self.names <= names.keys():
+            self._refuse_unknown_names(names)
+        return self.bind_at(paths, names, values)
+
+    def paths(self, names: Mapping[str, str]) -> list[BoundPath]:
+        """What the actions write, in their order; refused where they clash."""
         paths = [bind_path(action.path, names) for action, _, _ in reversed(self._actions)]
         if len(paths) > 1:
             refuse_clashes(paths)
-        if self.names and not self.names <= names.keys():
-            self._refuse_unknown_names(names)
+        return paths
+
+    def bind_at(
+        self, paths: Sequence[BoundPath], names: Mapping[str, str], values: Mapping[str, AttributeValue]
+    ) -> BoundUpdate:
+        """The rest of `bind`, where `paths` are known."""
         scope = Scope(names, values)
         writes = []
-        for action, section, removes in self._actions:
-            path = paths.pop()
+        for (action, section, removes), path in zip(self._actions, reversed(paths), strict=True):
             writes.append(Write(path, bind_action(action, path, scope), section, removes))
         writes.reverse()
         return BoundUpdate(writes, self._nested)

@@ -1,0 +1,181 @@
+"""Expressions whose names are put in once: they mean, and are refused, as on the long way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import ValidationException
+from penstock.expressions import compile_condition, compile_update
+from penstock.expressions.evaluate import Scope, bind_term
+from penstock.expressions.named import PlainUpdate, named
+from penstock.expressions.plain_conditions import plain_condition
+from penstock.expressions.request import condition_of, update_of
+from penstock.expressions.tree import And, Call, Comparison, Not, Or, Path, Term, Value
+
+NAMES = {"#a": "a", "#b": "b"}
+
+scalars = st.sampled_from(
+    [{"S": "x"}, {"S": "y"}, {"N": "1"}, {"N": "2"}, {"BOOL": True}, {"NULL": True}, {"B": "eA=="}]
+)
+sets = st.sampled_from([{"SS": ["x", "y"]}, {"SS": ["y", "x"]}, {"L": [{"N": "1"}]}, {"M": {"b": {"N": "1"}}}])
+ordered = st.sampled_from([{"S": "x"}, {"S": "y"}, {"N": "1"}, {"N": "2"}, {"B": "eA=="}])
+scalars = ordered | st.sampled_from([{"BOOL": True}, {"NULL": True}])
+items = st.dictionaries(st.sampled_from(["a", "b"]), scalars | sets)
+paths = st.sampled_from([Path(("#a",)), Path(("b",)), Path(("#a", "#b")), Path(("b", 0))])
+leaves = (
+    st.builds(Comparison, st.sampled_from(["=", "<>"]), paths, st.just(Value(":any")))
+    | st.builds(Comparison, st.sampled_from(["<", "<=", ">", ">="]), paths, st.just(Value(":ordered")))
+    | st.builds(Call, st.sampled_from(["attribute_exists", "attribute_not_exists"]), paths.map(lambda path: (path,)))
+)
+terms = st.recursive(
+    leaves,
+    lambda inner: (
+        st.builds(Not, inner)
+        | st.builds(And, st.lists(inner, min_size=2, max_size=4).map(tuple))
+        | st.builds(Or, st.lists(inner, min_size=2, max_size=4).map(tuple))
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(terms, items, scalars | sets, ordered)
+def test_a_plain_condition_holds_where_the_bound_one_does(
+    term: Term, item: dict[str, Any], value: dict[str, Any], bound: dict[str, Any]
+) -> None:
+    values = {":any": value, ":ordered": bound}
+    plain = plain_condition(term, NAMES)
+    assert plain is not None
+    holds = plain.bind(values)
+    assert holds is not None
+    assert holds(item) is bind_term(term, Scope(NAMES, values))(item)
+
+
+def test_a_value_without_an_order_is_left_to_the_long_way() -> None:
+    request = {
+        "ConditionExpression": "#a < :v",
+        "ExpressionAttributeNames": {"#a": "a"},
+        "ExpressionAttributeValues": {":v": {"BOOL": True}},
+    }
+    with pytest.raises(ValidationException, match="Incorrect operand type for operator or function; operator or"):
+        condition_of(request)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("a = :v", True),
+        ("attribute_not_exists(a) or (not b <= :v and a <> :v)", True),
+        ("a.b[1] >= :v", True),
+        ("a = b", False),
+        ("size(a) > :v", False),
+        ("a between :v and :v", False),
+        ("contains(a, :v)", False),
+        (":v = a", False),
+    ],
+)
+def test_which_conditions_are_plain(text: str, plain: bool) -> None:
+    assert (plain_condition(compile_condition(text).tree, {}) is not None) is plain
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("SET a = :v, #b = :w REMOVE c", True),
+        ("REMOVE a", True),
+        ("SET a = :v, #b.c = :w", False),
+        ("SET a = :v, #b = a", False),
+        ("SET a = :v, #b = if_not_exists(c, :w)", False),
+        ("ADD a :v, #b :w", False),
+        ("DELETE a :v", False),
+        ("SET a = :v REMOVE b[0]", False),
+    ],
+)
+def test_which_updates_are_plain(text: str, plain: bool) -> None:
+    update = compile_update(text)
+    values = {name: {"SS": ["x"]} for name in update.values}
+    known = named(text, None, {name: name[1:] for name in update.names} or None)
+    assert known is not None
+    assert isinstance(known.update(values), PlainUpdate) is plain
+
+
+UPDATES = ["SET a = :v, #b = :w, d = :v REMOVE c", "REMOVE a, c", "SET c = :v", "SET #b = :v REMOVE a"]
+
+
+@pytest.mark.parametrize("text", UPDATES)
+@pytest.mark.parametrize("item", [{}, {"a": {"S": "x"}, "b": {"N": "1"}}, {"c": {"L": []}, "a": {"N": "1"}}])
+def test_a_plain_update_leaves_what_the_bound_one_does(text: str, item: dict[str, Any]) -> None:
+    compiled = compile_update(text)
+    names = {name: name[1:] for name in compiled.names}
+    values = {name: {"S": name} for name in compiled.values}
+    known = named(text, None, names or None)
+    assert known is not None
+    plain, bound = known.update(values), compiled.bind(names, values)
+    assert isinstance(plain, PlainUpdate)
+    assert list(plain.apply(item).items()) == list(bound.apply(item).items()), "the order of attributes too"
+    assert plain.project(item) == bound.project(item)
+    assert (plain.attributes, plain.nested, plain.creates) == (bound.attributes, bound.nested, bound.creates)
+    assert plain.types(["a", "c"]) == {name: "S" for name in ("a", "c") if f"{name} = " in text}
+
+
+def request(**parts: Any) -> dict[str, Any]:
+    usual = {
+        "UpdateExpression": "SET #a = :v",
+        "ConditionExpression": "#a = :w",
+        "ExpressionAttributeNames": {"#a": "a"},
+        "ExpressionAttributeValues": {":v": {"N": "1"}, ":w": {"N": "2"}},
+    }
+    return {name: value for name, value in {**usual, **parts}.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("parts", "refusal"),
+    [
+        ({"ExpressionAttributeNames": None}, "An expression attribute name used in the document path is not defined"),
+        ({"ExpressionAttributeNames": {}}, "ExpressionAttributeNames must not be empty"),
+        ({"ExpressionAttributeNames": {"#a": "a", "#b": "b"}}, "unused in expressions: keys: {#b}"),
+        ({"ExpressionAttributeNames": {"#a": ""}}, "Empty attribute name for key #a"),
+        ({"ExpressionAttributeNames": {"#a": "a", "b": "b"}}, 'Syntax error; key: "b"'),
+        ({"ExpressionAttributeValues": None}, "An expression attribute value used in expression is not defined"),
+        ({"ExpressionAttributeValues": {}}, "ExpressionAttributeValues must not be empty"),
+        ({"ExpressionAttributeValues": {":v": {"N": "1"}}}, "is not defined; attribute value: :w"),
+        ({"ExpressionAttributeValues": {":v": {"N": "x"}, ":w": {"N": "2"}}}, "for key :v"),
+        ({"ConditionExpression": "#a ="}, "Invalid ConditionExpression: Syntax error"),
+        ({"UpdateExpression": "SET #a = :v, a = :w"}, "Two document paths overlap"),
+    ],
+)
+@pytest.mark.parametrize("transaction", [False, True])
+def test_what_is_wrong_is_refused_however_often_its_like_was_right(
+    parts: dict[str, Any], refusal: str, transaction: bool
+) -> None:
+    for _ in range(2):
+        update_of(request(), transaction=transaction)
+        with pytest.raises(ValidationException) as refused:
+            update_of(request(**parts), transaction=transaction)
+        assert refusal in str(refused.value)
+
+
+def test_a_placeholder_too_long_for_the_map_is_refused_although_the_text_has_it() -> None:
+    long = ":" + "v" * 300
+    values = {long: {"N": "1"}, ":w": {"N": "2"}}
+    with pytest.raises(ValidationException, match="a key that is too long; size of key: 301"):
+        update_of(request(UpdateExpression=f"SET #a = {long}", ExpressionAttributeValues=values))
+
+
+def test_values_are_normalised_for_each_call() -> None:
+    for number in ("1.0", "1", "01"):
+        values = {":v": {"N": number}, ":w": {"N": "2e0"}}
+        update, condition = update_of(request(ExpressionAttributeValues=values))
+        assert update is not None and condition is not None
+        assert update.apply({"a": {"N": "2"}}) == {"a": {"N": "1"}}
+        assert condition({"a": {"N": "2"}}) and not condition({"a": {"N": "1"}})
+
+
+def test_names_are_part_of_what_is_remembered() -> None:
+    for name in ("a", "b", "a"):
+        update, _ = update_of(request(ExpressionAttributeNames={"#a": name}))
+        assert update is not None and update.attributes == {name}
