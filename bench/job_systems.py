@@ -48,6 +48,14 @@ class System:
 
 SYSTEMS = (
     System(
+        "penstock",
+        "Penstock, embedded",
+        "penstock",
+        "-m penstock worker bench.job_peers.penstock:app --concurrency {concurrency} --quiet",
+        None,
+        "one process of threads; events, leases and results stored; a lease of 5 s in the crash (30 by default)",
+    ),
+    System(
         "huey",
         "Huey, SQLite",
         "huey",
@@ -124,7 +132,7 @@ SYSTEMS = (
         "dbos",
         "-m bench.job_peers.dbos",
         "postgres",
-        "`polling_interval_sec` 0.005 (1 by default: 8 jobs a second); enqueued by `DBOSClient`",
+        "`polling_interval_sec` 0.001 (1 by default: 8 jobs a second); enqueued by `DBOSClient`",
     ),
 )
 

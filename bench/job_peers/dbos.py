@@ -26,7 +26,7 @@ def _configured() -> None:
 def _launched() -> None:
     DBOS.launch()
     # At most `worker_concurrency` are begun in each polling interval, which is a second by default.
-    interval = 0.005 if work.tuned else 1.0
+    interval = 0.001 if work.tuned else 1.0
     DBOS.register_queue(QUEUE, worker_concurrency=work.concurrency, polling_interval_sec=interval)
 
 

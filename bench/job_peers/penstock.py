@@ -1,0 +1,42 @@
+"""Penstock on its embedded engine."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import penstock
+from bench.job_peers import work
+from penstock.jobs.state import State
+
+app = penstock.App(work.place / "jobs.db")
+
+
+@app.task()
+def no_op(_: penstock.Run) -> None:
+    work.no_op()
+
+
+@app.task(lease_seconds=5)
+def steps(run: penstock.Run) -> None:
+    work.note("begin")
+    for number in range(1, work.STEPS + 1):
+        run.step(f"step-{number}", partial(work.step, number))
+    work.note("done")
+
+
+def prepare() -> None:
+    """Makes the file and its table."""
+    app.store.find(limit=1)
+
+
+def enqueue(count: int) -> None:
+    for _ in range(count):
+        app.enqueue(no_op)
+
+
+def enqueue_steps() -> None:
+    app.enqueue(steps)
+
+
+def left() -> int:
+    return sum(len(app.store.find(state=state, limit=1).jobs) for state in (State.QUEUED, State.PROCESSING))
