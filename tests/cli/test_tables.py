@@ -96,7 +96,7 @@ def test_the_group_lists_every_command() -> None:
 
 def test_plan_says_what_would_be_done_and_does_nothing() -> None:
     result = run("plan", *on("mine:before"))
-    assert result.output == "  + app-dev-jobs\n  + app-dev-logs\nPlan: 2 to create.\n"
+    assert result.stdout == "  + app-dev-jobs\n  + app-dev-logs\nPlan: 2 to create.\n"
     run("plan", *on("mine:before", "--exit-code"), code=7)
 
 

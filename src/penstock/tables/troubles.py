@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import (
     AccessDeniedException,
@@ -42,7 +42,7 @@ class TablesUnreadable(PenstockError):
         super().__init__(self.failures)
 
     def __str__(self) -> str:
-        told = "\n".join(f"  {one}" for one in self.failures)
+        told = "\n".join(f"  {one}" for one in _together(self.failures))
         return f"Nothing was changed, because tables could not be looked at:\n{told}"
 
 
@@ -112,6 +112,19 @@ class StrangeAnswer(PenstockError):
 
     def __str__(self) -> str:
         return f"the answer to {self.operation} is not DynamoDB's ({self.detail})"
+
+
+def _together(failures: Iterable[Failure]) -> list[Failure]:
+    """What failed for several tables in the same way (no server, no credentials) is told once."""
+    same: dict[Failure, list[str]] = {}
+    for one in failures:
+        same.setdefault(replace(one, table=""), []).append(one.table)
+    return [replace(one, table=_listed(tables)) for one, tables in same.items()]
+
+
+def _listed(tables: list[str]) -> str:
+    rest = len(tables) - 3
+    return ", ".join(tables) if rest <= 0 else f"{', '.join(tables[:3])} and {rest} more"
 
 
 _AGAIN = "Run the same command again: it goes on where this stopped."

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.carrying import carry_out
+from penstock.cli.tables.carrying import Manner, propose
 from penstock.cli.tables.index_options import Said, defined_table, full_name, index_options
 from penstock.cli.tables.options import (
     Order,
-    confirmed,
     dry_run_option,
     json_option,
     max_wait_option,
@@ -72,22 +71,14 @@ def command(
     naming = order.naming if order is not None else Naming.of(os.environ, prefix=prefix, environment=env)
     wanted = _wanted(order, table, index, Said(**said))
     policy = order.policy_command("add-index") if order is not None else "penstock tables policy"
+    manner = Manner(policy, max_wait, dry_run, yes, as_json)
     with opened(url) as db:
         live = existing(db, full_name(order, table), policy)
         plan = plan_addition(db, live, wanted, naming)
         if not force:
             refuse_misfits(plan)
-        if not as_json:
-            show_index(plan)
-        if dry_run:
-            if as_json:
-                screen.show_json(screen.survey_json(plan.survey) | index_json(plan) | {"dry_run": True})
-            return
-        if plan.exists and not live.in_motion and not as_json:
-            return
-        if not plan.exists:
-            confirmed(f"Add the index to {db.name}?", yes=yes)
-        carry_out(db, plan.survey, max_wait=max_wait, policy=policy, as_json=as_json, more=index_json(plan))
+        question = f"Add the index to {db.name}?"
+        propose(db, plan.survey, manner, question, show=lambda: show_index(plan), more=index_json(plan))
 
 
 def _wanted(order: Order | None, table: str, index: str, said: Said) -> Index:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.carrying import carry_out
+from penstock.cli.tables.carrying import Manner, propose
 from penstock.cli.tables.options import (
-    confirmed,
     definitions_argument,
     dry_run_option,
     json_option,
@@ -19,7 +18,7 @@ from penstock.cli.tables.options import (
     url_option,
     yes_option,
 )
-from penstock.tables.survey import survey
+from penstock.tables.survey import Survey, survey
 
 
 @click.command("apply")
@@ -56,18 +55,12 @@ def command(
     Exit codes: 0 done, 1 something failed, 2 not confirmed, 130 interrupted.
     """
     order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
-    policy = order.policy_command("apply")
-    with opened(url) as db:
-        found = survey(db, order.tables, order.naming, policy=policy)
-        if not as_json:
-            screen.show_plan(found.plan)
-            screen.show_under_way(found)
-        if dry_run:
-            if as_json:
-                screen.show_json(screen.survey_json(found) | {"dry_run": True})
-            return
-        if not found.plan.is_empty:
-            confirmed(f"Apply this to {db.name}?", yes=yes)
-        elif not found.under_way and not as_json:
-            return
-        carry_out(db, found, max_wait=max_wait, policy=policy, as_json=as_json)
+    manner = Manner(order.policy_command("apply"), max_wait, dry_run, yes, as_json)
+    with opened(url, "empty" if dry_run else "made") as db:
+        found = survey(db, order.tables, order.naming, policy=manner.policy)
+        propose(db, found, manner, f"Apply this to {db.name}?", show=lambda: _show(found))
+
+
+def _show(survey: Survey) -> None:
+    screen.show_plan(survey.plan)
+    screen.show_under_way(survey)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.data_options import Line, continued, json_option, opened, show_json, url_option
+from penstock.cli.tables.options import continued, json_option, opened, url_option
+from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import backups
 from penstock.tables.dump_folder import replace_file
 from penstock.tables.exports import export_text

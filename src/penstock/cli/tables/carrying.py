@@ -4,16 +4,52 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import INTERRUPTED
+from penstock.cli.tables.options import INTERRUPTED, confirmed
 from penstock.client.database import Database
 from penstock.tables.apply import ApplyReport, Interrupted, apply
 from penstock.tables.survey import Survey
 from penstock.tables.waiting import Pace
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the user wants it done; `policy` is the command that writes the IAM policy for it."""
+
+    policy: str
+    max_wait: float
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+def propose(
+    db: Database,
+    survey: Survey,
+    manner: Manner,
+    question: str,
+    *,
+    show: Callable[[], object],
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Shows what would be done, asks if it is to be done, and does it; what is only under way is waited for unasked."""
+    if not manner.as_json:
+        show()
+    if manner.dry_run:
+        if manner.as_json:
+            screen.show_json(screen.survey_json(survey) | (more or {}) | {"dry_run": True})
+        return
+    if not any(one.has_work for one in survey.tables) and not manner.as_json:
+        return
+    if not survey.plan.is_empty:
+        confirmed(question, yes=manner.yes)
+    carry_out(db, survey, max_wait=manner.max_wait, policy=manner.policy, as_json=manner.as_json, more=more)
 
 
 def carry_out(

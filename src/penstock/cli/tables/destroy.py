@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.carrying import carry_out
+from penstock.cli.tables.carrying import Manner, propose
 from penstock.cli.tables.options import (
-    confirmed,
     definitions_argument,
     dry_run_option,
     json_option,
@@ -56,22 +55,13 @@ def command(
     Exit codes: 0 gone, 1 something failed or is protected, 2 not confirmed, 130 interrupted.
     """
     order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
-    policy = order.policy_command("destroy")
+    manner = Manner(order.policy_command("destroy"), max_wait, dry_run, yes, as_json)
     names = [order.naming.full_name(table.name) for table in order.tables]
     with opened(url) as db:
-        found = survey_to_delete(db, names, order.naming, policy=policy)
-        if not as_json:
-            _show(found)
-        if dry_run:
-            if as_json:
-                screen.show_json(screen.survey_json(found) | {"dry_run": True})
-            return
+        found = survey_to_delete(db, names, order.naming, policy=manner.policy)
         doomed = found.plan.counts["delete"]
-        if not any(one.has_work for one in found.tables) and not as_json:
-            return
-        if doomed:
-            confirmed(f"Delete {doomed} of the tables in {db.name}, with all their items?", yes=yes)
-        carry_out(db, found, max_wait=max_wait, policy=policy, as_json=as_json)
+        question = f"Delete {doomed} of the tables in {db.name}, with all their items?"
+        propose(db, found, manner, question, show=lambda: _show(found))
 
 
 def _show(survey: Survey) -> None:

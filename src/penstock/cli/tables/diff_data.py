@@ -7,16 +7,8 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.tables.data_options import (
-    Line,
-    continued,
-    json_option,
-    opened,
-    pacer_of,
-    rate_option,
-    show_json,
-    url_option,
-)
+from penstock.cli.tables.options import continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import comparing
 from penstock.tables.comparing import Comparison, Difference
 from penstock.tables.inspection import required

@@ -6,16 +6,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.data_options import (
-    Line,
-    continued,
-    json_option,
-    opened,
-    pacer_of,
-    rate_option,
-    show_json,
-    url_option,
-)
+from penstock.cli.tables.options import continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import dumping
 from penstock.tables.costs import count
 

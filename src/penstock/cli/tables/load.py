@@ -7,16 +7,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.data_options import (
-    Line,
-    continued,
-    json_option,
-    opened,
-    pacer_of,
-    rate_option,
-    show_json,
-    url_option,
-)
+from penstock.cli.tables.options import continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import loading_data
 
 
@@ -49,7 +41,7 @@ def command(
     Checksums are verified before anything is written. Interrupted, it continues with the part it was at.
     """
     line = Line(quiet=as_json)
-    with opened(url) as db, continued(f"a part of the items is in {table}."):
+    with opened(url, "made" if create else "refused") as db, continued(f"a part of the items is in {table}."):
         done = loading_data.load(
             db,
             folder,

@@ -8,11 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import click
 
+from penstock.client import endpoints
 from penstock.client.database import Database, connect
+from penstock.client.pacing import Pacer
+from penstock.errors import PenstockError
 from penstock.systems import SYSTEMS
 from penstock.tables.definitions import Table
 from penstock.tables.loading import Definitions, load
@@ -46,7 +50,7 @@ layout_option = click.option(
     show_default=True,
     help="Which tables, where a system has its original ones too.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and no progress.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
 max_wait_option = click.option(
@@ -57,6 +61,9 @@ max_wait_option = click.option(
     show_default=True,
     metavar="SECONDS",
     help="How long to wait for what is under way. Also MAX_WAIT.",
+)
+rate_option = click.option(
+    "--rate", type=click.FloatRange(min=1), metavar="UNITS", help="At most so many capacity units a second, per table."
 )
 tables_option = click.option(
     "--table", "only", multiple=True, metavar="NAME", help="Only this table, by suffix or full name; repeatable."
@@ -111,10 +118,61 @@ def is_named(table: Table, name: str, naming: Naming) -> bool:
     return name in (table.name, naming.full_name(table.name))
 
 
+_SQLITE = b"SQLite format 3\0"
+
+Absent = Literal["refused", "made", "empty"]
+"""What becomes of a file that does not exist: an error, a new database, or an empty one that is never written."""
+
+
 @contextmanager
-def opened(url: str) -> Iterator[Database]:
-    with connect(url) as db:
+def opened(url: str, absent: Absent = "refused") -> Iterator[Database]:
+    """The database. A command that only looks, or that needs a table, makes no file."""
+    file = _missing_file(url)
+    if absent == "made":
+        file = None
+    if file is not None and absent == "refused":
+        raise PenstockError(
+            f"{file}: there is no such database. Check the name; `penstock tables apply` makes one, with its tables."
+        )
+    if file is not None:
+        click.echo(f"{file} does not exist yet: compared with an empty database.", err=True)
+    with connect(endpoints.MEMORY if file is not None else url) as db:
         yield db
+
+
+def _missing_file(url: str) -> Path | None:
+    """The file of this URL if it is not there, or empty. Raises PenstockError for one that is no database."""
+    if "://" in url or url == endpoints.MEMORY:
+        return None
+    path = Path(url)
+    if not path.exists():
+        return path
+    if not path.is_file() or Path(f"{url}-wal").exists():
+        return None
+    with path.open("rb") as file:
+        start = file.read(len(_SQLITE))
+    if start and start != _SQLITE:
+        # SQLite takes a file of a few bytes for an empty one, and writes over it.
+        raise PenstockError(f"{url}: this file is not a database. Name another one.")
+    return None if start else path
+
+
+def pacer_of(db: Database, rate: float | None) -> Pacer | None:
+    """A fixed rate; else one learnt from throttles. The embedded engine needs none."""
+    if rate is not None:
+        return Pacer(rate)
+    return None if db.batch_workers == 1 else Pacer()
+
+
+@contextmanager
+def continued(what: str) -> Iterator[None]:
+    """Ctrl-C leaves what was done, and says how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        again = shlex.join(["penstock", *sys.argv[1:]])
+        click.echo(f"\nInterrupted: {what} To go on, run it again:\n  {again}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def confirmed(question: str, *, yes: bool) -> None:

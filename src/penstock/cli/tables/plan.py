@@ -42,10 +42,12 @@ def command(
       penstock tables plan construction-expenses --url tables.db --env staging
       penstock tables plan mytables:all --url aws://us-east-1 --exit-code
 
-    Read only. Exit codes: 0 done; 7 changes, with --exit-code; 1 failed.
+    Read only. For a file that does not exist yet, the plan is that of an empty database; the file is not made.
+
+    Exit codes: 0 done; 7 changes, with --exit-code; 1 failed.
     """
     order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
-    with opened(url) as db:
+    with opened(url, "empty") as db:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("plan"))
     if as_json:
         screen.show_json(screen.survey_json(found))

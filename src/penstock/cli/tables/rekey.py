@@ -7,18 +7,17 @@ from typing import Any
 
 import click
 
-from penstock.cli.tables.data_options import (
-    Line,
+from penstock.cli.tables.options import (
     confirmed,
     continued,
     json_option,
     opened,
     pacer_of,
     rate_option,
-    show_json,
     url_option,
     yes_option,
 )
+from penstock.cli.tables.screen import Line, show_json
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables import rekey

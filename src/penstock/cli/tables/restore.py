@@ -7,16 +7,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.data_options import (
-    Line,
-    continued,
-    json_option,
-    opened,
-    pacer_of,
-    rate_option,
-    show_json,
-    url_option,
-)
+from penstock.cli.tables.options import Absent, continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import backups
 from penstock.tables.backups import Backup, DumpFolder, PointInTime, Source
 
@@ -56,8 +48,12 @@ def command(
     """
     source = _source(origin, at, backup, dump)
     line = Line(quiet=as_json)
+    absent: Absent = "made" if dump else "refused"
     # A dump is loaded by us and goes on by itself; DynamoDB's own restores go on without us.
-    with opened(url) as db, continued(f"{table} may be there in part (add --finish once DynamoDB has made it)."):
+    with (
+        opened(url, absent) as db,
+        continued(f"{table} may be there in part (add --finish once DynamoDB has made it)."),
+    ):
         done = backups.restore(
             db,
             source,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -98,6 +99,40 @@ def show_report(report: ApplyReport) -> None:
 def show_failures(failures: Iterable[Failure]) -> None:
     for failure in failures:
         click.echo(click.style("failed ", fg="red") + str(failure), err=True)
+
+
+_EVERY_SECONDS = 0.2  # on a line of progress
+
+
+class Line:
+    """One line on the terminal that says how far the items are; nothing where there is no terminal."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._shown = sys.stderr.isatty() and not quiet
+        self._began_at = time.monotonic()
+        self._told_at = 0.0
+        self._length = 0
+
+    def items(self, done: int, total: int) -> None:
+        """`120,000 of 200,000 items, 31,000 a second`."""
+        now = time.monotonic()
+        if self._shown and now - self._told_at >= _EVERY_SECONDS:
+            self._told_at = now
+            rate = done / max(now - self._began_at, 0.001)
+            self._write(f"{done:,} of {total:,} items, {rate:,.0f} a second")
+
+    def tell(self, text: str) -> None:
+        if self._shown:
+            self._write(text)
+
+    def end(self) -> None:
+        if self._shown and self._length:
+            self._write("")
+            click.echo("\r", nl=False, err=True)
+
+    def _write(self, text: str) -> None:
+        click.echo("\r" + text.ljust(self._length), nl=False, err=True)
+        self._length = len(text)
 
 
 class Screen:
