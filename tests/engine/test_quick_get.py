@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,19 +55,26 @@ ENGINE = engine_with_items()
 def test_the_short_way_gives_the_same_bytes_or_none(table: Any, key: Any, more: dict[str, Any]) -> None:
     request = {"TableName": table, "Key": key, **more}
     with ENGINE.reading() as call:
-        quick = quick_get(call, request)
+        quick = quick_get(call, call.db.cursor(), request)
     if quick is None:
         return
     assert orjson.loads(quick) == ENGINE.execute("GetItem", request)
 
 
 def test_what_is_plain_takes_the_short_way() -> None:
+    found = {"TableName": "hash", "Key": {"pk": {"S": "a"}}}
+    missed = {"TableName": "both", "Key": {"pk": {"S": "a"}, "sk": {"S": "c"}}}
     with ENGINE.reading() as call:
-        assert (
-            quick_get(call, {"TableName": "hash", "Key": {"pk": {"S": "a"}}})
-            == b'{"Item":{"pk":{"S":"a"},"v":{"N":"1"}}}'
-        )
-        assert quick_get(call, {"TableName": "both", "Key": {"pk": {"S": "a"}, "sk": {"S": "c"}}}) == b"{}"
+        assert quick_get(call, call.db.cursor(), found) == b'{"Item":{"pk":{"S":"a"},"v":{"N":"1"}}}'
+        assert quick_get(call, call.db.cursor(), missed) == b"{}"
+
+
+@pytest.mark.parametrize("request_", [7, None, "ab", [1, 2], {"TableName": [], "Key": {}}, {"TableName": "hash", 1: 2}])
+def test_what_is_no_request_is_left_to_the_whole_way(request_: Any) -> None:
+    with ENGINE.reading() as call:
+        assert quick_get(call, call.db.cursor(), request_) is None
+    with pytest.raises(DynamoDBError):
+        ENGINE.execute("GetItem", request_)
 
 
 def test_a_group_answers_both_ways_in_order() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -14,8 +15,10 @@ Response = dict[str, Any]
 """An answer; its items may be `orjson.Fragment`s: JSON bytes as they lie in the file."""
 
 Run = Callable[["Call", Request], Response]
-Quick = Callable[["Call", Request], bytes | None]
-"""The bytes that `run` would lead to, for the plainest requests, unchecked; None for all others."""
+Quick = Callable[["Call", Cursor, Request], bytes | None]
+"""The bytes that `run` would lead to, for the plainest requests, unchecked; None for all others.
+
+The cursor is the caller's, to be used for one statement after another."""
 
 Kind = Literal["read", "snapshot", "write"]
 """read: one statement sees all it needs; snapshot: several statements of one moment; write: one transaction."""
@@ -26,17 +29,24 @@ class Operation:
     name: str
     kind: Kind
     run: Run
-    quick: Quick | None = None
 
 
 OPERATIONS: dict[str, Operation] = {}
+WRITES: set[str] = set()
+"""The names of those whose kind is "write"."""
+QUICK: dict[str, Quick] = {}
+"""The short ways of those that have one."""
 
 
 def operation(name: str, kind: Kind, quick: Quick | None = None) -> Callable[[Run], Run]:
     """Registers a function as the operation `name`. Its request has passed `shapes.check` when it is called."""
 
     def register(run: Run) -> Run:
-        OPERATIONS[name] = Operation(name, kind, run, quick)
+        OPERATIONS[name] = Operation(name, kind, run)
+        if kind == "write":
+            WRITES.add(name)
+        if quick is not None:
+            QUICK[name] = quick
         return run
 
     return register

@@ -16,10 +16,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
+import orjson
+
 from penstock.engine.engine import Pending
 from penstock.errors import DynamoDBError
 from penstock.server.encodings import BodyTooLarge, chosen_encoding
 from penstock.server.groups import Answer
+from penstock.server.heads import Meaning
 from penstock.server.reading import FIRST_ACCEPT_ENCODING, TOO_LARGE, RequestReader
 from penstock.server.replies import (
     JSON,
@@ -138,6 +141,20 @@ class Connection(RequestReader):
                 style = replace(style, silent=True)
             heavy = target.heavy or (target.filters and is_filtered(request))
             self._call(style, Pending(target.operation, request, scope), heavy)
+            if self.server.router.checks_form_alone and not target.heavy and not self._closing:
+                self._meaning = Meaning(style, target.operation, scope, target.filters)
+
+    def _understood(self, meaning: Meaning, body: bytes) -> bool:
+        style, operation, scope, filters = meaning
+        try:
+            request = orjson.loads(body)
+        except ValueError:
+            return False
+        if type(request) is not dict:
+            return False
+        self._since = self.server.tick
+        self._call(style, Pending(operation, request, scope), filters and is_filtered(request))
+        return True
 
     def _style(self, method: bytes) -> Style:
         """How this request wants its answer; the one object PLAIN for nearly all."""
@@ -313,6 +330,7 @@ class Connection(RequestReader):
 
     def stop(self) -> None:
         """Closes when what has begun is answered; a request half arrived is one that has begun."""
+        self._known = []  # a head now means one answer more, and the end
         if self._receiving and not self._deaf:
             return
         self._closing = True

@@ -1,7 +1,8 @@
 """Bytes of one connection put together to requests.
 
 `RequestReader` is the half of a connection that listens: it feeds the parser, gathers head and body within
-their limits, and hands each whole request to `_received`. What follows is `protocol.py`'s.
+their limits, and hands each whole request to `_received`. A request with a head that has come before takes a shorter
+way (`heads.py`). What follows is `protocol.py`'s.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from abc import abstractmethod
 from typing import Any
 
 from penstock.errors import InternalServerError
-from penstock.server import http1
+from penstock.server import heads, http1
+from penstock.server.heads import KnownHead, Meaning
 from penstock.server.replies import TEXT, TOO_LARGE_BODY, Reply, error_body
 from penstock.wire.limits import REQUEST_BYTES
 
@@ -47,7 +49,10 @@ class RequestReader(asyncio.Protocol):
         "_feed",
         "_head_bytes",
         "_headers",
+        "_known",
         "_large",
+        "_meaning",
+        "_misses",
         "_parser",
         "_receiving",
         "_upgrading",
@@ -63,6 +68,9 @@ class RequestReader(asyncio.Protocol):
         self._body_parts: bytearray | None = None
         self._head_bytes = 0
         self._receiving = BETWEEN
+        self._known: list[KnownHead] = []
+        self._meaning: Meaning | None = None  # of the request just parsed, if its head is worth knowing
+        self._misses = 0  # requests in a row that had no known head
         self._large = False  # what has just arrived may hold a head that is too large
         self._deaf = False  # what still arrives is thrown away
         self._upgrading = False  # asked for another protocol: see `_without_upgrade`
@@ -70,6 +78,10 @@ class RequestReader(asyncio.Protocol):
     @abstractmethod
     def _received(self, body: bytes) -> None:
         """A whole request has arrived: `_headers`, `_url`, the parser's method, and this body."""
+
+    @abstractmethod
+    def _understood(self, meaning: Meaning, body: bytes) -> bool:
+        """A whole request with a known head has arrived; False leaves it to the parser."""
 
     @abstractmethod
     def _refuse(self, reply: Reply) -> None:
@@ -95,6 +107,17 @@ class RequestReader(asyncio.Protocol):
         if self._deaf:
             self._discard(len(data))
             return
+        if not self._receiving:
+            for head in self._known:
+                if head.fits(data):
+                    if self._understood(head.meaning, data[head.size :]):
+                        self._misses = 0
+                        return
+                    break
+        self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        self._meaning = None
         self._large = len(data) > HEAD_BYTES
         try:
             self._feed(data)
@@ -106,12 +129,22 @@ class RequestReader(asyncio.Protocol):
         else:
             rest = b""
         if self._upgrading:
-            self.data_received(self._without_upgrade() + rest)
+            self._parse(self._without_upgrade() + rest)
             return
         if self._receiving:
             self._note_partial(len(data))
         else:
             self._touch()
+            if self._meaning is not None and self._misses <= heads.MISSES and data.startswith(heads.FIRST_LINE):
+                self._learn(data, self._meaning)
+
+    def _learn(self, data: bytes, meaning: Meaning) -> None:
+        """Most connections are used again and again; one that sends a single request pays for no lesson."""
+        self._misses += 1
+        if self._misses > heads.MISSES:
+            self._known = []
+        elif self._misses > 1 and (head := heads.learn(data, self._headers, meaning)) is not None:
+            self._known = [head, *self._known[: heads.KNOWN_HEADS - 1]]
 
     # ── the parser's calls ──
 

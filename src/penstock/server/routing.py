@@ -114,6 +114,11 @@ class Router:
         self._scopes: dict[bytes, Scope] = {}
         self._health = b"healthy: dynamodb." + scope.region.encode() + b".amazonaws.com "
 
+    @property
+    def checks_form_alone(self) -> bool:
+        """Whether two requests that differ in nothing but signature and date are treated alike."""
+        return self._verifier is None
+
     def route(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Routed:
         """Raises Refused, DynamoDBError or BodyTooLarge where the engine is not to be asked."""
         if method != b"POST" or (url != b"/" and url.partition(b"?")[0] != b"/"):

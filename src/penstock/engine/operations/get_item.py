@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlite3 import Cursor
+
 import orjson
 
 from penstock.engine import capacity, envelope
@@ -14,34 +16,32 @@ from penstock.expressions.request import projection_of
 from penstock.wire.values import Item, check_item
 
 
-def quick_get(call: Call, request: Request) -> bytes | None:
+def quick_get(call: Call, cursor: Cursor, request: Request) -> bytes | None:
     """The answer to a request of a table and a key of short texts, and nothing else: most of a server's reads.
 
     It takes half the time of the whole way, and gives the same bytes or None (a test tries).
     """
-    if len(request) != 2:
+    if type(request) is not dict or len(request) != 2:
         return None
-    name, key = request.get("TableName"), request.get("Key")
-    if type(name) is not str or type(key) is not dict:
-        return None
-    table = call.engine.catalog.cached(call.scope, name)
-    if table is None or "unsettled" in table.record:
-        return None
-    names = table.text_key_names
-    if names is None or len(key) != len(names):
-        return None
-    for attribute in names:
-        value = key.get(attribute)
-        if type(value) is not dict or len(value) != 1:
-            return None
-        text = value.get("S")
-        if type(text) is not str or not 0 < len(text) <= SHORT_KEY:
-            return None
     try:
+        key = request["Key"]
+        table = call.engine.catalog.cached(call.scope, request["TableName"])
+        if table is None or "unsettled" in table.record:
+            return None
+        names = table.text_key_names
+        if names is None or type(key) is not dict or len(key) != len(names):
+            return None
+        for attribute in names:
+            value = key[attribute]
+            if type(value) is not dict or len(value) != 1:
+                return None
+            text = value["S"]
+            if type(text) is not str or not 0 < len(text) <= SHORT_KEY:
+                return None
         row_key = table.row_key(key)
-    except UnicodeError:
-        return None
-    row = call.db.execute(table.sql_get, (row_key,)).fetchone()
+    except (KeyError, TypeError, UnicodeError):
+        return None  # a name or a type that the whole way refuses, in DynamoDB's words
+    row = cursor.execute(table.sql_get, (row_key,)).fetchone()
     return b"{}" if row is None else b'{"Item":%b}' % row
 
 
