@@ -33,12 +33,9 @@ LITERALS = Text | Number | Boolean | Null | Parameter | Sequence | Bag | Struct
 """Nodes that are values whatever the item is."""
 
 _INVALID = "One or more parameter values were invalid: "
-_UNCONVERTIBLE = "The parameter cannot be converted to a numeric value"
-_UNDERFLOW = "Number underflow. Attempting to store a number with magnitude smaller than supported range"
 _TOO_DEEP = (
     "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"
 )
-_INT_MAX = 2**31 - 1
 
 
 def value_of(node: Node, parameters: Parameters, under: str = "root") -> AttributeValue:
@@ -125,44 +122,19 @@ def checked_parameters(given: Members[AttributeValue] | None) -> list[AttributeV
         except ValidationException:
             _raise_first_problem(value, 0)
             raise
-    for value in checked:
-        if _has_long_exponent(value):
-            _raise_first_problem(value, 0)
     return checked
-
-
-def _has_long_exponent(value: AttributeValue) -> bool:
-    """Zero may have any exponent for `wire.numbers`; here it may not."""
-    number = value.get("N")
-    return number is not None and "e" in number.lower()
 
 
 def _raise_first_problem(value: Any, depth: int) -> None:
     """Raises what is wrong with a number or with the nesting, in the order of the document."""
     for kind, data in value.items():
         if kind == "N":
-            _refuse_number(data)
+            numbers.normalise(data)
         elif kind == "NS":
             for number in data:
-                _refuse_number(number)
+                numbers.normalise(number)
         elif kind in ("L", "M"):
             if depth >= NESTING:
                 raise ValidationException(_TOO_DEEP)
             for member in data if kind == "L" else data.values():
                 _raise_first_problem(member, depth + 1)
-
-
-def _refuse_number(text: str) -> None:
-    """Refuses a number as Java's BigDecimal does, whose exponents and scales have 32 bits."""
-    mantissa, _, exponent = text.lower().partition("e")
-    if exponent.lstrip("+-").isdigit() and exponent.isascii():
-        digits = exponent.lstrip("+-").lstrip("0")
-        power = (-1 if exponent[0] == "-" else 1) * (int(digits or "0") if len(digits) <= 10 else 2**40)
-        fraction = mantissa.partition(".")[2]
-        scale = len(fraction) - power
-        if not -_INT_MAX - 1 < power <= _INT_MAX or abs(scale) > _INT_MAX:
-            raise ValidationException(f"{_UNCONVERTIBLE}: {text}")
-        precision = len(mantissa.lstrip("+-").replace(".", "").lstrip("0"))
-        if precision - scale > _INT_MAX:
-            raise ValidationException(_UNDERFLOW)  # the sum has 32 bits too, and wraps
-    numbers.normalise(text)
