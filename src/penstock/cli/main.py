@@ -11,9 +11,11 @@ from penstock.cli.lazy import LazyGroup
 
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
+    "files": ("penstock.cli.files.group", "Files in a folder or in S3: list, get, put, verify, and more."),
     "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
+    "jobs": ("penstock.cli.jobs.group", "See jobs, wait for them, and say what should become of them."),
     "worker": ("penstock.cli.jobs.worker", "Run the jobs of an app."),
     "tables": ("penstock.cli.tables.group", "Tables as code: plan, apply, verify, export, and more."),
 }

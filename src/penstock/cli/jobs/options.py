@@ -1,0 +1,131 @@
+"""What the commands of `penstock jobs` share: where the jobs live, and how they are shown."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from penstock.client.database import connect
+from penstock.errors import PenstockError
+from penstock.files import open_files
+from penstock.jobs.job import Job, JobNotFound
+from penstock.jobs.layout import CollectionLayout
+from penstock.jobs.store import JobStore
+from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.times import to_text
+from penstock.records.leases import LeaseLost
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FAILED = 3
+NOT_FOUND = 4
+LEASE_LOST = 6
+
+_url_option = click.option(
+    "--url",
+    "--db",
+    envvar="PENSTOCK_URL",
+    metavar="URL",
+    help="Where the jobs live: a file, http://127.0.0.1:8000, or aws://eu-west-2. Also PENSTOCK_URL.",
+)
+_table_option = click.option(
+    "--table",
+    default=DEFAULT_TABLE,
+    show_default=True,
+    envvar="PENSTOCK_JOBS_TABLE",
+    metavar="NAME",
+    help="Their table.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+job_argument = click.argument("job_id", metavar="JOB")
+
+
+def place_options(command: F) -> F:
+    """--url and --table."""
+    return _url_option(_table_option(command))
+
+
+@contextmanager
+def opened(url: str | None, table: str) -> Iterator[JobStore]:
+    """The store; what is not found, lost or failed ends with its own exit code."""
+    place = url or _only_database()
+    if "://" not in place and not Path(place).exists():
+        raise PenstockError(f"There is no database {place}. Name the app's own: --url FILE, or set PENSTOCK_URL.")
+    with connect(place) as db:
+        files = None if "://" in place or not Path(f"{place}.files").is_dir() else open_files(f"{place}.files")
+        store = JobStore(db, CollectionLayout(table), files=files)
+        try:
+            yield store
+        except JobNotFound as error:
+            raise Ended(NOT_FOUND, str(error)) from error
+        except LeaseLost as error:
+            raise Ended(LEASE_LOST, str(error)) from error
+
+
+class Ended(click.ClickException):
+    """An error with an exit code of its own."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return self.code
+
+
+def _only_database() -> str:
+    """The one .db file of this folder, for people in a hurry."""
+    found = sorted(str(path) for path in Path().glob("*.db"))
+    if len(found) == 1:
+        return found[0]
+    seen = f" This folder has {', '.join(found)}." if found else ""
+    raise click.UsageError(f"Where do the jobs live? Give --url, or set PENSTOCK_URL.{seen}")
+
+
+def job_form(job: Job, store: JobStore, *, payloads: bool = False) -> dict[str, Any]:
+    """A job as JSON."""
+    form: dict[str, Any] = {
+        "id": job.id,
+        "task": job.task,
+        "state": job.state.value,
+        "queue": job.queue,
+        "tenant": job.tenant,
+        "priority": job.priority,
+        "progress": job.progress,
+        "step": job.step,
+        "attempt": job.attempt,
+        "failures": job.failures,
+        "crashes": job.crashes,
+        "created_at": to_text(job.created_at),
+        "updated_at": to_text(job.updated_at),
+        "run_at": to_text(job.run_at),
+        "started_at": None if job.started_at is None else to_text(job.started_at),
+        "ended_at": None if job.ended_at is None else to_text(job.ended_at),
+        "expires_at": to_text(job.expires_at),
+        "lease": None if job.lease is None else {"owner": job.lease.owner, "until": to_text(job.lease.until)},
+        "error": None if job.error is None else {"kind": job.error.kind, "message": job.error.message},
+        "cancel_reason": job.cancel_reason,
+        "waiting_for": sorted(job.waiting_for),
+    }
+    if payloads:
+        form["args"] = store.load(job, job.args)
+        form["result"] = store.load(job, job.result)
+    return form
+
+
+def print_json(value: object) -> None:
+    """On one line where a program reads it, indented on a terminal."""
+    option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
+    click.echo(orjson.dumps(value, option=option).decode())
+
+
+def exit_of(job: Job) -> int:
+    """0 for a job that has completed, is running or waits; 3 for one that has failed or was cancelled."""
+    return FAILED if job.state.value in ("failed", "cancelled") else 0

@@ -1,0 +1,33 @@
+"""`penstock jobs report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from penstock.cli.jobs.options import job_argument, opened, place_options
+from penstock.jobs.report import html
+from penstock.jobs.why import explain, gather
+
+
+@click.command("report")
+@job_argument
+@place_options
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="By default JOB.html.")
+def command(job_id: str, url: str | None, table: str, out: Path | None) -> None:
+    """Write all of a job into one HTML file that needs nothing else: to be mailed, or kept.
+
+    \b
+    Example:
+      penstock jobs report job_mbzlks74_rfi5i0 --db reports.db --out report.html
+    """
+    with opened(url, table) as store:
+        history = store.history(job_id)
+        job = history.job
+        page = html(history, store.load(job, job.args), store.load(job, job.result), explain(job, gather(store, job)))
+        path = out or Path(f"{job.id}.html")
+        part = path.with_name(path.name + ".part")
+        part.write_text(page, encoding="utf-8")
+        part.replace(path)
+        click.echo(str(path))

@@ -1,0 +1,37 @@
+"""`penstock jobs workers`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from penstock.cli.jobs.options import json_option, opened, place_options, print_json
+from penstock.jobs.why import span
+from penstock.jobs.workers import Registry
+
+
+@click.command("workers")
+@place_options
+@json_option
+def command(url: str | None, table: str, as_json: bool) -> None:
+    """List the workers that have given a sign of life in the last minute.
+
+    \b
+    Example:
+      penstock jobs workers --db reports.db
+    """
+    with opened(url, table) as store:
+        now = store.clock.now()
+        found = Registry(store.db, store.layout).workers(now)
+        if as_json:
+            print_json([asdict(worker) for worker in found])
+            return
+        if not found:
+            click.echo("No worker: start one with `penstock worker MODULE:APP`.")
+        for worker in found:
+            busy = f"{worker.running} of {worker.concurrency} busy"
+            click.echo(
+                f"{worker.name:28}  {busy:14}  {worker.done:,} done  up {span(now - worker.started_at)}  "
+                f"{','.join(worker.queues)}: {', '.join(worker.tasks)}"
+            )

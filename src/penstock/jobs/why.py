@@ -1,0 +1,151 @@
+"""Why a job is not running, in one sentence.
+
+`gather` asks the database what there is to know; `explain` decides, and is pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.jobs.job import Job, JobNotFound
+from penstock.jobs.queues import Queue
+from penstock.jobs.state import State
+from penstock.jobs.store import JobStore
+from penstock.jobs.workers import Registry, WorkerInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What decides whether a job runs, beside the job itself."""
+
+    now: float
+    queue: Queue
+    workers: tuple[WorkerInfo, ...] = ()
+    slot_holders: tuple[str, ...] = ()
+    parents: dict[str, State | None] = field(default_factory=dict)
+    ahead: int = 0
+    """Jobs of its queue that come first."""
+
+
+def gather(store: JobStore, job: Job) -> Surroundings:
+    now = store.clock.now()
+    return Surroundings(
+        now=now,
+        queue=store.queue(job.queue),
+        workers=tuple(Registry(store.db, store.layout).workers(now)),
+        slot_holders=tuple(store.sides.slot_holders(job.limit_key)) if job.limit_key is not None else (),
+        parents={parent: _state(store, parent) for parent in sorted(job.waiting_for)},
+        ahead=_ahead(store, job) if job.state is State.QUEUED else 0,
+    )
+
+
+def _state(store: JobStore, job_id: str) -> State | None:
+    try:
+        return store.get(job_id).state
+    except JobNotFound:
+        return None
+
+
+def _ahead(store: JobStore, job: Job) -> int:
+    """How many are claimed before it, as far as a worker looks."""
+    jobs = store.claimable(job.queue, _AHEAD).jobs
+    return next((place for place, one in enumerate(jobs) if one.id == job.id), 0)
+
+
+_AHEAD = 100
+
+
+def explain(job: Job, around: Surroundings) -> str:
+    """One sentence, which begins with the job's id."""
+    return f"{job.id} {_reason(job, around)}."
+
+
+def _reason(job: Job, around: Surroundings) -> str:
+    if job.state is State.PROCESSING:
+        return _running(job, around)
+    if job.state is State.QUEUED:
+        return _waiting(job, around)
+    if job.state is State.COMPLETED:
+        return f"has completed, {ago(job.ended_at, around.now)}"
+    if job.state is State.CANCELLED:
+        return f"was cancelled {ago(job.ended_at, around.now)}{_because(job.cancel_reason)}"
+    error = "" if job.error is None else f"{job.error.kind}: {job.error.message}"
+    tries = "one attempt" if job.attempt == 1 else f"{job.attempt} attempts"
+    return f"has failed after {tries}, {ago(job.ended_at, around.now)}{_because(error)}"
+
+
+def _running(job: Job, around: Surroundings) -> str:
+    lease = job.lease
+    if lease is None:
+        return "is running"
+    if job.cancel_reason is not None:
+        return f"is to be cancelled: {lease.owner}, which runs it, is told at its next report"
+    left = lease.takeable_at - around.now
+    if left > 0:
+        return f"is running on {lease.owner}, whose lease ends in {span(lease.until - around.now)} unless it is renewed"
+    waits = "the next worker takes it over" if around.workers else "no worker is there to take it over"
+    return f"was running on {lease.owner}, which has not renewed its lease for {span(-left)}; {waits}"
+
+
+def _waiting(job: Job, around: Surroundings) -> str:
+    if job.waiting_for:
+        return f"waits for {_parents(around)}"
+    if around.queue.paused:
+        return f"waits because the queue {job.queue} is paused{_because(around.queue.reason)}"
+    if job.run_at > around.now:
+        left = span(job.run_at - around.now)
+        if job.failures and job.error is not None:
+            return f"failed ({job.error.kind}: {job.error.message}) and is tried again in {left}"
+        return f"is due in {left}"
+    if len(around.slot_holders) >= job.limit > 0 and job.limit_key is not None and job.id not in around.slot_holders:
+        holders = ", ".join(around.slot_holders[:3])
+        return f"waits because {job.limit} with the limit key {job.limit_key!r} are running already: {holders}"
+    return _no_worker(job, around) or _in_line(job, around)
+
+
+def _no_worker(job: Job, around: Surroundings) -> str:
+    if not around.workers:
+        return "waits because no worker has been seen for a minute: start one with `penstock worker MODULE:APP`"
+    there = [worker for worker in around.workers if job.queue in worker.queues]
+    if not there:
+        return f"waits because no worker looks at the queue {job.queue}: start one with --queue {job.queue}"
+    if not any(job.task in worker.tasks for worker in there):
+        return f"waits because no worker of the queue {job.queue} has a task named {job.task}"
+    return ""
+
+
+def _in_line(job: Job, around: Surroundings) -> str:
+    able = [one for one in around.workers if job.queue in one.queues and job.task in one.tasks]
+    if all(worker.running >= worker.concurrency for worker in able):
+        ahead = f", and {around.ahead} come first" if around.ahead else ""
+        return f"waits for a free place: the {sum(one.concurrency for one in able)} of its workers are taken{ahead}"
+    return "is next: a worker is about to take it" if not around.ahead else f"is in line: {around.ahead} come first"
+
+
+def _parents(around: Surroundings) -> str:
+    told = [f"{parent} ({state or 'gone'})" for parent, state in around.parents.items()]
+    rest = len(told) - _PARENTS_TOLD
+    return ", ".join(told[:_PARENTS_TOLD]) + (f" and {rest} more" if rest > 0 else "")
+
+
+_PARENTS_TOLD = 3
+
+
+def _because(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def span(seconds: float) -> str:
+    """`2m 5s`; below a minute with one digit: `4.2 s`."""
+    if seconds < 60:
+        return f"{max(seconds, 0.0):.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
+    told = [f"{number}{unit}" for number, unit in parts if number]
+    return " ".join(told[:2])
+
+
+def ago(at: float | None, now: float) -> str:
+    return "at some time" if at is None else f"{span(now - at)} ago"
