@@ -47,9 +47,7 @@ def html(history: History, args: Any, result: Any, sentence: str) -> str:
         _section("Result", _pre(result) if job.result is not None else ""),
         _section("Error", _error(history)),
         _section("Files", _rows(_FILES, [_file(one.name, one.saved.form()) for one in history.files])),
-        _section(
-            "Checkpoints", _rows(_POINTS, [(p.name, p.version, to_text(p.at), p.summary) for p in history.checkpoints])
-        ),
+        _section("Checkpoints", _rows(_POINTS, [_point(point) for point in history.checkpoints])),
         _section("Events", _rows(_EVENTS, [_event(event) for event in history.events])),
         _section("Log", _rows(_LOG, [_entry(entry) for entry in history.entries])),
     ]
