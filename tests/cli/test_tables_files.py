@@ -73,4 +73,5 @@ def test_doctor_looks_at_stored_items() -> None:
 
 
 def test_doctor_says_what_is_missing() -> None:
+    run("apply", *on("mine:before", "--table", "logs", "--yes"))
     assert "the table is not there" in run("doctor", *on("mine:before")).output

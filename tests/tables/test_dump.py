@@ -144,7 +144,7 @@ def test_the_commands_dump_and_load(tmp_path: Path) -> None:
     assert told.output.startswith("orders: 300 items in 1 part, ")
     told = run.invoke(cli, ["tables", "load", out, "--table", "copy", "--url", target])
     assert told.exit_code == 1
-    assert "Give --create" in told.output
+    assert "--create` makes a new one" in told.output
     told = run.invoke(cli, ["tables", "load", out, "--table", "copy", "--url", target, "--create", "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.output) == {

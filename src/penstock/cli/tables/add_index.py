@@ -8,19 +8,9 @@ from typing import Any
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.carrying import Manner, propose
+from penstock.cli.tables.carrying import propose
 from penstock.cli.tables.index_options import Said, defined_table, full_name, index_options
-from penstock.cli.tables.options import (
-    Order,
-    dry_run_option,
-    json_option,
-    max_wait_option,
-    naming_options,
-    opened,
-    order_of,
-    url_option,
-    yes_option,
-)
+from penstock.cli.tables.options import Manner, Order, manner_options, naming_options, opened, order_of, url_option
 from penstock.tables.costs import count
 from penstock.tables.definitions import Index
 from penstock.tables.indexes import IndexPlan, existing, plan_addition, refuse_misfits, warning_of
@@ -32,10 +22,7 @@ from penstock.tables.naming import Naming
 @url_option
 @naming_options
 @index_options
-@max_wait_option
-@dry_run_option
-@yes_option
-@json_option
+@manner_options
 def command(
     definitions: str | None,
     url: str,
@@ -45,10 +32,7 @@ def command(
     table: str,
     index: str,
     force: bool,
-    max_wait: float,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    manner: Manner,
     **said: str | None,
 ) -> None:
     """Add one index to a live table, after a look at its items, and wait until it is ready.
@@ -71,14 +55,13 @@ def command(
     naming = order.naming if order is not None else Naming.of(os.environ, prefix=prefix, environment=env)
     wanted = _wanted(order, table, index, Said(**said))
     policy = order.policy_command("add-index") if order is not None else "penstock tables policy"
-    manner = Manner(policy, max_wait, dry_run, yes, as_json)
     with opened(url) as db:
         live = existing(db, full_name(order, table), policy)
         plan = plan_addition(db, live, wanted, naming)
         if not force:
             refuse_misfits(plan)
         question = f"Add the index to {db.name}?"
-        propose(db, plan.survey, manner, question, show=lambda: show_index(plan), more=index_json(plan))
+        propose(db, plan.survey, manner, policy, question, show=lambda: show_index(plan), more=index_json(plan))
 
 
 def _wanted(order: Order | None, table: str, index: str, said: Said) -> Index:

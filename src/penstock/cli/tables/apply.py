@@ -5,43 +5,16 @@ from __future__ import annotations
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.carrying import Manner, propose
-from penstock.cli.tables.options import (
-    definitions_argument,
-    dry_run_option,
-    json_option,
-    max_wait_option,
-    naming_options,
-    opened,
-    order_of,
-    tables_option,
-    url_option,
-    yes_option,
-)
+from penstock.cli.tables.carrying import propose
+from penstock.cli.tables.options import Manner, Order, manner_options, opened, ordered, url_option
 from penstock.tables.survey import Survey, survey
 
 
 @click.command("apply")
-@definitions_argument
 @url_option
-@naming_options
-@tables_option
-@max_wait_option
-@dry_run_option
-@yes_option
-@json_option
-def command(
-    definitions: str,
-    url: str,
-    env: str | None,
-    prefix: str | None,
-    layout: str,
-    only: tuple[str, ...],
-    max_wait: float,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
+@ordered
+@manner_options
+def command(order: Order, url: str, manner: Manner) -> None:
     """Make the tables as they are defined: missing ones are created, others changed, equal ones skipped.
 
     \b
@@ -54,11 +27,10 @@ def command(
 
     Exit codes: 0 done, 1 something failed, 2 not confirmed, 130 interrupted.
     """
-    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
-    manner = Manner(order.policy_command("apply"), max_wait, dry_run, yes, as_json)
-    with opened(url, "empty" if dry_run else "made") as db:
-        found = survey(db, order.tables, order.naming, policy=manner.policy)
-        propose(db, found, manner, f"Apply this to {db.name}?", show=lambda: _show(found))
+    policy = order.policy_command("apply")
+    with opened(url, "empty" if manner.dry_run else "made") as db:
+        found = survey(db, order.tables, order.naming, policy=policy)
+        propose(db, found, manner, policy, f"Apply this to {db.name}?", show=lambda: _show(found))
 
 
 def _show(survey: Survey) -> None:

@@ -5,40 +5,32 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import INTERRUPTED, confirmed
+from penstock.cli.tables.options import INTERRUPTED, Manner, confirmed
 from penstock.client.database import Database
 from penstock.tables.apply import ApplyReport, Interrupted, apply
 from penstock.tables.survey import Survey
 from penstock.tables.waiting import Pace
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How the user wants it done; `policy` is the command that writes the IAM policy for it."""
-
-    policy: str
-    max_wait: float
-    dry_run: bool
-    yes: bool
-    as_json: bool
-
-
 def propose(
     db: Database,
     survey: Survey,
     manner: Manner,
+    policy: str,
     question: str,
     *,
     show: Callable[[], object],
     more: dict[str, Any] | None = None,
 ) -> None:
-    """Shows what would be done, asks if it is to be done, and does it; what is only under way is waited for unasked."""
+    """Shows what would be done, asks if it is to be done, and does it; what is only under way is waited for unasked.
+
+    `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
+    """
     if not manner.as_json:
         show()
     if manner.dry_run:
@@ -49,37 +41,36 @@ def propose(
         return
     if not survey.plan.is_empty:
         confirmed(question, yes=manner.yes)
-    carry_out(db, survey, max_wait=manner.max_wait, policy=manner.policy, as_json=manner.as_json, more=more)
+    carry_out(db, survey, manner, policy, more=more)
 
 
 def carry_out(
     db: Database,
     survey: Survey,
-    *,
-    max_wait: float,
+    manner: Manner,
     policy: str,
-    as_json: bool,
+    *,
     more: dict[str, Any] | None = None,
     last: bool = True,
 ) -> ApplyReport:
     """Applies a survey, and shows what became of it. Exits with 1 after failures, with 130 after Ctrl-C.
 
-    `more` is shown with the JSON; one that is not the `last` of a command shows JSON only where it ends the command.
+    One that is not the `last` of its command shows JSON only where it ends the command.
     """
-    shown = screen.Screen(quiet=as_json)
+    shown = screen.Screen(quiet=manner.as_json)
     try:
-        report = apply(db, survey, pace=Pace(max_wait_seconds=max_wait), report=shown.report, policy=policy)
+        report = apply(db, survey, pace=Pace(max_wait_seconds=manner.max_wait), report=shown.report, policy=policy)
     except Interrupted as error:
         shown.clear()
-        _show(error.report, as_json, {**(more or {}), "interrupted": True})
+        _show(error.report, manner.as_json, {**(more or {}), "interrupted": True})
         again = shlex.join(["penstock", *sys.argv[1:]])
         click.echo(
             f"Interrupted. What was begun goes on in the database; to finish, run it again:\n  {again}", err=True
         )
         raise click.exceptions.Exit(INTERRUPTED) from None
     shown.clear()
-    if last or report.failures or not as_json:
-        _show(report, as_json, more)
+    if last or report.failures or not manner.as_json:
+        _show(report, manner.as_json, more)
     if report.failures:
         raise click.exceptions.Exit(1)
     return report

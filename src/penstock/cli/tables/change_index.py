@@ -11,26 +11,17 @@ from penstock.cli.tables.add_index import index_json, show_index
 from penstock.cli.tables.carrying import carry_out
 from penstock.cli.tables.index_options import Said, defined_table, full_name, index_options
 from penstock.cli.tables.options import (
+    Manner,
     confirmed,
     definitions_argument,
-    dry_run_option,
-    json_option,
-    max_wait_option,
+    manner_options,
     naming_options,
     opened,
     order_of,
     url_option,
-    yes_option,
 )
 from penstock.tables.definitions import Index, Key, Table
-from penstock.tables.indexes import (
-    IndexRefused,
-    existing,
-    plan_addition,
-    plan_removal,
-    refuse_misfits,
-    successor_name,
-)
+from penstock.tables.indexes import IndexRefused, existing, plan_addition, plan_removal, refuse_misfits, successor_name
 from penstock.tables.inspection import Live
 
 
@@ -42,10 +33,7 @@ from penstock.tables.inspection import Live
 @click.option("--to", "successor", metavar="NAME", help="What the new index is called. [the old name with -v2]")
 @click.option("--no-sort-key", is_flag=True, help="The new index has no sort key.")
 @click.option("--keep-old", is_flag=True, help="Stop when the new index is ready; run it again to drop the old one.")
-@max_wait_option
-@dry_run_option
-@yes_option
-@json_option
+@manner_options
 def command(
     definitions: str,
     url: str,
@@ -58,10 +46,7 @@ def command(
     successor: str | None,
     no_sort_key: bool,
     keep_old: bool,
-    max_wait: float,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    manner: Manner,
     **said: str | None,
 ) -> None:
     """Give an index another key or projection: a new index is added, waited for, and then the old one is dropped.
@@ -88,26 +73,26 @@ def command(
         if not force:
             refuse_misfits(plan)
         removal = plan_removal(live, index, order.naming)
-        if not as_json:
+        if not manner.as_json:
             show_index(plan)
             if not keep_old and not removal.plan.is_empty:
                 screen.show_plan(removal.plan)
-        if dry_run:
-            if as_json:
+        if manner.dry_run:
+            if manner.as_json:
                 screen.show_json({"add": screen.survey_json(plan.survey), "drop": screen.survey_json(removal)})
             return
         if not plan.exists:
-            confirmed(f"Add index {new_name} to {db.name}?", yes=yes)
+            confirmed(f"Add index {new_name} to {db.name}?", yes=manner.yes)
         told = index_json(plan) | {"replaces": index}
-        if not plan.exists or live.in_motion or (as_json and keep_old):
-            carry_out(db, plan.survey, max_wait=max_wait, policy=policy, as_json=as_json, more=told, last=keep_old)
+        if not plan.exists or live.in_motion or (manner.as_json and keep_old):
+            carry_out(db, plan.survey, manner, policy, more=told, last=keep_old)
         if keep_old:
             click.echo(f"Both are there. Move the queries from {index} to {new_name}, then run it again.", err=True)
             return
         if not removal.plan.is_empty:
-            confirmed(f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?", yes=yes)
-        if as_json or not removal.plan.is_empty:
-            carry_out(db, removal, max_wait=max_wait, policy=policy, as_json=as_json, more=told)
+            confirmed(f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?", yes=manner.yes)
+        if manner.as_json or not removal.plan.is_empty:
+            carry_out(db, removal, manner, policy, more=told)
     click.echo(f"Write index {new_name} instead of {index} into the definition.", err=True)
 
 

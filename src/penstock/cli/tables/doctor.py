@@ -7,41 +7,23 @@ from collections.abc import Iterable
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import (
-    definitions_argument,
-    json_option,
-    naming_options,
-    opened,
-    order_of,
-    tables_option,
-)
+from penstock.cli.tables.options import Order, json_option, opened, ordered
 from penstock.tables.costs import count
 from penstock.tables.doctor import Finding
 from penstock.tables.examination import examine_definitions, examine_live
 
 
 @click.command("doctor")
-@definitions_argument
 @click.option(
     "--url",
     envvar="PENSTOCK_URL",
     metavar="URL",
     help="Look at live tables and a sample of their items too. Also PENSTOCK_URL.",
 )
-@naming_options
-@tables_option
+@ordered
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if there are warnings.")
 @json_option
-def command(
-    definitions: str,
-    url: str | None,
-    env: str | None,
-    prefix: str | None,
-    layout: str,
-    only: tuple[str, ...],
-    exit_code: bool,
-    as_json: bool,
-) -> None:
+def command(order: Order, url: str | None, exit_code: bool, as_json: bool) -> None:
     """Find known mistakes: hot index keys, tenant leaks, texts as TTL, items that an index cannot hold, missing PITR.
 
     \b
@@ -53,7 +35,6 @@ def command(
 
     Exit codes: 0 done; 1 failed, or warnings with --exit-code.
     """
-    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
     if url is None:
         findings = examine_definitions(order.tables, order.naming)
     else:

@@ -7,25 +7,14 @@ from pathlib import Path
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import (
-    definitions_argument,
-    dry_run_option,
-    json_option,
-    naming_options,
-    opened,
-    order_of,
-    tables_option,
-    url_option,
-)
+from penstock.cli.tables.options import Order, dry_run_option, json_option, opened, ordered, url_option
 from penstock.tables.costs import count
 from penstock.tables.exporting import DEFAULT_FOLDER, ExportReport, export
 
 
 @click.command("export")
-@definitions_argument
 @url_option
-@naming_options
-@tables_option
+@ordered
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -37,18 +26,7 @@ from penstock.tables.exporting import DEFAULT_FOLDER, ExportReport, export
 @click.option("--warm", is_flag=True, help="With warm throughput, which grows by itself.")
 @dry_run_option
 @json_option
-def command(
-    definitions: str,
-    url: str,
-    env: str | None,
-    prefix: str | None,
-    layout: str,
-    only: tuple[str, ...],
-    out: Path,
-    warm: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def command(order: Order, url: str, out: Path, warm: bool, dry_run: bool, as_json: bool) -> None:
     """Write the definitions of live tables to a folder: {suffix}.json in AWS's own shape, and table-summary.txt.
 
     \b
@@ -61,7 +39,6 @@ def command(
 
     Exit codes: 0 all written, 1 a table is missing or could not be read.
     """
-    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
     with opened(url) as db:
         policy = order.policy_command("export")
         report = export(db, order.tables, order.naming, out, warm=warm, dry_run=dry_run, policy=policy)

@@ -22,14 +22,7 @@ from penstock.tables import loading_data
 @rate_option
 @json_option
 def command(
-    folder: Path,
-    table: str,
-    create: bool,
-    merge: bool,
-    state: Path | None,
-    url: str,
-    rate: float | None,
-    as_json: bool,
+    folder: Path, table: str, create: bool, merge: bool, state: Path | None, url: str, rate: float | None, as_json: bool
 ) -> None:
     """Load a folder that `dump`, or an export of DynamoDB to S3, has written.
 
@@ -41,7 +34,10 @@ def command(
     Checksums are verified before anything is written. Interrupted, it continues with the part it was at.
     """
     line = Line(quiet=as_json)
-    with opened(url, "made" if create else "refused") as db, continued(f"a part of the items is in {table}."):
+    with (
+        opened(url, "made" if create else "refused", maker="--create") as db,
+        continued(f"a part of the items is in {table}."),
+    ):
         done = loading_data.load(
             db,
             folder,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -70,6 +71,26 @@ tables_option = click.option(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a change is to be made: --max-wait, --dry-run, --yes and --json."""
+
+    max_wait: float
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+def manner_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The four of them, given to the command as `manner`."""
+
+    @wraps(function)
+    def command(max_wait: float, dry_run: bool, yes: bool, as_json: bool, **rest: Any) -> None:
+        function(manner=Manner(max_wait, dry_run, yes, as_json), **rest)
+
+    return max_wait_option(dry_run_option(yes_option(json_option(command))))
+
+
 def naming_options(command: F) -> F:
     """--env, --prefix and --layout."""
     return env_option(prefix_option(layout_option(command)))
@@ -103,6 +124,18 @@ def order_of(
     return Order(kept, naming)
 
 
+def ordered(function: Callable[..., None]) -> Callable[..., None]:
+    """DEFINITIONS, --env, --prefix, --layout and --table, given to the command as `order`."""
+
+    @wraps(function)
+    def command(
+        definitions: str, env: str | None, prefix: str | None, layout: str, only: tuple[str, ...], **rest: Any
+    ) -> None:
+        function(order=order_of(definitions, env=env, prefix=prefix, layout=layout, only=only), **rest)
+
+    return definitions_argument(naming_options(tables_option(command)))
+
+
 def _chosen(found: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
     if not only:
         return found.tables
@@ -125,15 +158,13 @@ Absent = Literal["refused", "made", "empty"]
 
 
 @contextmanager
-def opened(url: str, absent: Absent = "refused") -> Iterator[Database]:
+def opened(url: str, absent: Absent = "refused", *, maker: str = "penstock tables apply") -> Iterator[Database]:
     """The database. A command that only looks, or that needs a table, makes no file."""
     file = _missing_file(url)
     if absent == "made":
         file = None
     if file is not None and absent == "refused":
-        raise PenstockError(
-            f"{file}: there is no such database. Check the name; `penstock tables apply` makes one, with its tables."
-        )
+        raise PenstockError(f"{file}: there is no such database. Check the name; `{maker}` makes a new one.")
     if file is not None:
         click.echo(f"{file} does not exist yet: compared with an empty database.", err=True)
     with connect(endpoints.MEMORY if file is not None else url) as db:

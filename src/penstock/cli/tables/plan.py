@@ -5,36 +5,16 @@ from __future__ import annotations
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import (
-    CHANGES,
-    definitions_argument,
-    json_option,
-    naming_options,
-    opened,
-    order_of,
-    tables_option,
-    url_option,
-)
+from penstock.cli.tables.options import CHANGES, Order, json_option, opened, ordered, url_option
 from penstock.tables.survey import survey
 
 
 @click.command("plan")
-@definitions_argument
 @url_option
-@naming_options
-@tables_option
+@ordered
 @click.option("--exit-code", is_flag=True, help="Exit with 7 if there are changes.")
 @json_option
-def command(
-    definitions: str,
-    url: str,
-    env: str | None,
-    prefix: str | None,
-    layout: str,
-    only: tuple[str, ...],
-    exit_code: bool,
-    as_json: bool,
-) -> None:
+def command(order: Order, url: str, exit_code: bool, as_json: bool) -> None:
     """Show what apply would do, and what it costs: what blocks, what fills in the background, what is destroyed.
 
     \b
@@ -46,7 +26,6 @@ def command(
 
     Exit codes: 0 done; 7 changes, with --exit-code; 1 failed.
     """
-    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
     with opened(url, "empty") as db:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("plan"))
     if as_json:

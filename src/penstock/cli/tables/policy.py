@@ -6,23 +6,14 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import (
-    definitions_argument,
-    json_option,
-    naming_options,
-    order_of,
-    tables_option,
-    unused_url_option,
-)
+from penstock.cli.tables.options import Order, json_option, ordered, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.policy import COMMANDS, policy, policy_text
 
 
 @click.command("policy")
-@definitions_argument
 @unused_url_option
-@naming_options
-@tables_option
+@ordered
 @click.option(
     "--for",
     "commands",
@@ -38,11 +29,7 @@ from penstock.tables.policy import COMMANDS, policy, policy_text
 @out_file_option
 @json_option
 def command(
-    definitions: str,
-    env: str | None,
-    prefix: str | None,
-    layout: str,
-    only: tuple[str, ...],
+    order: Order,
     commands: tuple[str, ...],
     region: str | None,
     account: str,
@@ -58,6 +45,5 @@ def command(
       penstock tables policy delphi --for export --account 123456789012 --out policy.json
     """
     del as_json  # a policy is JSON
-    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
     document = policy(commands, order.tables, order.naming, region=region, account=account, partition=partition)
     write(policy_text(document), out)

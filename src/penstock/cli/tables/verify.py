@@ -5,34 +5,16 @@ from __future__ import annotations
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import (
-    definitions_argument,
-    json_option,
-    naming_options,
-    opened,
-    order_of,
-    tables_option,
-    url_option,
-)
+from penstock.cli.tables.options import Order, json_option, opened, ordered, url_option
 from penstock.tables.costs import count
 from penstock.tables.survey import survey
 
 
 @click.command("verify")
-@definitions_argument
 @url_option
-@naming_options
-@tables_option
+@ordered
 @json_option
-def command(
-    definitions: str,
-    url: str,
-    env: str | None,
-    prefix: str | None,
-    layout: str,
-    only: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def command(order: Order, url: str, as_json: bool) -> None:
     """Compare live tables with their definitions: keys, indexes, capacity, TTL, streams and settings.
 
     \b
@@ -42,7 +24,6 @@ def command(
 
     Read only. Exit codes: 0 all equal, 1 something differs, is missing or cannot be read.
     """
-    order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
     with opened(url) as db:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("verify"))
     plan = found.plan
