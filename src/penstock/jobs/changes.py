@@ -4,6 +4,7 @@
 2. Time does not go back: a clock that was set back does not make a job older than it was.
 3. Progress does not go back either, and it is a number from 0 to 100.
 4. A change of state goes by the table in state.py, and gives the event that tells of it.
+5. Whatever others have written (errors, reasons) is cut to what an item can hold: a job can always be ended.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.jobs.job import Event, Job, JobError, Payload
+from penstock.jobs.job import Event, Job, JobError, Payload, cut
 from penstock.jobs.state import target
 from penstock.records.leases import Lease, grant
 
@@ -68,11 +69,12 @@ def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
 
 def handed_over(job: Job, reason: str, now: float) -> Changed:
     """Its worker gives it back, at a checkpoint or before it began."""
-    return _moved(job, "handed_over", now, lease=None, run_at=now, detail=reason)
+    return _moved(job, "handed_over", now, lease=None, run_at=now, detail=cut(reason, _DETAIL_CHARACTERS))
 
 
 def retrying(job: Job, error: JobError, at: float, now: float) -> Changed:
     """The attempt failed; the next one begins at `at`."""
+    error = _shortened(error)
     return _moved(
         job,
         "retrying",
@@ -81,7 +83,7 @@ def retrying(job: Job, error: JobError, at: float, now: float) -> Changed:
         run_at=max(at, now),
         failures=job.failures + 1,
         error=error,
-        detail=f"{error.kind}: {error.message}"[:_DETAIL_CHARACTERS],
+        detail=cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS),
     )
 
 
@@ -90,21 +92,24 @@ def completed(job: Job, result: Payload | None, now: float) -> Changed:
 
 
 def failed(job: Job, error: JobError, now: float) -> Changed:
-    detail = f"{error.kind}: {error.message}"[:_DETAIL_CHARACTERS]
+    error = _shortened(error)
+    detail = cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS)
     return _ended(job, "failed", now, failures=job.failures + 1, error=error, detail=detail)
 
 
 def cancelled(job: Job, reason: str, now: float) -> Changed:
+    reason = cut(reason, _DETAIL_CHARACTERS)
     return _ended(job, "cancelled", now, cancel_reason=reason, detail=reason)
 
 
 def cancel_asked(job: Job, reason: str, now: float) -> Changed:
     """Its worker is told at its next report."""
+    reason = cut(reason, _DETAIL_CHARACTERS)
     asked = _later(job, now, cancel_reason=reason)
     return Changed(asked, Event(asked.version, "cancel_asked", asked.updated_at, asked.attempt, "", reason))
 
 
-def retried(job: Job, now: float, expires_at: int) -> Changed:
+def retried(job: Job, now: float) -> Changed:
     """A failed job, once more: its checkpoints are still there, its counts begin again."""
     return _moved(
         job,
@@ -114,10 +119,13 @@ def retried(job: Job, now: float, expires_at: int) -> Changed:
         failures=0,
         crashes=0,
         ended_at=None,
-        expires_at=max(job.expires_at, expires_at),
         cancel_reason=None,
-        has_children=job.has_children,
     )
+
+
+def kept_longer(job: Job, expires_at: int, now: float) -> Changed:
+    """It expires later: it has not ended, and would be gone too soon."""
+    return Changed(_later(job, now, expires_at=max(job.expires_at, expires_at)))
 
 
 def renewed(job: Job, lease: Lease, now: float) -> Changed:
@@ -135,7 +143,7 @@ def reported(
             now,
             entries=job.entries + 1,
             progress=job.progress if progress is None else max(job.progress, progress),
-            step=job.step if step is None else step,
+            step=job.step if step is None else cut(step, _STEP_CHARACTERS),
             lease=lease,
         )
     )
@@ -163,6 +171,16 @@ def children_told(job: Job, now: float) -> Changed:
 
 
 _DETAIL_CHARACTERS: Final = 1_000
+_STEP_CHARACTERS: Final = 200
+_KIND_CHARACTERS: Final = 200
+_MESSAGE_CHARACTERS: Final = 4_000
+_TRACE_CHARACTERS: Final = 16_000
+
+
+def _shortened(error: JobError) -> JobError:
+    """The beginning of its text and the end of its trace: that is where the reason is."""
+    trace = cut(error.trace[-_TRACE_CHARACTERS:], _TRACE_CHARACTERS)
+    return JobError(cut(error.kind, _KIND_CHARACTERS), cut(error.message, _MESSAGE_CHARACTERS), trace)
 
 
 def _ended(job: Job, event: str, now: float, *, detail: str = "", owner: str = "", **changes: Any) -> Changed:

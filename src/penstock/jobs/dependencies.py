@@ -5,15 +5,18 @@
 2. It is made first and then written into the lists of those it waits for. Both steps are marked in the claim index
    until they are done, so that a worker finishes what a dead process has begun: nobody waits for ever.
 3. Telling and registering may be done twice; the second time changes nothing.
+4. A job that ended, was retried and ends again tells once more; what it has told before stays told.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.jobs import changes
 from penstock.jobs.changes import Changed
 from penstock.jobs.job import Job, JobNotFound
+from penstock.jobs.layout import Record
 from penstock.jobs.new import BadJob
 from penstock.jobs.reading import JobReader
 from penstock.jobs.state import BadTransition, State
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
     from penstock.jobs.store import JobStore
 
 
-class _Ended(Exception):
-    """The job to wait for has ended meanwhile."""
+class _Settled(Exception):
+    """There is nothing to write: the job has ended meanwhile, or knows already. `job` is what it is now."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job.id)
@@ -37,8 +40,7 @@ class Dependencies:
 
     def check(self, job: Job) -> None:
         """Refuses a job that could never begin."""
-        for parent_id in job.after:
-            parent = self._store.get(parent_id)
+        for parent in self._store.get_many(job.after):
             if parent.state in (State.FAILED, State.CANCELLED):
                 raise BadJob(f"{parent.id}, which the job is to wait for, is {parent.state}.")
 
@@ -46,10 +48,16 @@ class Dependencies:
         """Writes the job into the lists of those it waits for (2); the job as it is then."""
         for parent_id in sorted(job.waiting_for):
             self._register(job, parent_id)
-        current = self._store.get(job.id)
-        if not current.unregistered or current.is_terminal:
-            return current
-        return self._store.change(current, lambda one: changes.registered(one, self._now()))
+
+        def change(current: Job) -> Changed:
+            if not current.unregistered or current.is_terminal:
+                raise _Settled(current)
+            return changes.registered(current, self._now())
+
+        try:
+            return self._store.change(self._store.get(job.id), change)
+        except _Settled as settled:
+            return settled.job
 
     def settle(self, job: Job) -> None:
         if job.is_terminal:
@@ -57,42 +65,57 @@ class Dependencies:
         elif job.unregistered:
             self.register(job)
 
+    def look_after(self, job: Job) -> None:
+        """Sees to a job that has waited for long: those it waits for may be gone, and tell nobody any more."""
+        for parent_id in sorted(job.waiting_for):
+            self._register(job, parent_id)
+
     def _register(self, job: Job, parent_id: str) -> None:
+        records: list[Record] = []
+
         def change(parent: Job) -> Changed:
             if parent.is_terminal:
-                raise _Ended(parent)
+                raise _Settled(parent)
+            records[:] = [self._store.layout.child(parent, job.id)]
             return changes.awaited(parent, self._now())
 
         try:
-            parent = self._store.get(parent_id)
-            self._store.change(parent, change, [self._store.layout.child(parent, job.id)])
-        except _Ended as ended:
-            self._tell(job.id, ended.job)
+            self._store.change(self._store.get(parent_id), change, records)
+        except _Settled as settled:
+            self._tell(job.id, settled.job)
         except JobNotFound:
             self._cancel(job.id, f"{parent_id}, which it waits for, is gone")
 
     def _tell_children(self, job: Job) -> None:
         for item in list(self._reader.pages(self._store.layout.children(job.id))):
             self._tell(self._store.layout.child_of(item), job)
-        self._store.change(job, lambda current: changes.children_told(current, self._now()))
+
+        def change(current: Job) -> Changed:
+            # One that was retried meanwhile ends once more, and tells those who wait for it then.
+            if not current.has_children or current.state is not job.state or current.token != job.token:
+                raise _Settled(current)
+            return changes.children_told(current, self._now())
+
+        with suppress(_Settled, JobNotFound):
+            self._store.change(job, change)
 
     def _tell(self, child_id: str, parent: Job) -> None:
         if parent.state is not State.COMPLETED:
             self._cancel(child_id, f"{parent.id}, which it waits for, is {parent.state}")
             return
-        try:
-            child = self._store.get(child_id)
-            if parent.id in child.waiting_for:
-                self._store.change(child, lambda current: changes.told(current, parent.id, self._now()))
-        except JobNotFound:
-            pass  # it has expired
+
+        def change(child: Job) -> Changed:
+            if parent.id not in child.waiting_for or child.is_terminal:
+                raise _Settled(child)
+            return changes.told(child, parent.id, self._now())
+
+        with suppress(_Settled, JobNotFound):  # it knows, or it has ended, or expired
+            self._store.change(self._store.get(child_id), change)
 
     def _cancel(self, child_id: str, reason: str) -> None:
-        try:
+        with suppress(JobNotFound, BadTransition):  # it has ended in another way
             if self._store.get(child_id).waiting_for:
                 self._store.cancel(child_id, reason)
-        except (JobNotFound, BadTransition):
-            pass  # it has ended in another way
 
     def _now(self) -> float:
         return self._store.clock.now()

@@ -100,6 +100,7 @@ class Feed:
         for queue in self._queues:
             self.polls += 1
             if self._store.queue(queue).paused:
+                self._store.look_after(queue)
                 continue
             found = self._look_deeper(queue, jobs)
             if found.next_at is not None:

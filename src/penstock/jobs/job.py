@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import orjson
-
 from penstock.errors import PenstockError
 from penstock.files.saved import SavedFile
+from penstock.jobs.json_text import from_json
 from penstock.jobs.state import TERMINAL, State
 from penstock.records.leases import Lease
 
@@ -111,8 +110,8 @@ class Job:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the task is called with; None of it where it lies elsewhere (`store.load` reads it)."""
-        return dict(orjson.loads(self.args.text)) if self.args.text is not None else {}
+        """What the task is called with; nothing where it is long and lies elsewhere (`store.load` reads it)."""
+        return dict(from_json(self.args.text)) if self.args.text is not None else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +175,13 @@ class JobPage:
 
     jobs: tuple[Job, ...]
     token: str | None
+
+
+def cut(text: str, characters: int) -> str:
+    """Text as it may be stored: not longer than that, and half surrogate pairs (bytes of file names) spelt out."""
+    if len(text) > characters:
+        text = text[: characters - 1] + "…"
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def new_id(now: float) -> str:

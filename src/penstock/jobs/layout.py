@@ -11,7 +11,8 @@ the default: each job is one item collection, so that all of it is read by one Q
     job_…           file#report.xlsx        its files
     job_…           payload#args            arguments or a result that are long
     job_…           child#job_…             who waits for it
-    queue#default   main                    a queue's settings; likewise limit#…, unique#…, worker#…, tenants
+    queue#default   main                    a queue's settings; likewise limit#…, unique#…; and tenants, workers,
+                                            schedules and settings, of which there is one each
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ from penstock.records.leases import Lease
 from penstock.tables.definitions import Table
 
 Item = dict[str, Any]
+
+WRITE_NAME: Final = "write"
+"""The attribute of a main record that says which write it is by (writing.py, 4); no layout may use it otherwise."""
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
 DEFAULT_SHARDS: Final = 4
@@ -91,6 +95,8 @@ class Layout(Protocol):
     @property
     def version_name(self) -> str: ...
     @property
+    def ttl_name(self) -> str: ...
+    @property
     def claim_index(self) -> ClaimIndex: ...
 
     def main_key(self, job_id: str) -> Item: ...
@@ -98,6 +104,7 @@ class Layout(Protocol):
     def job(self, item: Item) -> Job: ...
     def entry(self, job: Job, entry: Entry) -> Record: ...
     def event(self, job: Job, event: Event) -> Record: ...
+    def entry_of(self, item: Item) -> Entry: ...
     def checkpoint(self, job: Job, checkpoint: Checkpoint) -> Record: ...
     def checkpoint_of(self, item: Item) -> Checkpoint: ...
     def file(self, job: Job, file: JobFile) -> Record: ...
@@ -106,16 +113,19 @@ class Layout(Protocol):
     def child_of(self, item: Item) -> str: ...
 
     def record_get(self, job_id: str, record: str) -> Call: ...
+    def entries(self, job_id: str, after: int) -> Call: ...
     def children(self, job_id: str) -> Call: ...
     def reads(self, job_id: str) -> tuple[Call, ...]: ...
     def history(self, items: list[Item]) -> History | None: ...
     def listing(self, tenant: str, state: State | None, task: str | None) -> Listing: ...
+    def place(self, job: Job) -> str: ...
 
 
 class CollectionLayout:
     """The default layout, on a table of tables.jobs_table()."""
 
     version_name: Final = "version"
+    ttl_name: Final = "ttl"
     claim_index: Final = ClaimIndex(tables.CLAIM_INDEX, "claim_pool", "claim_order")
 
     def __init__(self, table: str = tables.DEFAULT_TABLE, *, shards: int = DEFAULT_SHARDS) -> None:
@@ -131,7 +141,7 @@ class CollectionLayout:
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────
 
     def main_key(self, job_id: str) -> Item:
-        """Also of the items beside the jobs, whose names have a # (queues.py)."""
+        """Also of the items beside the jobs, whose names no job can have (queues.py, new.py)."""
         return {"job_id": {"S": job_id}, "record": {"S": "main"}}
 
     def listing(self, tenant: str, state: State | None, task: str | None) -> Listing:
@@ -140,6 +150,10 @@ class CollectionLayout:
         if task is not None:
             return self._listing(tables.TASK_INDEX, "task_shard", f"{tenant}#{task}")
         return self._listing(tables.TIME_INDEX, "time_shard", tenant)
+
+    def place(self, job: Job) -> str:
+        """Where the job stands in every list: the value of its `order`."""
+        return f"{to_text(job.created_at)}#{job.id}"
 
     def _listing(self, index: str, name: str, prefix: str) -> Listing:
         return Listing(index, name, tuple(f"{prefix}#{shard}" for shard in range(self.shards)), "listed_at")
@@ -150,6 +164,20 @@ class CollectionLayout:
 
     def children(self, job_id: str) -> Call:
         return self._query(job_id, "child#")
+
+    def entries(self, job_id: str, after: int) -> Call:
+        request = {
+            "TableName": self.table,
+            "KeyConditionExpression": "#job = :job AND #record BETWEEN :first AND :last",
+            "ExpressionAttributeNames": {"#job": "job_id", "#record": "record"},
+            "ExpressionAttributeValues": {
+                ":job": {"S": job_id},
+                ":first": {"S": _entry_record(after + 1)},
+                ":last": {"S": "progress#~"},
+            },
+            "ConsistentRead": True,
+        }
+        return Call("Query", request)
 
     def child_of(self, item: Item) -> str:
         child: str = item["record"]["S"].partition("#")[2]
@@ -207,7 +235,7 @@ class CollectionLayout:
         return item
 
     def entry(self, job: Job, entry: Entry) -> Record:
-        item = self._record(job, f"progress#{entry.number:09d}", entry.at)
+        item = self._record(job, _entry_record(entry.number), entry.at)
         item["number"] = {"N": str(entry.number)}
         item["attempt"] = {"N": str(entry.attempt)}
         if entry.progress is not None:
@@ -295,7 +323,7 @@ class CollectionLayout:
             limit=int(_number(get("limit"))),
             started_at=_maybe_time(get("started_at")),
             ended_at=_maybe_time(get("ended_at")),
-            others={name: value for name, value in item.items() if name not in _KNOWN},
+            others={} if _KNOWN.issuperset(item) else {name: item[name] for name in item if name not in _KNOWN},
         )
 
     def history(self, items: list[Item]) -> History | None:
@@ -358,8 +386,13 @@ _KNOWN: Final = frozenset(
         *("lease_until", "lease_seconds", "progress", "step", "entries", "result", "error", "cancel_reason"),
         *("waiting_for", "after", "unregistered", "has_children", "unique", "limit_key", "limit", "started_at"),
         *("ended_at", "claim_pool", "claim_order", "state_shard", "task_shard", "time_shard", "listed_at"),
+        WRITE_NAME,
     }
 )
+
+
+def _entry_record(number: int) -> str:
+    return f"progress#{number:09d}"
 
 
 def shard_of(job_id: str, shards: int) -> int:
@@ -371,13 +404,14 @@ def claim_place(job: Job) -> tuple[str, str] | None:
 
     `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
     time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), or a job
-    whose maker has died before all of those that it waits for knew.
+    whose maker has died before all of those that it waits for knew. `keep`: it waits for other jobs; half of its time
+    before it expires, somebody should see to it that it does not (expiry.py).
     """
     if job.state is State.QUEUED:
         if job.unregistered:
             return "wake", f"{to_text(job.updated_at + _REGISTRATION_SECONDS)}#{job.id}"
         if job.waiting_for:
-            return None
+            return "keep", f"{to_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
         if job.run_at > job.updated_at:
             return "wake", f"{to_text(job.run_at)}#{job.id}"
         return "ready", f"{HIGHEST_PRIORITY - job.priority}#{to_text(job.run_at)}#{job.id}"

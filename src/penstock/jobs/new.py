@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,9 +12,16 @@ from penstock.jobs.state import State
 
 MOST_DEPENDENCIES: Final = 1_000
 """A job waits for at most so many others: their ids are in its main record."""
-_NAME_CHARACTERS: Final = 200
-_KEY_CHARACTERS: Final = 1_000
+MOST_SLOTS: Final = 10_000
+"""Of a limit: the ids of those that run are in one item."""
+RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
+"""Items beside the jobs that have the same key as a job with such an id would."""
+_NAME_BYTES: Final = 200
+_KEY_BYTES: Final = 1_000
+_MOST_RETRIES: Final = 1_000_000
 _FULL: Final = 100.0
+_LATEST: Final = 32_503_680_000.0
+"""The year 3000: a run_at after it is in milliseconds, or a mistake."""
 
 
 class BadJob(PenstockError, ValueError):
@@ -72,18 +78,24 @@ def _id_of_key(new: NewJob) -> str:
 
 
 def checked_progress(value: float) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= _FULL:
+    # A comparison also refuses NaN, the infinities, and integers that no float holds.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _FULL:
         raise BadJob(f"progress is a number from 0 to 100, not {value!r}.")
-    return float(value)
+    return round(float(value), 6)
 
 
 def checked_name(name: str, what: str) -> str:
     """A name that may be part of a key and of a path."""
-    if not isinstance(name, str) or not name or len(name) > _NAME_CHARACTERS:
-        raise BadJob(f"The name of a {what} has 1 to {_NAME_CHARACTERS} characters, not {name!r}.")
-    if name in (".", "..") or any(letter in "/\\#" or ord(letter) < ord(" ") for letter in name):
-        raise BadJob(f"The name of a {what} may not have /, \\, # or control characters: {name!r}.")
+    if not isinstance(name, str) or not 1 <= _bytes(name) <= _NAME_BYTES:
+        raise BadJob(f"The name of a {what} is text of 1 to {_NAME_BYTES} bytes, not {name!r}.")
+    if name in (".", "..") or any(letter in "/\\#" or letter < " " for letter in name):
+        raise BadJob(f"The name of a {what} may not have /, \\, # or control characters, nor be . or ..: {name!r}.")
     return name
+
+
+def is_id(job_id: object) -> bool:
+    """Whether a job could have this id."""
+    return isinstance(job_id, str) and 1 <= _bytes(job_id) <= _NAME_BYTES and not ("#" in job_id or job_id in RESERVED)
 
 
 def check_new(new: NewJob) -> None:
@@ -91,18 +103,46 @@ def check_new(new: NewJob) -> None:
     checked_name(new.queue, "queue")
     if new.tenant:
         checked_name(new.tenant, "tenant")
-    if new.id is not None:
-        checked_name(new.id, "job")
-    if isinstance(new.priority, bool) or not LOWEST_PRIORITY <= new.priority <= HIGHEST_PRIORITY:
-        raise BadJob(f"priority is {LOWEST_PRIORITY} to {HIGHEST_PRIORITY} (first), not {new.priority}.")
-    if new.retries < 0:
-        raise BadJob(f"retries is 0 or more, not {new.retries}.")
-    if new.limit_key is not None and new.limit < 1:
-        raise BadJob(f"limit is at least 1, not {new.limit}.")
+    if new.id is not None and checked_name(new.id, "job") in RESERVED:
+        raise BadJob(f"A job may not be called {new.id!r}: something else in its table is.")
+    if not isinstance(new.args, dict):
+        raise BadJob(f"args is a dict of the task's arguments by name, not {type(new.args).__name__}.")
+    _check_whole("priority", new.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    _check_whole("retries", new.retries, 0, _MOST_RETRIES)
+    if new.limit_key is not None:
+        _check_whole("limit", new.limit, 1, MOST_SLOTS)
+    if new.after:
+        _check_after(new)
+    if new.key is not None or new.unique is not None or new.limit_key is not None:
+        _check_keys(new)
+    run_at = new.run_at
+    if run_at is not None and (not isinstance(run_at, int | float) or not 0 <= run_at <= _LATEST):
+        raise BadJob(f"run_at is a time in seconds since 1970, up to the year 3000, not {run_at!r}.")
+
+
+def _check_whole(what: str, value: object, low: int, high: int) -> None:
+    if type(value) is not int or not low <= value <= high:
+        raise BadJob(f"{what} is a whole number from {low} to {high:,}, not {value!r}.")
+
+
+def _check_after(new: NewJob) -> None:
+    if isinstance(new.after, str):
+        raise BadJob(f"after is a tuple of the ids of other jobs, not the text {new.after!r}.")
     if len(new.after) > MOST_DEPENDENCIES:
-        raise BadJob(f"A job waits for at most {MOST_DEPENDENCIES} others, not {len(new.after)}: fan in by steps.")
+        raise BadJob(f"A job waits for at most {MOST_DEPENDENCIES:,} others, not {len(new.after):,}: fan in by steps.")
+
+
+def _check_keys(new: NewJob) -> None:
     for what, key in (("key", new.key), ("unique", new.unique), ("limit_key", new.limit_key)):
-        if key is not None and not 1 <= len(key) <= _KEY_CHARACTERS:
-            raise BadJob(f"{what} has 1 to {_KEY_CHARACTERS:,} characters, not {len(key):,}.")
-    if new.run_at is not None and not math.isfinite(new.run_at):
-        raise BadJob(f"run_at is a time, not {new.run_at}.")
+        if key is not None and (not isinstance(key, str) or not 1 <= _bytes(key) <= _KEY_BYTES):
+            raise BadJob(f"{what} is text of 1 to {_KEY_BYTES:,} bytes, not {str(key)[:100]!r}.")
+
+
+def _bytes(text: str) -> int:
+    """How long it is in UTF-8; 0 for text that cannot be written."""
+    if text.isascii():
+        return len(text)
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:  # half a surrogate pair
+        return 0

@@ -1,17 +1,21 @@
 """What stands beside the jobs in their table: queues, uniqueness, limits, and which tenants there are.
 
-1. A unique key is held by one job from its creation to its end.
+1. A unique key is held by one job of its task and tenant from its creation to its end.
 2. A limit's slot is held by a job from its claim to the end of the attempt, and it is the job's, not the worker's: the
    worker that takes over a dead one's job has the slot already.
-Both are taken and given back in the transaction that changes the job, so that neither can leak.
+Both are taken and given back in the transaction that changes the job, so that neither can leak. What a job held that is
+gone all the same (deleted by hand) is taken back by the next one that is refused because of it.
+3. All who use a table agree on its shards: an index is written and read in the same ones.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.errors import ConditionalCheckFailedException, TransactionCanceledException
 from penstock.jobs.job import Job
 from penstock.jobs.layout import Item
 from penstock.jobs.times import to_text
@@ -70,38 +74,63 @@ class Sides:
         item = self.read("tenants") or {}
         return ["", *sorted(item.get("names", {}).get("SS", []))]
 
+    # ── shards ───────────────────────────────────────────────────────────────────────────────────
+
+    def agree_on_shards(self, shards: int) -> int:
+        """How many shards the table has: as many as whoever was first wanted (3)."""
+        item = self.read("settings")
+        if item is None or "shards" not in item:
+            expression = "SET #shards = if_not_exists(#shards, :shards)"
+            self._update("settings", expression, {"#shards": "shards"}, {":shards": {"N": str(shards)}})
+            item = self.read("settings") or {}
+        return int(item["shards"]["N"])
+
     # ── unique jobs ──────────────────────────────────────────────────────────────────────────────
 
     def hold_unique(self, job: Job) -> list[Action]:
         if job.unique is None:
             return []
-        key = self._key(f"unique{SEPARATOR}{job.unique}")
+        key = self._unique_key(job)
         item = {**key, "holder": {"S": job.id}, "ttl": {"N": str(job.expires_at)}}
-        condition = {
-            "ConditionExpression": "attribute_not_exists(#key) OR #holder = :holder",
-            "ExpressionAttributeNames": {"#key": next(iter(key)), "#holder": "holder"},
-            "ExpressionAttributeValues": {":holder": {"S": job.id}},
-        }
+        condition = self._held_by(job.id)
         put = {"TableName": self._table, "Item": item, **condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
         return [{"Put": put}]
 
     def release_unique(self, job: Job) -> list[Action]:
         if job.unique is None:
             return []
-        return [{"Delete": {"TableName": self._table, "Key": self._key(f"unique{SEPARATOR}{job.unique}")}}]
+        return [{"Delete": {"TableName": self._table, "Key": self._unique_key(job), **self._held_by(job.id)}}]
 
-    def forget_unique(self, unique: str, holder: str) -> None:
-        """Removes the guard of a job that is gone."""
-        self._db.execute(
-            "DeleteItem",
-            {
-                "TableName": self._table,
-                "Key": self._key(f"unique{SEPARATOR}{unique}"),
-                "ConditionExpression": "#holder = :holder",
-                "ExpressionAttributeNames": {"#holder": "holder"},
-                "ExpressionAttributeValues": {":holder": {"S": holder}},
-            },
-        )
+    def forget_unique(self, job: Job, holder: str) -> None:
+        """Removes the guard of `job`'s key, if it is that of a holder that is gone."""
+        with suppress(ConditionalCheckFailedException):  # another one has been quicker
+            request = {"TableName": self._table, "Key": self._unique_key(job), **self._held_by(holder)}
+            self._db.execute("DeleteItem", request)
+
+    def keep_unique(self, job: Job, until: int) -> list[dict[str, Any]]:
+        """The update by which the guard expires later, where there is one."""
+        if job.unique is None or job.is_terminal:
+            return []
+        update = {
+            "TableName": self._table,
+            "Key": self._unique_key(job),
+            "UpdateExpression": "SET #ttl = :until",
+            "ConditionExpression": "#holder = :holder",
+            "ExpressionAttributeNames": {"#ttl": "ttl", "#holder": "holder"},
+            "ExpressionAttributeValues": {":until": {"N": str(until)}, ":holder": {"S": job.id}},
+        }
+        return [update]
+
+    def _unique_key(self, job: Job) -> Item:
+        key: Item = self._key(SEPARATOR.join(("unique", job.tenant, job.task, job.unique or "")))
+        return key
+
+    def _held_by(self, holder: str) -> dict[str, Any]:
+        return {
+            "ConditionExpression": "attribute_not_exists(#holder) OR #holder = :holder",
+            "ExpressionAttributeNames": {"#holder": "holder"},
+            "ExpressionAttributeValues": {":holder": {"S": holder}},
+        }
 
     # ── limits ───────────────────────────────────────────────────────────────────────────────────
 
@@ -126,18 +155,35 @@ class Sides:
     def release_slot(self, job: Job) -> list[Action]:
         if job.limit_key is None or job.lease is None:
             return []
-        update = {
+        return [{"Update": self._slot_update(job.limit_key, job.id)}]
+
+    def _slot_update(self, limit_key: str, job_id: str) -> dict[str, Any]:
+        return {
             "TableName": self._table,
-            "Key": self._key(f"limit{SEPARATOR}{job.limit_key}"),
+            "Key": self._key(f"limit{SEPARATOR}{limit_key}"),
             "UpdateExpression": "DELETE #holders :jobs",
             "ExpressionAttributeNames": {"#holders": "holders"},
-            "ExpressionAttributeValues": {":jobs": {"SS": [job.id]}},
+            "ExpressionAttributeValues": {":jobs": {"SS": [job_id]}},
         }
-        return [{"Update": update}]
 
     def slot_holders(self, limit_key: str) -> list[str]:
         item = self.read(f"limit{SEPARATOR}{limit_key}") or {}
         return sorted(item.get("holders", {}).get("SS", []))
+
+    def free_slots(self, limit_key: str) -> None:
+        """Takes slots back from jobs that are gone."""
+        for holder in self.slot_holders(limit_key):
+            gone = {
+                "TableName": self._table,
+                "Key": self._key(holder),
+                "ConditionExpression": "attribute_not_exists(#key)",
+                "ExpressionAttributeNames": {"#key": next(iter(self._key(holder)))},
+            }
+            update = self._slot_update(limit_key, holder)
+            with suppress(TransactionCanceledException):  # it is there
+                self._db.execute(
+                    "TransactWriteItems", {"TransactItems": [{"ConditionCheck": gone}, {"Update": update}]}
+                )
 
     # ── any item ─────────────────────────────────────────────────────────────────────────────────
 

@@ -3,19 +3,22 @@
 1. One job with all of its history is one Query, whatever the table's size.
 2. Lists are merged from shards, newest first; a page's token is the place of its last job, so pages neither repeat nor
    leave out jobs when new ones arrive.
-3. A job that has expired and is not deleted yet is not shown.
+3. A job that has expired and is not deleted yet is not shown, nor is a record of one: the next job of the same id
+   does not begin with what the last one has left.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.jobs.job import History, Job, JobNotFound, JobPage
+from penstock.jobs.job import HIGHEST_PRIORITY, LOWEST_PRIORITY, History, Job, JobNotFound, JobPage
 from penstock.jobs.layout import Call, Item, Layout, Listing
+from penstock.jobs.new import is_id
 from penstock.jobs.state import State
 from penstock.jobs.times import from_text, to_text
 
@@ -53,6 +56,8 @@ class JobReader:
         self._layout = layout
 
     def get(self, job_id: str, now: float) -> Job:
+        if not is_id(job_id):
+            raise JobNotFound(job_id)
         request = {"TableName": self._layout.table, "Key": self._layout.main_key(job_id), "ConsistentRead": True}
         item = self._db.execute("GetItem", request).get("Item")
         if item is None:
@@ -62,41 +67,66 @@ class JobReader:
             raise JobNotFound(job_id)
         return job
 
+    def get_many(self, job_ids: Sequence[str], now: float) -> list[Job]:
+        """In batches; raises JobNotFound for the first that is not there."""
+        for job_id in job_ids:
+            if not is_id(job_id):
+                raise JobNotFound(job_id)
+        unique = dict.fromkeys(job_ids)
+        found = {job.id: job for job in self._jobs([self._layout.main_key(one) for one in unique])}
+        for job_id in unique:
+            if job_id not in found or found[job_id].expires_at <= now:
+                raise JobNotFound(job_id)
+        return [found[job_id] for job_id in job_ids]
+
+    def record(self, job_id: str, record: str, now: float) -> Item | None:
+        """One of the job's records, by the layout's name of it."""
+        call = self._layout.record_get(job_id, record)
+        item = self._db.execute(call.operation, call.request).get("Item")
+        return item if item is not None and self._is_kept(item, now) else None
+
     def history(self, job_id: str, now: float) -> History:
-        items = [item for call in self._layout.reads(job_id) for item in self.pages(call)]
+        if not is_id(job_id):
+            raise JobNotFound(job_id)
+        items = [item for call in self._layout.reads(job_id) for item in self.pages(call) if self._is_kept(item, now)]
         found = self._layout.history(items)
-        if found is None or found.job.expires_at <= now:
+        if found is None:
             raise JobNotFound(job_id)
         return found
 
+    def _is_kept(self, item: Item, now: float) -> bool:
+        return int(item[self._layout.ttl_name]["N"]) > now
+
     def find(self, wanted: Wanted, now: float, limit: int, token: str | None) -> JobPage:
         jobs: list[Job] = []
-        place = token
-        while len(jobs) < limit:
-            places = self._places(wanted, limit - len(jobs), place)
-            found = self._jobs([key for _, key in places])
-            jobs += [job for job in found if job.expires_at > now and wanted.has(job)]
-            if len(places) < limit - len(jobs) or not places:
+        places = self._places(wanted, limit, token)
+        while True:
+            some = list(itertools.islice(places, limit + 1))
+            for job in self._jobs([key for _, key in some]):
+                if job.expires_at > now and wanted.has(job):
+                    if len(jobs) == limit:
+                        return JobPage(tuple(jobs), self._layout.place(jobs[-1]))
+                    jobs.append(job)
+            if len(some) <= limit:
                 return JobPage(tuple(jobs), None)
-            place = places[-1][0]
-        return JobPage(tuple(jobs), place)
 
-    def _places(self, wanted: Wanted, limit: int, before: str | None) -> list[tuple[str, Item]]:
-        """The newest keys of the list, with their places, below `before`."""
+    def _places(self, wanted: Wanted, limit: int, before: str | None) -> Iterator[tuple[str, Item]]:
+        """The keys of the list, the newest first, with their places, below `before`."""
         streams = []
         for tenant in wanted.tenants:
             listing = self._layout.listing(tenant, wanted.state, wanted.task)
             streams += [self._shard(listing, one, wanted, limit, before) for one in listing.partitions]
-        merged = heapq.merge(*streams, key=lambda found: found[0], reverse=True)
-        return [found for found, _ in zip(merged, range(limit), strict=False)]
+        return heapq.merge(*streams, key=lambda found: found[0], reverse=True)
 
     def _shard(
         self, listing: Listing, partition: str, wanted: Wanted, limit: int, before: str | None
     ) -> Iterator[tuple[str, Item]]:
-        highest = before if wanted.until is None else min(before or _TOP, to_text(wanted.until) + _TOP)
-        lowest = "" if wanted.since is None else to_text(wanted.since)
+        highest = min(before or _TOP, _TOP if wanted.until is None else to_text(wanted.until) + _TOP)
+        lowest = " " if wanted.since is None else to_text(wanted.since)
+        if lowest > highest:
+            return
         names = {"#hash": listing.hash, "#order": listing.order}
-        values: Item = {":hash": {"S": partition}, ":low": {"S": lowest or " "}, ":high": {"S": highest or _TOP}}
+        values: Item = {":hash": {"S": partition}, ":low": {"S": lowest}, ":high": {"S": highest}}
         request = {
             "TableName": self._layout.table,
             "IndexName": listing.index,
@@ -119,26 +149,48 @@ class JobReader:
         for shard in range(self._layout.shards):
             ready += self._pool(f"{queue}#ready#{shard}", limit)
             woken += self._pool(f"{queue}#wake#{shard}", limit)
-        due = [found for found in woken if _time_of(found[0]) <= now]
+        due = sorted((found for found in woken if _time_of(found[0]) <= now), key=_place)
         next_at = min((_time_of(place) for place, _ in woken if _time_of(place) > now), default=None)
-        ready.sort(key=lambda found: found[0])
+        ready.sort(key=_place)
         keys = [key for _, key in due[:limit]] + [key for _, key in ready[:limit]]
-        jobs = sorted(self._jobs(keys), key=lambda job: (-job.priority, job.run_at, job.id))
+        kept = [job for job in self._jobs(keys) if job.expires_at > now]
+        jobs = sorted(kept, key=lambda job: (-job.priority, job.run_at, job.id))
         return Claimable(tuple(jobs), next_at, len(due) + len(ready) >= limit)
 
+    def forgotten(self, queue: str, since: float, now: float) -> Iterator[Job]:
+        """Jobs that wait for others and should be looked after now, and those that have been claimable since then."""
+        for shard in range(self._layout.shards):
+            keys = self._range(f"{queue}#keep#{shard}", " ", to_text(now))
+            for rank in range(HIGHEST_PRIORITY - LOWEST_PRIORITY + 1):
+                ready = self._range(f"{queue}#ready#{shard}", f"{rank}#", f"{rank}#{to_text(since)}")
+                keys = itertools.chain(keys, ready)
+            while some := list(itertools.islice(keys, BATCH_KEYS)):
+                yield from self._jobs(some)
+
+    def _range(self, partition: str, first: str, last: str) -> Iterator[Item]:
+        """The keys of a pool from one place to another."""
+        request = self._pool_query(partition)
+        request["KeyConditionExpression"] += " AND #order BETWEEN :first AND :last"
+        request["ExpressionAttributeNames"]["#order"] = self._layout.claim_index.order
+        request["ExpressionAttributeValues"].update({":first": {"S": first}, ":last": {"S": last}})
+        key_names = tuple(self._layout.main_key(""))
+        return ({name: item[name] for name in key_names} for item in self.pages(Call("Query", request)))
+
     def _pool(self, partition: str, limit: int) -> list[tuple[str, Item]]:
+        order = self._layout.claim_index.order
+        key_names = tuple(self._layout.main_key(""))
+        items = self._db.execute("Query", {**self._pool_query(partition), "Limit": limit})["Items"]
+        return [(item[order]["S"], {name: item[name] for name in key_names}) for item in items]
+
+    def _pool_query(self, partition: str) -> dict[str, Any]:
         index = self._layout.claim_index
-        request = {
+        return {
             "TableName": self._layout.table,
             "IndexName": index.name,
             "KeyConditionExpression": "#pool = :pool",
             "ExpressionAttributeNames": {"#pool": index.pool},
             "ExpressionAttributeValues": {":pool": {"S": partition}},
-            "Limit": limit,
         }
-        key_names = tuple(self._layout.main_key(""))
-        items = self._db.execute("Query", request)["Items"]
-        return [(item[index.order]["S"], {name: item[name] for name in key_names}) for item in items]
 
     def _jobs(self, keys: list[Item]) -> list[Job]:
         """The main records of these keys, in their order; those that are gone are left out."""
@@ -171,6 +223,10 @@ class JobReader:
 
 _TOP: Final = "~"
 """Sorts after every place, which begins with a digit."""
+
+
+def _place(found: tuple[str, Item]) -> str:
+    return found[0]
 
 
 def _time_of(place: str) -> float:

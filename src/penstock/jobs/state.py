@@ -55,7 +55,7 @@ class BadTransition(PenstockError):
     """The job is not in a state that this may happen in."""
 
     def __init__(self, job_id: str, event: str, state: State) -> None:
-        wanted = " or ".join(_BY_EVENT[event].sources)
+        wanted = " or ".join(_BY_EVENT[event].sources) or "not made yet"
         super().__init__(f"{job_id} is {state}; it can be {event.replace('_', ' ')} only while it is {wanted}.")
         self.job_id = job_id
         self.event = event

@@ -5,23 +5,25 @@
    cancelled the job (JobCancelled).
 3. A checkpoint, the progress entry that tells of it and the lease's renewal are one write.
 4. Progress entries are numbered without a gap and never overwritten, whoever writes them.
-5. A job's records all expire at the same moment, and never while it has not ended.
+5. A job's records all expire at the same moment, and never while it has not ended (expiry.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import random
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
-from penstock.errors import ConditionalCheckFailedException, PenstockError, ResourceNotFoundException
+from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs import changes
 from penstock.jobs.changes import Change, Changed
 from penstock.jobs.dependencies import Dependencies
+from penstock.jobs.expiry import Expiry
 from penstock.jobs.job import (
     Checkpoint,
     Entry,
@@ -34,10 +36,12 @@ from penstock.jobs.job import (
     JobNotFound,
     JobPage,
     Payload,
+    cut,
+    new_id,
 )
 from penstock.jobs.layout import CollectionLayout, Layout, Record
 from penstock.jobs.new import BadJob, NewJob, check_new, checked_name, checked_progress, first_version
-from penstock.jobs.payloads import Payloads, to_json
+from penstock.jobs.payloads import RECORD_BYTES, Payloads, to_json
 from penstock.jobs.queues import Queue, Sides
 from penstock.jobs.reading import Claimable, JobReader, Wanted
 from penstock.jobs.state import State
@@ -48,7 +52,14 @@ from penstock.tables.naming import Naming
 from penstock.tables.survey import survey
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
-_TRIES: Final = 50
+_TRIES: Final = 500
+_TRIES_AT_ONCE: Final = 3
+_LONGEST_WAIT_SECONDS: Final = 0.1
+_MESSAGE_CHARACTERS: Final = 10_000
+_SUMMARY_CHARACTERS: Final = 1_000
+_FILE_NAME_BYTES: Final = 1_000
+_LOOK_AFTER_SECONDS: Final = 24 * 3600.0
+_FREE_SLOTS_SECONDS: Final = 60.0
 
 
 class LimitReached(PenstockError):
@@ -81,13 +92,17 @@ class JobStore:
         self._writer = JobWriter(db, self.layout)
         self.sides = Sides(db, self.layout.table, self.layout.main_key)
         self.payloads = Payloads(db, self.layout, files)
+        self._expiry = Expiry(db, self.layout, self.sides, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader)
+        self._looked_after: dict[str, float] = {}
+        self._freed: dict[str, float] = {}
 
     def create_tables(self) -> None:
         """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
         report = apply(self.db, survey(self.db, self.layout.definitions, Naming(prefix="")))
         if report.failures:
             raise PenstockError("\n".join(str(failure) for failure in report.failures))
+        self._agree_on_shards()
 
     def ensure_tables(self) -> None:
         """Makes those of the layout's tables that are not there; the others are not looked at closely."""
@@ -96,6 +111,17 @@ class JobStore:
                 self.db.execute("DescribeTable", {"TableName": table.name})
         except ResourceNotFoundException:
             self.create_tables()
+        else:
+            self._agree_on_shards()
+
+    def _agree_on_shards(self) -> None:
+        """Refuses to work on a table beside others that would not see this store's jobs."""
+        shards = self.sides.agree_on_shards(self.layout.shards)
+        if shards != self.layout.shards:
+            raise PenstockError(
+                f"The table {self.layout.table} has {shards} shards, and this layout wants {self.layout.shards}: "
+                f"each would miss jobs of the other. Use CollectionLayout(shards={shards}), or another table."
+            )
 
     # ── making and finding ───────────────────────────────────────────────────────────────────────
 
@@ -104,52 +130,70 @@ class JobStore:
         check_new(new)
         now = self.clock.now()
         text = to_json(new.args, "args")
-        job = first_version(new, now, self._expiry(max(now, new.run_at or now)))
-        self._dependencies.check(job)
-        payload, records = self.payloads.kept(job, "args", text)
-        job = replace(job, args=payload)
+        job = first_version(new, now, self._expiry.of(max(now, new.run_at or now)))
+        if job.after:
+            self._dependencies.check(job)
         self.sides.note_tenant(job.tenant)
-        made, is_new = self._create(new, job, records)
+        made, is_new = self._create(new, job, text)
         return (self._dependencies.register(made) if made.unregistered else made), is_new
 
-    def _create(self, new: NewJob, job: Job, records: list[Record]) -> tuple[Job, bool]:
-        created = Changed(job, Event(job.version, "created", job.created_at))
-        guards = self.sides.hold_unique(job)
+    def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
         for _ in range(_TRIES):
+            payload, records = self.payloads.kept(job, "args", text)
+            job = replace(job, args=payload)
+            created = Changed(job, Event(job.version, "created", job.created_at))
             try:
-                self._writer.create(created, records, guards)
+                self._writer.create(created, records, self.sides.hold_unique(job))
                 return job, True
             except Conflict as conflict:
-                return self._existing(new, job, conflict.current), False
+                found = conflict.current
+                if new.key is None and new.id is None:
+                    job = replace(job, id=new_id(job.created_at))  # one id in two billion
+                elif found is not None and found.expires_at > job.created_at:
+                    return self._existing(new, found, text), False
+                elif found is not None:
+                    self._expiry.remove(found)
             except Guarded as refusal:
-                holder = (refusal.item or {}).get("holder", {}).get("S", "")
-                try:
-                    return self.get(holder), False
-                except JobNotFound:  # it has expired, or was deleted by hand
-                    self._forget_unique(job, holder)
+                holder = self._holder(job, refusal)
+                if holder is not None:
+                    return holder, False
         raise _contended(job.id)
 
-    def _existing(self, new: NewJob, job: Job, found: Job | None) -> Job:
-        if found is None:  # gone in the same moment
-            return self.create(new)[0]
-        if found.task != job.task or (found.args.text, found.args.file) != (job.args.text, job.args.file):
+    def _existing(self, new: NewJob, found: Job, text: str) -> Job:
+        if found.task != new.task or not self.payloads.is_same(found, found.args, text):
             raise BadJob(
                 f"{found.id} has the same key ({new.key or new.id!r}) and other arguments. "
                 "Use another key for another job, or the same arguments."
             )
         return found
 
-    def _forget_unique(self, job: Job, holder: str) -> None:
-        with suppress(ConditionalCheckFailedException):  # another one has been quicker
-            self.sides.forget_unique(job.unique or "", holder)
+    def _holder(self, job: Job, refusal: Guarded) -> Job | None:
+        """Who holds the job's unique key; None, and nobody does any more, if that one is gone or has ended."""
+        holder = (refusal.item or {}).get("holder", {}).get("S", "")
+        try:
+            found = self.get(holder)
+            if not found.is_terminal:
+                return found
+        except JobNotFound:  # it has expired, or was deleted by hand
+            pass
+        self.sides.forget_unique(job, holder)
+        return None
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
         return self._reader.get(job_id, self.clock.now())
 
+    def get_many(self, job_ids: Sequence[str]) -> list[Job]:
+        """The jobs in that order, read in batches. Raises JobNotFound."""
+        return self._reader.get_many(job_ids, self.clock.now())
+
     def history(self, job_id: str) -> History:
         """The job with all of its records: one Query. Raises JobNotFound."""
         return self._reader.history(job_id, self.clock.now())
+
+    def entries(self, job_id: str, *, after: int = 0) -> list[Entry]:
+        """The numbered log from the entry after `after` on."""
+        return [self.layout.entry_of(item) for item in self._reader.pages(self.layout.entries(job_id, after))]
 
     def find(
         self,
@@ -172,7 +216,22 @@ class JobStore:
     # ── a worker's life ──────────────────────────────────────────────────────────────────────────
 
     def claimable(self, queue: str, limit: int) -> Claimable:
+        self.look_after(queue)
         return self._reader.claimable(queue, limit, self.clock.now())
+
+    def look_after(self, queue: str) -> None:
+        """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.
+
+        For a queue that is paused too: its jobs wait.
+        """
+        now = self.clock.now()
+        if now < self._looked_after.get(queue, 0.0):
+            return
+        self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, self._expiry.half_seconds / 4)
+        for job in self._reader.forgotten(queue, now - self._expiry.half_seconds, now):
+            if job.state is State.QUEUED and now < job.expires_at < now + self._expiry.half_seconds:
+                self._expiry.extended(job, now, now)
+                self._dependencies.look_after(job)
 
     def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
         """The job as it is now that it is ours; None where there is nothing to claim any more.
@@ -182,8 +241,13 @@ class JobStore:
         """
         now = self.clock.now()
         try:
+            if job.expires_at < now + self._expiry.half_seconds:
+                if job.is_terminal or job.expires_at <= now:
+                    return None
+                job = self._expiry.extended(job, now, now)
             if job.state is State.QUEUED:
-                if job.waiting_for or job.run_at > now:
+                # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
+                if job.waiting_for or job.run_at > max(now, job.updated_at):
                     return None
                 changed = changes.started(job, owner, lease_seconds, now)
                 self._writer.change(job, changed, (), self.sides.hold_slot(job))
@@ -191,18 +255,29 @@ class JobStore:
                 changed = self._take_over(job, owner, lease_seconds, now)
             else:
                 return None
-        except Conflict:
+        except (Conflict, JobNotFound):
             return None
         except Guarded:
+            self._free_slots(job.limit_key or "", now)
             raise LimitReached(job) from None
         return changed.job if changed.job.state is State.PROCESSING else None
+
+    def _free_slots(self, limit_key: str, now: float) -> None:
+        """Now and then: a job that was deleted while it ran would hold its slot for ever."""
+        if limit_key and now >= self._freed.get(limit_key, 0.0):
+            self._freed[limit_key] = now + _FREE_SLOTS_SECONDS
+            self.sides.free_slots(limit_key)
 
     def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> Changed:
         if job.cancel_reason is not None:
             changed = changes.cancelled(job, job.cancel_reason, now)
         else:
             changed = changes.taken_over(job, owner, lease_seconds, now)
-        self._writer.change(job, changed, (), self._given_back(job, changed.job))
+        actions = self._given_back(job, changed.job)
+        try:
+            self._writer.change(job, changed, (), actions)
+        except Guarded:  # its unique key is another job's, after its own guard was lost
+            self._writer.change(job, changed, (), self.sides.release_slot(job))
         return changed
 
     def renew(self, job: Job) -> Job:
@@ -227,21 +302,20 @@ class JobStore:
         """
         if progress is not None:
             progress = checked_progress(progress)
-        text = None if data is None else to_json(data, "data")
+        text = _entry_data(job.id, data)
         kept: list[Record] = []
         point: Checkpoint | None = None
         if checkpoint is not None:
             checked_name(checkpoint, "checkpoint")
-            payload = self.payloads.spilled(
-                job, f"checkpoint-{checkpoint}-{version}", to_json(value, f"checkpoint {checkpoint}")
-            )
-            point = Checkpoint(checkpoint, version, 0.0, payload, summary, job.attempt)
+            payload = self.payloads.spilled(job, to_json(value, f"checkpoint {checkpoint}"))
+            point = Checkpoint(checkpoint, version, 0.0, payload, cut(summary, _SUMMARY_CHARACTERS), job.attempt)
+        told = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
 
         def change(current: Job, now: float) -> Changed:
             changed = changes.reported(current, now, progress=progress, step=step)
             after = changed.job
-            told = message or (f"checkpoint {checkpoint}" if checkpoint else "")
-            entry = Entry(after.entries, after.updated_at, progress, step or "", told, text, after.attempt)
+            shown = "" if step is None else after.step
+            entry = Entry(after.entries, after.updated_at, progress, shown, told, text, after.attempt)
             kept[:] = [self.layout.entry(after, entry)]
             if point is not None:
                 kept.append(self.layout.checkpoint(after, replace(point, at=after.updated_at)))
@@ -251,7 +325,8 @@ class JobStore:
 
     def log(self, job_id: str, message: str, *, data: object = None) -> Job:
         """A numbered entry by somebody who does not hold the job: any number may write at once."""
-        text = None if data is None else to_json(data, "data")
+        text = _entry_data(job_id, data)
+        message = cut(message, _MESSAGE_CHARACTERS)
         kept: list[Record] = []
 
         def change(current: Job) -> Changed:
@@ -263,12 +338,13 @@ class JobStore:
         return self.change(self.get(job_id), change, kept)
 
     def checkpoint(self, job_id: str, name: str) -> Checkpoint | None:
-        call = self.layout.record_get(job_id, f"checkpoint#{name}")
-        item = self.db.execute(call.operation, call.request).get("Item")
+        item = self._reader.record(job_id, f"checkpoint#{name}", self.clock.now())
         return None if item is None else self.layout.checkpoint_of(item)
 
     def attach(self, job: Job, file: JobFile) -> Job:
         """Puts a file that has been saved into the job's list of files."""
+        if not 1 <= len(file.name.encode()) <= _FILE_NAME_BYTES:
+            raise BadJob(f"The name of a file has 1 to {_FILE_NAME_BYTES:,} bytes, not {file.name[:100]!r}.")
         kept: list[Record] = []
 
         def change(current: Job, now: float) -> Changed:
@@ -324,12 +400,11 @@ class JobStore:
     def retry(self, job_id: str) -> Job:
         """Another attempt for a failed job. Raises BadTransition."""
         now = self.clock.now()
-
-        def change(current: Job) -> Changed:
-            return changes.retried(current, now, self._expiry(now))
-
         job = self.get(job_id)
-        return self.change(job, change, guards=self.sides.hold_unique)
+        changes.retried(job, now)  # before anything is written
+        if job.expires_at < now + self._expiry.half_seconds:
+            job = self._expiry.extended(job, now, now)
+        return self.change(job, lambda current: changes.retried(current, now), guards=self.sides.hold_unique)
 
     def settle(self, job: Job) -> None:
         """Does what is left to do of a job that stands in the claim index for another reason than to be run."""
@@ -367,9 +442,15 @@ class JobStore:
         self, job: Job, change: Change, records: Iterable[Record] = (), *, ending: bool = False, guards: Any = None
     ) -> Job:
         """Makes a change of the job as it is, again if somebody was quicker."""
-        for _ in range(_TRIES):
+        kept_key = False
+        for attempt in range(_TRIES):
             changed = change(job)
-            actions = guards(changed.job) if guards else self._given_back(job, changed.job) if ending else []
+            now = self.clock.now()
+            due_at = max(now, changed.job.run_at)
+            if job.expires_at < due_at + self._expiry.half_seconds and not job.is_terminal:
+                job = self._expiry.extended(job, due_at, now)
+                changed = change(job)
+            actions = guards(changed.job) if guards else self._given_back(job, changed.job, kept_key) if ending else []
             try:
                 self._writer.change(job, changed, list(records), actions)
                 return changed.job
@@ -377,21 +458,37 @@ class JobStore:
                 if conflict.current is None:
                     raise JobNotFound(job.id) from None
                 job = conflict.current
-            except Guarded:
-                raise BadJob(f"{job.id}: another job holds its unique key {job.unique!r} now.") from None
+                _let_others_write(attempt)
+            except Guarded as refusal:
+                if not guards:
+                    kept_key = True  # the unique key is another job's, after this one's own guard was lost
+                elif self._holder(job, refusal) is not None:
+                    raise BadJob(f"{job.id}: another job holds its unique key {job.unique!r} now.") from None
         raise _contended(job.id)
 
-    def _given_back(self, before: Job, after: Job) -> list[dict[str, Any]]:
+    def _given_back(self, before: Job, after: Job, without_key: bool = False) -> list[dict[str, Any]]:
         """What a job lets go of: its slot when an attempt ends, its unique key when all of it does."""
         actions: list[dict[str, Any]] = []
         if after.lease is None:
             actions += self.sides.release_slot(before)
-        if after.is_terminal:
+        if after.is_terminal and not without_key:
             actions += self.sides.release_unique(before)
         return actions
 
-    def _expiry(self, now: float) -> int:
-        return int(now + self.keep_seconds)
+
+def _let_others_write(attempt: int) -> None:
+    """After a few tries in a row: with any number of writers, each has its turn."""
+    if attempt >= _TRIES_AT_ONCE:
+        time.sleep(random.random() * min(_LONGEST_WAIT_SECONDS, 0.0005 * attempt))
+
+
+def _entry_data(job_id: str, data: object) -> str | None:
+    if data is None:
+        return None
+    text = to_json(data, "data")
+    if len(text.encode()) > RECORD_BYTES:
+        raise BadJob(f"{job_id}: the data of an entry is at most {RECORD_BYTES // 1024} KB. Keep it in a checkpoint.")
+    return text
 
 
 def _check_held(held: Job, current: Job) -> None:
@@ -408,4 +505,4 @@ def _lease(job: Job) -> Any:
 
 
 def _contended(job_id: str) -> PenstockError:
-    return PenstockError(f"{job_id}: {_TRIES} others wrote it first. Try again.")
+    return PenstockError(f"{job_id}: others wrote it first, {_TRIES} times. Try again.")
