@@ -157,6 +157,25 @@ def test_a_wrong_url_is_a_typed_error_with_a_next_step(url):
     assert not refused.value.sent
 
 
+@pytest.mark.parametrize(
+    ("url", "meant"),
+    [
+        ("localhost:8000", "http://localhost:8000"),
+        ("10.0.0.7:8000/db", "http://10.0.0.7:8000/db"),
+        ("http:/localhost:8000", "http://localhost:8000"),
+        ("https//db.example.org", "https://db.example.org"),
+        ("HTTP:localhost", "http://localhost"),
+        ("aws:eu-west-2", "aws://eu-west-2"),
+        ("dynamodb.eu-west-1.amazonaws.com", "https://dynamodb.eu-west-1.amazonaws.com"),
+    ],
+)
+def test_an_endpoint_without_its_scheme_does_not_become_a_file(url, meant):
+    with pytest.raises(BadUrl, match="looks like an endpoint") as refused:
+        parse(url, {})
+    assert f"Write {meant};" in str(refused.value)
+    assert parse(f"./{url}", {}) == File(f"./{url}")
+
+
 def test_credentials_in_a_url_are_refused_and_not_repeated():
     with pytest.raises(BadUrl) as refused:
         parse("http://key:hunter2@localhost:8000", {})

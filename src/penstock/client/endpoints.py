@@ -39,6 +39,8 @@ _PATH = re.compile(
     r"/?|(/(?!\.{0,2}(/|$))[!-~]+?)+/?"
 )  # without "//", "/./" and "/../", which servers sign differently
 _PORTS = {"http": 80, "https": 443}
+_HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?")
+_SLIPPED = re.compile(r"(https?|aws)(:|//)[:/]*", re.IGNORECASE)  # http:/localhost, https//host, aws:eu-west-2
 _OURS = "Use a file name, :memory:, http://host:port, https://host or aws://region."
 
 
@@ -109,7 +111,20 @@ def parse(
 def _file(path: str) -> File:
     if not path:
         raise BadUrl("''", "an empty URL names no database", _OURS)
+    meant = _meant(path)
+    if meant is not None:
+        raise BadUrl(path, "it looks like an endpoint, and would be a file", f"Write {meant}; for the file, ./{path}.")
     return File(path)
+
+
+def _meant(path: str) -> str | None:
+    """The URL that was probably meant by what is a file's name to the letter."""
+    slipped = _SLIPPED.match(path)
+    if slipped is not None:
+        return f"{slipped.group(1).lower()}://{path[slipped.end() :]}"
+    if _AWS_HOST.fullmatch(path):
+        return f"https://{path}"
+    return f"http://{path}" if _HOST_AND_PORT.fullmatch(path) else None
 
 
 def _http(url: str, environment: Mapping[str, str]) -> Endpoint:
