@@ -164,9 +164,11 @@ class TableInfo:
         return tuple(part.name for part in self.key)
 
     @cached_property
-    def text_key_names(self) -> tuple[str, ...] | None:
-        """The names of the key's attributes if all of them are texts."""
-        return self.key_names if all(part.kind == "S" for part in self.key) else None
+    def plain_read(self) -> tuple[str, str, str | None] | None:
+        """The statement that reads an item, and its key's names; None where a key is no text, or the state changes."""
+        if "unsettled" in self.record or any(part.kind != "S" for part in self.key):
+            return None
+        return self.sql_get, self.hash.name, None if self.range is None else self.range.name
 
     @cached_property
     def index_list(self) -> tuple[IndexInfo, ...]:

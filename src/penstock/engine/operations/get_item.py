@@ -8,11 +8,12 @@ import orjson
 
 from penstock.engine import capacity, envelope
 from penstock.engine.call import Call
-from penstock.engine.item_keys import SHORT_KEY, refuse_nested_keys, row_key_of_key
+from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import ValidationException
 from penstock.expressions.projections import Projector
 from penstock.expressions.request import projection_of
+from penstock.wire.keys import SHORT_TEXT, text_partition
 from penstock.wire.values import Item, check_item
 
 
@@ -26,22 +27,25 @@ def quick_get(call: Call, cursor: Cursor, request: Request) -> bytes | None:
     try:
         key = request["Key"]
         table = call.engine.catalog.cached(call.scope, request["TableName"])
-        if table is None or "unsettled" in table.record:
+        if table is None or table.plain_read is None or type(key) is not dict:
             return None
-        names = table.text_key_names
-        if names is None or type(key) is not dict or len(key) != len(names):
+        sql, hash_name, range_name = table.plain_read
+        value = key[hash_name]
+        text = value["S"]
+        if type(text) is not str or len(value) != 1 or not 0 < len(text) <= SHORT_TEXT:
             return None
-        for attribute in names:
-            value = key[attribute]
-            if type(value) is not dict or len(value) != 1:
-                return None
+        row_key = text_partition(text)
+        if range_name is not None:
+            value = key[range_name]
             text = value["S"]
-            if type(text) is not str or not 0 < len(text) <= SHORT_KEY:
+            if type(text) is not str or len(value) != 1 or not 0 < len(text) <= SHORT_TEXT or len(key) != 2:
                 return None
-        row_key = table.row_key(key)
+            row_key += text.encode()
+        elif len(key) != 1:
+            return None
     except (KeyError, TypeError, UnicodeError):
         return None  # a name or a type that the whole way refuses, in DynamoDB's words
-    row = cursor.execute(table.sql_get, (row_key,)).fetchone()
+    row = cursor.execute(sql, (row_key,)).fetchone()
     return b"{}" if row is None else b'{"Item":%b}' % row
 
 
