@@ -198,6 +198,13 @@ class App:
             return None
         return open_files(f"{Path(place)}.files")
 
+    def use(self, db: Database, *, clock: Clock | None = None) -> None:
+        """Uses another database, and clock, from now on: for tests, which wrap them."""
+        files = self.store.files
+        self._store = JobStore(
+            db, self._layout, files=files, clock=clock or self._clock, keep_seconds=self._keep_seconds
+        )
+
     def when_enqueued(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls it after each job that this process enqueues; returns what ends that."""
         self._listeners.append(listener)

@@ -9,7 +9,9 @@ module imports neither the engine nor boto3: a test run that uses no fixture of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from penstock.client.database import Database
     from penstock.testing.clock import MovableClock
+    from penstock.testing.fault_lab import FaultLab
 
 
 @pytest.fixture
@@ -74,3 +77,22 @@ def penstock_server(penstock_db: Database) -> Iterator[str]:
 
     with running_server(penstock_db.engine) as server:
         yield server.url
+
+
+@pytest.fixture
+def fault_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FaultLab]]:
+    """`lab = fault_lab("reports:app")`: workers as processes to kill, freeze, overlap, skew and throttle.
+
+    The app's database is PENSTOCK_URL, which is a fresh file unless `url` names another: write `App()` in the module
+    under test. When the test has passed, the rules that every job must keep are checked.
+    """
+    from penstock.testing.fault_lab import FaultLab
+
+    with ExitStack() as stack:
+
+        def make(place: str, *, url: str | None = None, folder: Path | None = None) -> FaultLab:
+            environment = {"PENSTOCK_URL": url or str(tmp_path / "lab.db")}
+            monkeypatch.setenv("PENSTOCK_URL", environment["PENSTOCK_URL"])
+            return stack.enter_context(FaultLab(place, folder=folder or Path.cwd(), environment=environment))
+
+        yield make

@@ -9,10 +9,10 @@ from types import FrameType
 
 import click
 
-from penstock.cli.jobs.apps import load_app
 from penstock.cli.jobs.supervisor import supervise
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
+from penstock.jobs.loading import load_app
 from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
 
 

@@ -6,8 +6,6 @@ import importlib
 import sys
 from pathlib import Path
 
-import click
-
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
 
@@ -16,7 +14,7 @@ def load_app(place: str) -> App:
     """The app that `module:attribute` names; modules of the current folder are found, as `python -m` would."""
     module_name, colon, attribute = place.partition(":")
     if not colon or not module_name or not attribute:
-        raise click.UsageError(f"{place!r} names no app: it is MODULE:APP, such as reports:app.")
+        raise PenstockError(f"{place!r} names no app: it is MODULE:APP, such as reports:app.")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -1,0 +1,52 @@
+"""A worker of the fault lab: `python -m penstock.testing.lab_worker module:app '{"skew_seconds": 3}'`.
+
+What `penstock worker` does, with a clock that is wrong and a database that fails, as told.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Any
+
+import orjson
+
+from penstock.client.database import Database
+from penstock.client.faults import Faults, Rates
+from penstock.client.retries import Retrying
+from penstock.clock import Clock
+from penstock.jobs.app import App
+from penstock.jobs.loading import load_app
+from penstock.jobs.worker import Worker
+
+
+class SkewedClock:
+    """A clock that goes wrong by a fixed number of seconds."""
+
+    def __init__(self, clock: Clock, skew_seconds: float) -> None:
+        self._clock = clock
+        self._skew = skew_seconds
+
+    def now(self) -> float:
+        return self._clock.now() + self._skew
+
+
+def hurt(app: App, *, skew_seconds: float = 0.0, faults: dict[str, float] | None = None, seed: int = 0) -> None:
+    """Gives an app a wrong clock, and a database whose calls fail at these rates (and are retried, as everywhere)."""
+    db = app.store.db
+    if faults:
+        db = Database(Retrying(Faults(db.transport, Rates(**faults), seed=seed)))
+    app.use(db, clock=SkewedClock(app.store.clock, skew_seconds))
+
+
+def main(place: str, told: str) -> None:
+    orders: dict[str, Any] = orjson.loads(told)
+    app = load_app(place)
+    hurt(app, **orders.get("hurt", {}))
+    worker = Worker(app, name=orders.get("name"), **orders.get("worker", {}))
+    signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
+    worker.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

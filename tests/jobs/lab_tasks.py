@@ -1,0 +1,60 @@
+"""The app that the fault lab's tests hurt: its database is PENSTOCK_URL."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import penstock
+from penstock.jobs.tasks import Retries
+
+app = penstock.App()
+
+
+@app.task(lease_seconds=1)
+def count(run: penstock.Run, steps: int, seconds: float) -> list[int]:
+    """Does so many steps, each once; what it did in which attempt is also written to a file beside the database."""
+    done: list[int] = run.resume("done", [])
+    for step in range(len(done), steps):
+        time.sleep(seconds)
+        done.append(run.attempt)
+        run.checkpoint("done", done, progress=100 * len(done) / steps)
+        trace(f"{run.id} step {step} attempt {run.attempt}")
+    return done
+
+
+@app.task(lease_seconds=3)
+def steady(run: penstock.Run, steps: int, seconds: float) -> list[int]:
+    """The same with a longer lease: for tests in which no worker is hurt, on machines that stand still at times."""
+    return count(run, steps, seconds)  # type: ignore[no-any-return]
+
+
+@app.task(lease_seconds=1, retries=Retries(3, base_seconds=0.01))
+def shaky(run: penstock.Run, failures: int) -> int:
+    if run.attempt <= failures:
+        raise ConnectionError(f"attempt {run.attempt}")
+    return run.attempt
+
+
+@app.task(lease_seconds=1)
+def deadly(run: penstock.Run) -> None:
+    os._exit(9)
+
+
+@app.task(lease_seconds=1)
+def endless(run: penstock.Run) -> None:
+    while True:
+        time.sleep(0.02)
+        run.progress(1)
+
+
+def trace(line: str) -> None:
+    path = Path(os.environ["PENSTOCK_URL"] + ".trace")
+    with path.open("a") as file:
+        file.write(line + "\n")
+
+
+def traced() -> list[str]:
+    path = Path(os.environ["PENSTOCK_URL"] + ".trace")
+    return path.read_text().splitlines() if path.exists() else []

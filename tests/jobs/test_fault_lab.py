@@ -1,0 +1,149 @@
+"""Workers that are killed, frozen, doubled, throttled and live by wrong clocks: their jobs complete once."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.jobs.state import State
+from penstock.testing.fault_lab import FaultLab
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def lab(fault_lab: Callable[..., FaultLab], monkeypatch: pytest.MonkeyPatch) -> FaultLab:
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    sys.modules.pop("lab_tasks", None)  # its app belongs to one test's database
+    return fault_lab("lab_tasks:app", folder=HERE)
+
+
+def tasks() -> Any:
+    return importlib.import_module("lab_tasks")
+
+
+def test_a_job_whose_worker_is_killed_goes_on_at_its_last_checkpoint(lab: FaultLab) -> None:
+    job = lab.app.enqueue(tasks().count, steps=6, seconds=0.1)
+    first = lab.start()
+    lab.wait_for_entries(job.id, 3)
+    first.kill()
+    lab.start()
+    (ended,) = lab.wait(job.id)
+    assert ended.state is State.COMPLETED
+    done = lab.app.result(job.id)
+    assert done == sorted(done), "attempts follow each other"
+    assert done.count(1) >= 3, "what the first attempt had kept was not done again"
+    assert 2 in done
+    assert ended.crashes >= 1
+    assert ended.failures == 0
+
+
+def test_a_frozen_workers_writes_are_refused_when_it_wakes_up(lab: FaultLab) -> None:
+    job = lab.app.enqueue(tasks().count, steps=8, seconds=0.1)
+    zombie = lab.start(name="zombie")
+    lab.wait_for_entries(job.id, 2)
+    zombie.freeze()
+    lab.start(name="second")
+    lab.wait(job.id)
+    before = lab.app.store.history(job.id)
+    zombie.thaw()
+    # The zombie does its step, is refused, and takes the next job: then it has surely woken up.
+    again = [lab.app.enqueue(tasks().count, steps=1, seconds=0) for _ in range(3)]
+    lab.wait(*(one.id for one in again))
+    after = lab.app.store.history(job.id)
+    assert after == before
+    types = [event.type for event in after.events]
+    assert (types[:2], types[-1], types.count("completed")) == (["created", "started"], "completed", 1)
+    assert "taken_over" in types
+    steps = [line for line in tasks().traced() if job.id in line]
+    assert sorted(int(line.split()[2]) for line in steps) == list(range(8)), "each step was kept once"
+
+
+def test_two_workers_side_by_side_run_each_job_once(lab: FaultLab) -> None:
+    jobs = [lab.app.enqueue(tasks().steady, steps=2, seconds=0.01) for _ in range(20)]
+    lab.start(concurrency=4, idle_seconds=0.05)
+    lab.start(concurrency=4, idle_seconds=0.05)
+    ended = lab.wait(*(job.id for job in jobs))
+    assert {job.state for job in ended} == {State.COMPLETED}
+    assert all(job.attempt == 1 for job in ended)
+    assert len(tasks().traced()) == 40
+
+
+def test_throttled_and_lost_answers_lose_no_job(lab: FaultLab) -> None:
+    jobs = [lab.app.enqueue(tasks().count, steps=2, seconds=0) for _ in range(10)]
+    faults = {"throttle": 0.1, "internal_error_after": 0.05, "reset_before": 0.05, "timeout_after": 0.05}
+    lab.start(faults=faults, seed=5, concurrency=4)
+    ended = lab.wait(*(job.id for job in jobs))
+    assert {job.state for job in ended} == {State.COMPLETED}
+    lab.check()
+
+
+@pytest.mark.parametrize("skew", [-0.05, 0.05])
+def test_clocks_that_differ_by_less_than_the_allowance_take_nothing_early(lab: FaultLab, skew: float) -> None:
+    job = lab.app.enqueue(tasks().steady, steps=12, seconds=0.3)  # longer than its lease of 3 s
+    lab.start(name="right")
+    lab.wait_for_entries(job.id, 1)
+    lab.start(name="wrong", skew_seconds=skew)
+    (ended,) = lab.wait(job.id)
+    assert ended.attempt == 1
+    assert lab.app.result(job.id) == [1] * 12
+
+
+def test_a_job_that_kills_its_workers_is_parked(lab: FaultLab) -> None:
+    job = lab.app.enqueue(tasks().deadly)
+    end = time.monotonic() + 60
+    worker = lab.start()
+    while not lab.app.get(job.id).is_terminal and time.monotonic() < end:
+        if not worker.is_alive:
+            worker = lab.start()
+        time.sleep(0.05)
+    parked = lab.app.get(job.id)
+    assert parked.state is State.FAILED
+    assert parked.crashes == 3
+    assert parked.error is not None
+    assert parked.error.kind == "Parked"
+    assert "penstock jobs retry" in parked.error.message
+
+
+def test_a_stopped_worker_hands_over_and_the_next_one_goes_on(lab: FaultLab) -> None:
+    job = lab.app.enqueue(tasks().count, steps=6, seconds=0.1)
+    first = lab.start()
+    lab.wait_for_entries(job.id, 2)
+    first.stop()
+    handed = lab.app.get(job.id)
+    assert handed.state is State.QUEUED
+    assert handed.crashes == 0
+    lab.start()
+    (ended,) = lab.wait(job.id)
+    assert ended.crashes == 0
+    assert "handed_over" in [event.type for event in lab.app.store.history(job.id).events]
+
+
+def test_a_running_job_is_cancelled_at_its_next_report(lab: FaultLab) -> None:
+    job = lab.app.enqueue(tasks().endless)
+    lab.start()
+    lab.wait_for_entries(job.id, 2)
+    lab.app.cancel(job.id, "enough")
+    (ended,) = lab.wait(job.id)
+    assert ended.state is State.CANCELLED
+    assert ended.cancel_reason == "enough"
+
+
+def test_the_lab_finds_a_broken_rule(lab: FaultLab) -> None:
+    job = lab.app.enqueue(tasks().shaky, failures=0)
+    lab.start(burst=True)
+    lab.wait(job.id)
+    key = {"job_id": {"S": job.id}, "record": {"S": "event#00000002"}}
+    lab.app.store.db.execute("DeleteItem", {"TableName": lab.app.store.layout.table, "Key": key})
+    with pytest.raises(AssertionError, match="completed happened while it was queued"):
+        lab.check()
+    lab.app.store.db.execute(
+        "DeleteItem", {"TableName": lab.app.store.layout.table, "Key": lab.app.store.layout.main_key(job.id)}
+    )
