@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from random import Random
 
 import pytest
@@ -27,10 +28,13 @@ def key(number):
     return {"company": "c1", "number": number}
 
 
-@pytest.fixture(params=["memory", "file", "http"])
+ELSEWHERE = os.environ.get("PENSTOCK_TEST_URL")
+
+
+@pytest.fixture(params=["elsewhere"] if ELSEWHERE else ["memory", "file", "http"])
 def run(request, tmp_path):
     """Runs a test's coroutine function with a fresh database and its table."""
-    url = {"memory": ":memory:", "file": tmp_path / "expenses.db", "http": None}[request.param]
+    url = {"memory": ":memory:", "file": tmp_path / "expenses.db", "elsewhere": ELSEWHERE, "http": None}[request.param]
     if url is None:
         url = request.getfixturevalue("penstock_server")
 
@@ -38,7 +42,10 @@ def run(request, tmp_path):
         async def opened():
             async with penstock.connect_async(url) as db:
                 await db.execute("CreateTable", EXPENSES)
-                await work(db, db.table("expenses"))
+                try:
+                    await work(db, db.table("expenses"))
+                finally:
+                    await db.execute("DeleteTable", {"TableName": "expenses"})
 
         asyncio.run(opened())
 
