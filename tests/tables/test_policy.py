@@ -49,8 +49,8 @@ def test_only_what_the_definitions_use_is_allowed() -> None:
     assert set(full) - set(plain) == {
         "dynamodb:UntagResource",
         "dynamodb:UpdateContinuousBackups",
-        "dynamodb:UpdateTimeToLive",
     }
+    assert "dynamodb:UpdateTimeToLive" in plain, "TTL that a definition does not have is switched off"
     assert not any("Delete" in action for action in full)
 
 
@@ -82,6 +82,20 @@ def test_every_action_is_a_call_of_DynamoDB() -> None:
 
 def test_templates_need_no_rights() -> None:
     assert policy(["terraform", "cloudformation", "policy"], [FULL], NAMING)["Statement"] == []
+
+
+def test_a_table_that_is_only_named_may_use_everything() -> None:
+    document = policy(["load"], [], NAMING, also=["orders"])
+    tables = statement(document, "Tables") or {}
+    assert tables["Resource"] == ["arn:aws:dynamodb:us-east-1:*:table/orders"]
+    assert {"dynamodb:UpdateContinuousBackups", "dynamodb:UntagResource"} <= set(tables["Action"])
+
+
+def test_rekey_may_use_the_table_of_its_jobs_and_nothing_else_there() -> None:
+    state = statement(policy(["rekey"], [PLAIN], NAMING), "RekeyState") or {}
+    assert state["Resource"] == ["arn:aws:dynamodb:us-east-1:*:table/penstock-rekey"]
+    assert "dynamodb:DeleteTable" not in state["Action"]
+    assert statement(policy(["dump"], [PLAIN], NAMING), "RekeyState") is None
 
 
 def test_a_command_that_there_is_not_is_refused() -> None:

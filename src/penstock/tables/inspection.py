@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -59,9 +60,11 @@ def required(db: Database, name: str, *, settings: bool = True) -> Live:
     found = inspect(db, name, settings=settings)
     if found is not None:
         return found
-    names = db.tables()
+    names: list[str] = []
+    with suppress(PenstockError):  # names that are near are no reason to need more rights
+        names = db.tables()
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
-    told = f"There is {', '.join(near)}." if near else "It has no tables."
+    told = f"There is {', '.join(near)}." if near else "Check the name, the region and the database."
     raise PenstockError(f"There is no table {name} in {db.name}. {told}")
 
 

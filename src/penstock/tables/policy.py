@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from penstock.tables.definitions import Table
 from penstock.tables.naming import Naming
+from penstock.tables.rekey_state import TABLE as REKEY_TABLE
 
 Scope = Literal["table", "stream", "backup", "all"]
 """What an action is about: the table itself, its streams, its backups, or (ListTables) no resource at all."""
@@ -21,30 +22,31 @@ def _table(*actions: str) -> Needs:
 
 _LOOK = _table("DescribeTable", "DescribeTimeToLive", "DescribeContinuousBackups", "ListTagsOfResource")
 _LIST: Needs = frozenset({("all", "ListTables")})
-_ITEMS = _table("BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem")
-_STREAM: Needs = frozenset(
-    ("stream", action) for action in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")
-)
+_STREAM: Needs = frozenset(("stream", action) for action in ("DescribeStream", "GetRecords", "GetShardIterator"))
+_MAKE = _LOOK | _table("CreateTable", "UpdateTable")
 _BACKUPS: Needs = frozenset({("backup", "DescribeBackup"), ("table", "CreateBackup")})
-_RESTORES: Needs = _table("RestoreTableToPointInTime", "RestoreTableFromBackup", "UpdateTable") | frozenset(
-    {("backup", "RestoreTableFromBackup"), ("backup", "DescribeBackup")}
+# DynamoDB writes a restored table with the caller's own rights.
+_RESTORES: Needs = (
+    _table("BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem")
+    | _table("RestoreTableToPointInTime", "RestoreTableFromBackup")
+    | frozenset({("backup", "RestoreTableFromBackup"), ("backup", "DescribeBackup")})
 )
 
 _COMMANDS: dict[str, Needs] = {
     "plan": _LOOK,
     "verify": _LOOK | _LIST,
     "export": _LOOK | _LIST,
-    "apply": _LOOK | _table("CreateTable", "UpdateTable"),
+    "apply": _MAKE,
     "add-index": _table("DescribeTable", "UpdateTable", "Scan"),
     "change-index": _table("DescribeTable", "UpdateTable", "Scan"),
     "destroy": _table("DescribeTable", "DeleteTable"),
     "doctor": _LOOK | _table("Scan"),
-    "backup": _table("DescribeTable", "DescribeContinuousBackups") | _BACKUPS,
-    "restore": _LOOK | _RESTORES | _ITEMS,
+    "backup": _LOOK | _BACKUPS,
+    "restore": _MAKE | _RESTORES,
     "dump": _LOOK | _table("Scan"),
-    "load": _LOOK | _table("CreateTable", "BatchWriteItem", "Scan"),
+    "load": _MAKE | _table("BatchWriteItem", "Scan"),
     "diff-data": _table("BatchGetItem", "DescribeTable", "Scan"),
-    "rekey": _LOOK | _ITEMS | _STREAM | _table("CreateTable", "UpdateTable", "DeleteTable"),
+    "rekey": _MAKE | _STREAM | _table("BatchGetItem", "BatchWriteItem", "DeleteTable", "Scan"),
     "policy": frozenset(),
     "cloudformation": frozenset(),
     "terraform": frozenset(),
@@ -55,6 +57,9 @@ COMMANDS = tuple(_COMMANDS)
 _SETTING = frozenset({"apply", "load", "rekey", "restore"})
 """Commands that put a table's settings right, and so need what its definition uses."""
 
+_STATE = _table("CreateTable", "DeleteItem", "DescribeTable", "GetItem", "PutItem", "TagResource", "UpdateItem")
+"""What rekey does with the table in which it keeps its jobs."""
+
 
 def policy(
     commands: Iterable[str],
@@ -64,19 +69,22 @@ def policy(
     region: str | None = None,
     account: str = "*",
     partition: str = "aws",
+    also: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The policy document. Only what the definitions use is in it: without TTL in any of them, no UpdateTimeToLive.
+    """The policy document, for the tables that are defined and for those of the full names `also`.
 
-    Raises ValueError for a command that there is not.
+    Only what the definitions use is in it: without point-in-time recovery in any of them, no UpdateContinuousBackups. A
+    table that is only named may use everything. Raises ValueError for a command that there is not.
     """
-    asked = tuple(dict.fromkeys(commands))
-    needs = frozenset[tuple[Scope, str]]().union(*(_needs(one, tables) for one in asked))
+    asked, others = tuple(dict.fromkeys(commands)), tuple(also)
+    needs = frozenset[tuple[Scope, str]]().union(*(_needs(one, tables, named=bool(others)) for one in asked))
     start = f"arn:{partition}:dynamodb:{region or naming.region}:{account}:table/"
-    names = sorted(naming.full_name(table.name) for table in tables)
+    names = sorted({*(naming.full_name(table.name) for table in tables), *others})
     statements = [
         _statement("Tables", _actions(needs, "table"), [start + name for name in names]),
         _statement("Streams", _actions(needs, "stream"), [f"{start}{name}/stream/*" for name in names]),
         _statement("Backups", _actions(needs, "backup"), [f"{start}{name}/backup/*" for name in names]),
+        _statement("RekeyState", _actions(_STATE if "rekey" in asked else frozenset(), "table"), [start + REKEY_TABLE]),
         # AWS ties ListTables to no resource.
         _statement("List", _actions(needs, "all"), ["*"]),
         _statement("Keys", _key_actions(asked, tables), _keys(tables, partition, region or naming.region, account)),
@@ -88,21 +96,19 @@ def policy_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _needs(command: str, tables: Sequence[Table]) -> Needs:
+def _needs(command: str, tables: Sequence[Table], *, named: bool) -> Needs:
     if command not in _COMMANDS:
         raise ValueError(f"There is no command {command!r}; there are {', '.join(COMMANDS)}")
     needs = _COMMANDS[command]
-    return needs | _settings(tables) if command in _SETTING else needs
+    return needs | _settings(tables, named=named) if command in _SETTING else needs
 
 
-def _settings(tables: Sequence[Table]) -> Needs:
-    """New tables are always tagged; the rest is needed where a definition says so."""
-    needs = _table("TagResource")
-    if any(table.tags is not None for table in tables):
+def _settings(tables: Sequence[Table], *, named: bool) -> Needs:
+    """New tables are always tagged, and TTL that no definition has is switched off; the rest is as they say."""
+    needs = _table("TagResource", "UpdateTimeToLive")
+    if named or any(table.tags is not None for table in tables):
         needs |= _table("UntagResource")
-    if any(table.ttl is not None for table in tables):
-        needs |= _table("UpdateTimeToLive")
-    if any(table.pitr is not None for table in tables):
+    if named or any(table.pitr is not None for table in tables):
         needs |= _table("UpdateContinuousBackups")
     return needs
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import continued, json_option, opened, url_option
+from penstock.cli.tables.options import continued, json_option, opened, permitted, url_option
 from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import backups
 from penstock.tables.dump_folder import replace_file
@@ -35,7 +35,7 @@ def command(table: str, name: str | None, definition: Path | None, url: str, as_
       penstock tables restore orders-again --backup ARN --definition orders.json --url aws://eu-west-2
     """
     line = Line(quiet=as_json)
-    with opened(url) as db, continued("the backup goes on by itself."):
+    with permitted("backup", table), opened(url) as db, continued("the backup goes on by itself."):
         standing = required(db, table)
         if definition is not None:
             replace_file(definition, export_text(standing.table).encode())

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.tables.options import continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.options import continued, json_option, opened, pacer_of, permitted, rate_option, url_option
 from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import comparing
 from penstock.tables.comparing import Comparison, Difference
@@ -49,6 +49,7 @@ def command(
     """
     line = Line(quiet=as_json)
     with (
+        permitted("diff-data", first, second),
         opened(url) as db,
         nullcontext(db) if other_url is None else opened(other_url) as other,
         continued("nothing was changed."),

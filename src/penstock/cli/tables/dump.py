@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.options import continued, json_option, opened, pacer_of, permitted, rate_option, url_option
 from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import dumping
 from penstock.tables.costs import count
@@ -31,7 +31,7 @@ def command(table: str, out: Path, segments: int, url: str, rate: float | None, 
     of the dump; for one moment of the whole table, dump a table restored from a point in time.
     """
     line = Line(quiet=as_json)
-    with opened(url) as db, continued(f"{out} holds what was written so far."):
+    with permitted("dump", table), opened(url) as db, continued(f"{out} holds what was written so far."):
         done = dumping.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
     line.end()
     size = sum(part.bytes for part in done.parts)

@@ -17,11 +17,12 @@ import click
 from penstock.client import endpoints
 from penstock.client.database import Database, connect
 from penstock.client.pacing import Pacer
-from penstock.errors import PenstockError
+from penstock.errors import AccessDeniedException, PenstockError
 from penstock.systems import SYSTEMS
 from penstock.tables.definitions import Table
 from penstock.tables.loading import Definitions, load
 from penstock.tables.naming import Naming, check_names
+from penstock.tables.troubles import TableFailed
 from penstock.tables.waiting import MAX_WAIT_SECONDS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -193,6 +194,20 @@ def pacer_of(db: Database, rate: float | None) -> Pacer | None:
     if rate is not None:
         return Pacer(rate)
     return None if db.batch_workers == 1 else Pacer()
+
+
+@contextmanager
+def permitted(command: str, *tables: str) -> Iterator[None]:
+    """A missing permission is told with the command that writes the policy."""
+    try:
+        yield
+    except (AccessDeniedException, TableFailed) as error:
+        code = error.failure.code if isinstance(error, TableFailed) else error.code
+        if code != AccessDeniedException.__name__:
+            raise
+        names = [word for table in tables for word in ("--name", table)]
+        writer = shlex.join(["penstock", "tables", "policy", "--for", command, *names])
+        raise PenstockError(f"{error} `{writer}` writes the policy that allows all of `{command}`.") from error
 
 
 @contextmanager

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import Order, json_option, ordered, unused_url_option
+from penstock.cli.tables.options import json_option, naming_options, order_of, tables_option, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
+from penstock.tables.definitions import Table
+from penstock.tables.naming import Naming
 from penstock.tables.policy import COMMANDS, policy, policy_text
 
 
 @click.command("policy")
+@click.argument("definitions", required=False)
 @unused_url_option
-@ordered
+@naming_options
+@tables_option
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A table by its full name, beside those of DEFINITIONS: what rekey, restore and load make; repeatable.",
+)
 @click.option(
     "--for",
     "commands",
@@ -29,7 +41,12 @@ from penstock.tables.policy import COMMANDS, policy, policy_text
 @out_file_option
 @json_option
 def command(
-    order: Order,
+    definitions: str | None,
+    env: str | None,
+    prefix: str | None,
+    layout: str,
+    only: tuple[str, ...],
+    names: tuple[str, ...],
     commands: tuple[str, ...],
     region: str | None,
     account: str,
@@ -43,7 +60,16 @@ def command(
     Examples:
       penstock tables policy construction-expenses --env staging --for plan --for apply
       penstock tables policy delphi --for export --account 123456789012 --out policy.json
+      penstock tables policy --for rekey --name Embeddings --name Embeddings2
     """
     del as_json  # a policy is JSON
-    document = policy(commands, order.tables, order.naming, region=region, account=account, partition=partition)
+    tables: tuple[Table, ...] = ()
+    if definitions is None:
+        if not names:
+            raise click.UsageError("Give DEFINITIONS, or tables with --name.")
+        naming = Naming.of(os.environ, prefix=prefix, environment=env)
+    else:
+        order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
+        tables, naming = order.tables, order.naming
+    document = policy(commands, tables, naming, region=region, account=account, partition=partition, also=names)
     write(policy_text(document), out)

@@ -13,6 +13,7 @@ from penstock.cli.tables.options import (
     json_option,
     opened,
     pacer_of,
+    permitted,
     rate_option,
     url_option,
     yes_option,
@@ -65,7 +66,7 @@ def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> 
     """
     action, table = _words(words)
     line = Line(quiet=as_json)
-    with opened(url) as db:
+    with permitted("rekey", table, *filter(None, [options["into"]])), opened(url) as db:
         run = rekey.Rekey(db, JobStore(db, lease_seconds=options["lease"]), _options(db, line, options))
         if action == "status":
             _status(db, table, as_json)

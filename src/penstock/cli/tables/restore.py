@@ -7,7 +7,16 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import Absent, continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.options import (
+    Absent,
+    continued,
+    json_option,
+    opened,
+    pacer_of,
+    permitted,
+    rate_option,
+    url_option,
+)
 from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import backups
 from penstock.tables.backups import Backup, DumpFolder, PointInTime, Source
@@ -51,6 +60,7 @@ def command(
     absent: Absent = "made" if dump else "refused"
     # A dump is loaded by us and goes on by itself; DynamoDB's own restores go on without us.
     with (
+        permitted("restore", *_tables(source, table)),
         opened(url, absent) as db,
         continued(f"{table} may be there in part (add --finish once DynamoDB has made it)."),
     ):
@@ -71,6 +81,17 @@ def command(
     click.echo(f"{table}: restored with {done.items:,} items; its settings are those of {done.settings_from}, verified")
     if done.unknown:
         click.echo(f"  not known from a backup, and left at their defaults: {', '.join(done.unknown)} (--definition)")
+
+
+def _tables(source: Source, new: str) -> tuple[str, ...]:
+    """Whose rights are needed: a backup's name has its table's."""
+    match source:
+        case PointInTime(origin):
+            return origin, new
+        case Backup(arn):
+            return arn.partition(":table/")[2].partition("/")[0] or arn, new
+        case DumpFolder():
+            return (new,)
 
 
 def _source(origin: str | None, at: str | None, backup: str | None, dump: Path | None) -> Source:
