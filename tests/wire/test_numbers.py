@@ -171,7 +171,7 @@ def test_measured_is_the_normal_text_and_its_size(text: str) -> None:
     try:
         normal = numbers.normalise(text)
     except ValidationException as refused:
-        with pytest.raises(type(refused), match="."):
+        with pytest.raises(type(refused)):
             numbers.measured(text)
     else:
         assert numbers.measured(text) == (normal, numbers.size(normal))

@@ -132,11 +132,17 @@ class WriteQueue:
     def put(self, item: Mapping[str, Any]) -> None:
         encoded, length = encode_sized(item)
         self._key.check_item(encoded)
-        self._add(Write("put", identity(self._key.key_of(encoded)), encoded, length))
+        self.put_encoded(encoded, length)
+
+    def put_encoded(self, item: wire.Item, length: int) -> None:
+        """An item that has been checked, and has so many bytes of JSON."""
+        self._add(Write("put", identity(self._key.key_of(item)), item, length))
 
     def delete(self, key: Key) -> None:
-        encoded = encode_key(key, self._key)
-        self._add(Write("delete", identity(encoded), encoded, _ENVELOPE_BYTES))
+        self.delete_encoded(encode_key(key, self._key))
+
+    def delete_encoded(self, key: wire.Item) -> None:
+        self._add(Write("delete", identity(key), key, _ENVELOPE_BYTES))
 
     def _add(self, write: Write) -> None:
         if self._seen is not None:

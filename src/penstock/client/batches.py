@@ -3,6 +3,7 @@
 1. When the block ends, every action took effect, or `BatchIncomplete` is raised and holds each that did not.
 2. If the block raises, nothing more is sent; requests in flight are waited for, and the error is told what was written.
 3. Several requests are in flight; the actions on one key keep their order (batch_queue).
+4. In process, plain actions are no requests but are written many at once (local_writes).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.client.batch_queue import Backoff, BatchReport, Chunk, Duplicates, WriteQueue
 from penstock.client.failures import BatchIncomplete, Failed
@@ -24,6 +25,10 @@ from penstock.client.retries import MonotonicClock
 from penstock.clock import Clock
 from penstock.errors import PenstockError
 from penstock.wire.throttles import Kind
+
+if TYPE_CHECKING:
+    from penstock.client.local_writes import LocalWrites
+    from penstock.engine.loading import Loading
 
 __all__ = ["Batch", "BatchOptions", "BatchReport", "Duplicates", "Pace"]
 
@@ -149,30 +154,50 @@ class Batch(BatchState):
     """`with table.batch() as batch:` and then `batch.put(item)`, `batch.delete(key)`. For one thread."""
 
     def __init__(
-        self, table: str, key: TableKey, execute: Execute, options: BatchOptions | None = None, workers: int = 4
+        self,
+        table: str,
+        key: TableKey,
+        execute: Execute,
+        options: BatchOptions | None = None,
+        workers: int = 4,
+        loading: Callable[[str], Loading | None] | None = None,
     ) -> None:
         super().__init__(table, options or BatchOptions(), workers)
         self._open(key)
         self._execute = execute
         self._pool: ThreadPoolExecutor | None = None
         self._in_flight: dict[Future[dict[str, Any] | PenstockError], Chunk] = {}
+        self._local = None if loading is None else self._gathering(key, loading)
+
+    def _gathering(self, key: TableKey, loading: Callable[[str], Loading | None]) -> LocalWrites | None:
+        """Where the engine of this process takes actions many at once, and nobody wants to pace or to count them."""
+        if self._options.pace is not None or self._options.duplicates == "refuse":
+            return None
+        found = loading(self._table)
+        if found is None:
+            return None
+        from penstock.client.local_writes import LocalWrites
+
+        return LocalWrites(found, key, self._queue, self._options.clock)
 
     def put(self, item: Mapping[str, Any]) -> None:
         """Will write the item. Waits while as many requests are in flight as may be."""
         self._refuse_after_failure()
-        self._queue.put(item)
+        (self._local or self._queue).put(item)
         if self._queue.may_fill_one:
             self._send(whole=True)
 
     def delete(self, key: Key) -> None:
         """Will delete the item with this key."""
         self._refuse_after_failure()
-        self._queue.delete(key)
+        (self._local or self._queue).delete(key)
         if self._queue.may_fill_one:
             self._send(whole=True)
 
     def flush(self) -> None:
         """Returns when everything given so far is done; raises `BatchIncomplete` if a part of it cannot be."""
+        if self._local is not None:
+            self._local.flush()
         while (len(self._queue) or self._in_flight) and self._queue.fatal is None:
             self._send(whole=False)
             self._await_one()
@@ -189,9 +214,13 @@ class Batch(BatchState):
             if error is None:
                 self.flush()
             else:
+                if self._local is not None:
+                    self._local.leave()
                 self._await_all()
                 self._abandon(error)
         finally:
+            if self._local is not None:
+                self._local.close()
             if self._pool is not None:
                 self._pool.shutdown()
 

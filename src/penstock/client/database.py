@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.client.transactions import Action, Transaction
     from penstock.client.values import Item
     from penstock.engine.engine import Engine
+    from penstock.engine.loading import Loading
     from penstock.engine.settings import Settings
 
 __all__ = ["MEMORY", "Database", "connect"]
@@ -124,6 +125,17 @@ class Database:
     def batch_workers(self) -> int:
         """Requests of a batch that are in flight unless told otherwise."""
         return workers_for(self.transport)
+
+    def loading(self, table: str) -> Loading | None:
+        """How batches write to the engine of this process; None for any other, and for one that is wrapped."""
+        transport = self.transport
+        scope = getattr(transport, "scope", None)
+        engine: Engine | None = getattr(transport, "engine", None)
+        if engine is None or scope is None:
+            return None
+        from penstock.engine.loading import Loading
+
+        return Loading.of(engine, scope, table)
 
     def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""

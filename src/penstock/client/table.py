@@ -47,7 +47,8 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
         return ParallelScan(cursors, segments, workers, paced(self._database.execute, pace, self.name))
 
     def _batch(self, options: BatchOptions) -> Batch:
-        return Batch(self.name, self.key, self._database.execute, options, self._database.batch_workers)
+        database = self._database
+        return Batch(self.name, self.key, database.execute, options, database.batch_workers, database.loading)
 
     def _write(self, puts: Iterable[Mapping[str, Any]], deletes: Iterable[Key], options: BatchOptions) -> BatchReport:
         with self._batch(options) as batch:

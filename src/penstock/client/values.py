@@ -83,6 +83,12 @@ def encode_item(item: Mapping[str, Any]) -> wire.Item:
 
 def encode_sized(item: Mapping[str, Any]) -> tuple[wire.Item, int]:
     """An item for the wire, and how many bytes of JSON it makes."""
+    encoded, data = encode_json(item)
+    return encoded, len(data)
+
+
+def encode_json(item: Mapping[str, Any]) -> tuple[wire.Item, bytes]:
+    """An item for the wire, and its JSON; refused if it is larger than 400 KB."""
     if type(item) is not dict and not isinstance(item, Mapping):
         raise TypeError(f"an item is a dict, not {_kind(item)}")
     try:
@@ -90,13 +96,13 @@ def encode_sized(item: Mapping[str, Any]) -> tuple[wire.Item, int]:
     except _Refused as refused:
         raise refused.at() from None
     try:
-        length = len(orjson.dumps(encoded))
+        data = orjson.dumps(encoded)
     except TypeError:  # the one thing left that JSON has no text for
         raise _surrogate(encoded) from None
     # The JSON is never shorter than what DynamoDB counts, so most items need no second look.
-    if length > ITEM_BYTES:
+    if len(data) > ITEM_BYTES:
         _refuse_size(item, encoded)
-    return encoded, length
+    return encoded, data
 
 
 def _encode(value: Any, depth: int) -> AttributeValue:

@@ -1,0 +1,144 @@
+"""The writes of a batch to the engine in this process: gathered, and written many at once.
+
+A request of 25 actions is a limit of DynamoDB's network. In the process, a transaction of thousands in the order of
+their keys costs a fifth as much an action.
+
+1. A group has as many actions as were written before it, 25 at the least, so that a short batch writes no later than
+   one over a network does; and at most `GROUP_BYTES`, so that memory and other writers' waits have a bound.
+2. A large group is written by a thread while the next one is gathered; groups are written in their order.
+3. What the engine declines goes into the queue, in its order, and from there the ordinary way; so does from then on
+   everything. Before that, only what is not plain does: that is so of every action on a key or of none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import orjson
+
+from penstock.client.batch_queue import WriteQueue
+from penstock.client.keys import Key, TableKey, encode_key
+from penstock.client.values import encode_json
+from penstock.clock import Clock
+from penstock.engine.loading import Loading
+from penstock.engine.rows import Row
+from penstock.wire.limits import BATCH_WRITE_ITEMS
+from penstock.wire.values import Item
+
+GROUP_BYTES = 16 * 1024 * 1024
+HELD_SECONDS = 1.0  # then a group that could be a request waits for no more: its source is slow
+APART_BYTES = 1024 * 1024  # below it, handing a group to a thread costs more than it saves
+_DELETE_BYTES = 100
+
+Group = dict[bytes, Row | Item]
+"""By row key: the row of a put, the key of a delete."""
+
+
+class LocalWrites:
+    """Gathers for one batch, whose `queue` it tells what was done. For one thread."""
+
+    def __init__(self, loading: Loading, key: TableKey, queue: WriteQueue, clock: Clock) -> None:
+        self._loading = loading
+        self._key = key
+        self._queue = queue
+        self._clock = clock
+        self._declined = False
+        self._handed_over = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._in_flight: tuple[Future[bool], Group] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._group: Group = {}
+        self._given = self._bytes = 0
+        self._began_at = self._clock.now()
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        """Will write the item; raises `InvalidValue`."""
+        encoded, data = encode_json(item)
+        self._key.check_item(encoded)
+        row = None if self._declined else self._loading.row(encoded, data)
+        if row is None:
+            self._queue.put_encoded(encoded, len(data))
+        else:
+            self._group[row[0]] = row
+            self._took(len(data))
+
+    def delete(self, key: Key) -> None:
+        """Will delete the item with this key; raises `InvalidValue`."""
+        encoded = encode_key(key, self._key)
+        row_key = None if self._declined else self._loading.key(encoded)
+        if row_key is None:
+            self._queue.delete_encoded(encoded)
+        else:
+            self._group[row_key] = encoded
+            self._took(_DELETE_BYTES)
+
+    def _took(self, length: int) -> None:
+        self._bytes += length
+        self._given += 1
+        if self._bytes >= GROUP_BYTES or (not self._given % BATCH_WRITE_ITEMS and self._is_enough()):
+            self._write()
+
+    def _is_enough(self) -> bool:
+        return self._given >= self._handed_over or self._clock.now() - self._began_at >= HELD_SECONDS
+
+    def flush(self) -> None:
+        """Returns when everything given so far is written or in the queue."""
+        self._write()
+        self._wait()
+
+    def leave(self) -> None:
+        """Writes no more: what is not written is in the queue when this returns."""
+        self._wait()
+        self._decline(self._group)
+        self._begin()
+
+    def close(self) -> None:
+        """Ends the thread, which finishes what it has begun."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _write(self) -> None:
+        """Writes what is gathered; a large group is handed over, when the one before it is written."""
+        self._wait()
+        group, given, apart = self._group, self._given, self._bytes >= APART_BYTES
+        if not group:
+            return
+        self._begin()
+        self._handed_over += given
+        self._queue.replaced += given - len(group)
+        if apart:
+            self._in_flight = self._executor().submit(self._loading.write, group), group
+        else:
+            self._settle(group, written=self._loading.write(group))
+
+    def _wait(self) -> None:
+        if self._in_flight is not None:
+            written, group = self._in_flight
+            self._settle(group, written=written.result())
+            self._in_flight = None
+
+    def _settle(self, group: Group, *, written: bool) -> None:
+        if written:
+            self._queue.done += len(group)
+            self._queue.requests += -(-len(group) // BATCH_WRITE_ITEMS)
+            return
+        self._decline(group)
+        self._decline(self._group)
+        self._begin()
+
+    def _decline(self, group: Group) -> None:
+        self._declined = True
+        for action in group.values():
+            if isinstance(action, tuple):
+                self._queue.put_encoded(orjson.loads(action[2]), len(action[2]))
+            else:
+                self._queue.delete_encoded(action)
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="penstock-load")
+        return self._pool
