@@ -53,6 +53,18 @@ def write(call: Call, change: Change) -> None:
         _follow(call, change, data)
 
 
+def put_unread(call: Call, change: Change) -> None:
+    """Puts an item where no condition asks for the old one: that is read only if there is one; `change.old` says."""
+    table = change.table
+    data = orjson.dumps(change.new)
+    row = (change.key, change.size, data)
+    if not call.db.execute(table.sql_insert, row).rowcount:
+        change.old = old_item(call, table, change.key)
+        call.db.execute(table.sql_put, row)
+    if table.watched:
+        _follow(call, change, data)
+
+
 def put_unwatched(call: Call, table: TableInfo, key: bytes, item: Item, size: int) -> None:
     """Puts an item into a table where nothing else is kept in step and nobody asked for the old item."""
     call.db.execute(table.sql_put, (key, size, orjson.dumps(item)))

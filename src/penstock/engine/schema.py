@@ -214,6 +214,10 @@ class TableInfo:
         )
 
     @cached_property
+    def sql_insert(self) -> str:
+        return f"INSERT INTO {self.storage} (key, size, item) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING"  # noqa: S608
+
+    @cached_property
     def sql_delete(self) -> str:
         return f"DELETE FROM {self.storage} WHERE key = ?"  # noqa: S608
 

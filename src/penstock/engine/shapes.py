@@ -159,7 +159,7 @@ class String(Scalar):
             return lambda value: type(value) is str and low <= len(value) <= high and bool(matches(value))
         if low or self.maximum is not None:
             return lambda value: type(value) is str and low <= len(value) <= high
-        return _is_string
+        return is_string
 
     def convert(self, value: Any, *, element: bool) -> Any:
         if isinstance(value, str):
@@ -282,7 +282,7 @@ class Unsupported(Shape):
         )
 
 
-def _is_string(value: Any) -> bool:
+def is_string(value: Any) -> bool:
     return type(value) is str
 
 

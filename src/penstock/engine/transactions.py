@@ -15,7 +15,7 @@ import orjson
 from penstock.engine import capacity
 from penstock.engine.call import Call
 from penstock.engine.schema import TableInfo
-from penstock.engine.writes import Check, Write
+from penstock.engine.writes import Check, Put, Write
 from penstock.errors import (
     ConditionalCheckFailedException,
     DynamoDBError,
@@ -32,8 +32,9 @@ _FINE: Reason = {"Code": "None"}
 def carry_out(call: Call, actions: Sequence[Write]) -> None:
     """Makes every write, or raises and makes none."""
     reasons = [_reason(call, action) for action in actions]
-    if any(reason["Code"] != "None" for reason in reasons):
-        raise cancelled(reasons)
+    for reason in reasons:
+        if reason is not _FINE:
+            raise cancelled(reasons)
     for action in actions:
         action.apply(call)
 
@@ -41,16 +42,12 @@ def carry_out(call: Call, actions: Sequence[Write]) -> None:
 def resolve(call: Call, actions: Sequence[Write]) -> None:
     """Finds tables and keys; refuses two actions on one item, and more than 4 MB."""
     reasons = [_attempt(action, call) for action in actions]
-    seen = set()
-    for action, reason in zip(actions, reasons, strict=True):
-        if reason is _FINE:
-            place = (action.table.id, action.key)
-            if place in seen:
-                raise ValidationException("Transaction request cannot include multiple operations on one item")
-            seen.add(place)
+    found = [action for action, reason in zip(actions, reasons, strict=True) if reason is _FINE]
+    if len({(action.table.id, action.key) for action in found}) < len(found):
+        raise ValidationException("Transaction request cannot include multiple operations on one item")
     if sum(map(_payload_at_most, actions)) > TRANSACTION_BYTES and sum(map(_payload, actions)) > TRANSACTION_BYTES:
         raise ValidationException(f"Transaction payload size cannot exceed {TRANSACTION_BYTES} bytes")
-    if any(reason is not _FINE for reason in reasons):
+    if len(found) < len(actions):
         raise cancelled(first_problem(reasons))
 
 
@@ -100,6 +97,9 @@ def _attempt(action: Write, call: Call) -> Reason:
 
 
 def _reason(call: Call, action: Write) -> Reason:
+    if type(action) is Put and action.condition is None:
+        action.leave_unread()  # it is likely to be new: nothing is gained by looking
+        return _FINE
     try:
         action.read(call)
         action.decide()

@@ -24,6 +24,7 @@ from penstock.expressions.update_facts import looked_into, written_types
 from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, check_item, item_size
 
+_ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
 _UPDATE_TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
 
 Request = dict[str, Any]
@@ -71,12 +72,13 @@ class Write:
 
 
 class Put(Write):
-    __slots__ = ("item",)
+    __slots__ = ("item", "unread")
 
     def __init__(self, request: Request, item: Item, size: int, condition: Condition | None) -> None:
         super().__init__(request, item, condition)
         self.item = item
         self.size = size
+        self.unread = False
 
     def resolve(self, call: Call) -> None:
         self.table = table = call.table(self.request["TableName"])
@@ -84,6 +86,19 @@ class Put(Write):
 
     def outcome(self) -> None:
         self.new = self.item
+
+    def leave_unread(self) -> None:
+        """Instead of `read` and `decide`, where there is no condition: `old` is known after `apply`."""
+        self.unread = True
+        self.new = self.item
+
+    def apply(self, call: Call) -> None:
+        change = changes.Change(self.table, self.key, self.old, self.new, self.size)
+        if self.unread:
+            changes.put_unread(call, change)
+            self.old = change.old
+        else:
+            changes.write(call, change)
 
 
 class Delete(Write):
@@ -173,6 +188,11 @@ class Update(Write):
 
 
 def prepare_put(request: Request, *, transaction: bool = False) -> Put:
+    if len(request) == 2:  # a table and an item: nothing else is to be checked between them
+        item, size = check_item(request["Item"])
+        if size > ITEM_BYTES:
+            raise ValidationException(_ITEM_TOO_LARGE)
+        return Put(request, item, size, None)
     checked: tuple[Item, int] | None = None
 
     def check() -> None:
@@ -181,7 +201,7 @@ def prepare_put(request: Request, *, transaction: bool = False) -> Put:
         if "ReturnValues" in request:
             _refuse_return_values(request)
         if checked[1] > ITEM_BYTES:
-            raise ValidationException("Item size has exceeded the maximum allowed size")
+            raise ValidationException(_ITEM_TOO_LARGE)
 
     condition = condition_of(request, check, transaction=transaction)
     assert checked is not None

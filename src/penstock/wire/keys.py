@@ -103,7 +103,12 @@ def partition_of_many(values: list[AttributeValue]) -> bytes:
 
 def tie(primary_key: list[AttributeValue]) -> bytes:
     """What orders items of equal index keys: a hash of their primary keys, as DynamoDB's queries show it."""
-    hashed = b"".join(numbers.hash_bytes(value["N"]) if "N" in value else data_of(value) for value in primary_key)
+    hashed = b""
+    for value in primary_key:
+        if "S" in value:
+            hashed += value["S"].encode()
+        else:
+            hashed += numbers.hash_bytes(value["N"]) if "N" in value else data_of(value)
     return _md5(_SALT + hashed).digest()[:TIE_BYTES]
 
 

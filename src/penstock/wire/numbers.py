@@ -45,6 +45,9 @@ def normalise(text: str) -> str:
 
 def measured(text: str) -> tuple[str, int]:
     """`normalise(text)` and its `size`, for the price of one look at an ordinary number."""
+    known = _SMALL.get(text)
+    if known is not None:
+        return known
     if len(text) <= NUMBER_DIGITS and text.isascii():
         if text.isdigit():
             if text[0] != "0":
@@ -190,3 +193,7 @@ def _render(parts: Parts) -> str:
     if exponent >= len(digits):
         return f"{sign}{digits}{'0' * (exponent - len(digits))}"
     return f"{sign}{digits[:exponent]}.{digits[exponent:]}"
+
+
+# Counters, versions and flags: most numbers of most items.
+_SMALL: dict[str, tuple[str, int]] = {text: (text, size(text)) for text in map(str, range(1000))}

@@ -28,8 +28,12 @@ def _accepts_values(values: Iterable[Any], depth: int = 0) -> bool:
     """Every value's JSON types are right, and it names only known types."""
     try:
         for value in values:
-            if len(value) == 1 and (type(value.get("S")) is str or type(value.get("N")) is str):
-                continue
+            if len(value) == 1:
+                if "S" in value:
+                    if type(value["S"]) is str:
+                        continue
+                elif "N" in value and type(value["N"]) is str:
+                    continue
             for kind, data in value.items():
                 accepts = _ACCEPTS.get(kind)
                 if accepts is None or not accepts(data, depth):
