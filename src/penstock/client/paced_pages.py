@@ -25,63 +25,68 @@ _TURNS = 20
 class _Gauge:
     """What the pages of one table cost; several threads may read them."""
 
-    def __init__(self, pace: Pace, table: str) -> None:
-        self.table = table
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
         self.units = 1.0
-        self._pace = pace
 
-    def asks(self, request: Request) -> Request:
-        return {**request, "ReturnConsumedCapacity": "TOTAL"}
-
-    def learn(self, operation: str, request: Request, result: Answer | PenstockError) -> bool:
-        """Tells the pace what became of a page; whether it was throttled."""
+    def learn(self, operation: str, request: Request, result: Answer | PenstockError) -> Outcome:
         outcome = Outcome.of(operation, request, result, self.units)
-        self._pace.after(outcome)
+        self.pace.after(outcome)
         self.units = outcome.units or self.units
-        return bool(outcome.throttles)
+        return outcome
+
+
+class _Page:
+    """One page on its way: what is asked, and how often it may still be."""
+
+    def __init__(self, gauge: _Gauge, operation: str, request: Request) -> None:
+        self.operation = operation
+        self.asked = {**request, "ReturnConsumedCapacity": "TOTAL"}
+        self._gauge = gauge
+        self._turns = _TURNS
+
+    def came(self, answer: Answer) -> Answer:
+        self._gauge.learn(self.operation, self.asked, answer)
+        return answer
+
+    def failed(self, error: PenstockError) -> None:
+        """Raises the error, unless the page may be asked for again."""
+        self._turns -= 1
+        if not self._gauge.learn(self.operation, self.asked, error).throttles or not self._turns:
+            raise error
 
 
 def paced(execute: Execute, pace: Pace | None, table: str) -> Execute:
     """`execute` for the pages of a table, at this pace."""
     if pace is None:
         return execute
-    gauge = _Gauge(pace, table)
+    gauge = _Gauge(pace)
 
-    def page(operation: str, request: Request) -> Answer:
-        asked = gauge.asks(request)
-        for turn in range(1, _TURNS + 1):
+    def send(operation: str, request: Request) -> Answer:
+        page = _Page(gauge, operation, request)
+        while True:
             pace.before(gauge.units, table, "Read")
             try:
-                answer = execute(operation, asked)
+                return page.came(execute(operation, page.asked))
             except PenstockError as error:
-                if not gauge.learn(operation, asked, error) or turn == _TURNS:
-                    raise
-            else:
-                gauge.learn(operation, asked, answer)
-                return answer
-        raise AssertionError("the last turn returns or raises")
+                page.failed(error)
 
-    return page
+    return send
 
 
 def paced_async(execute: AsyncExecute, pace: Pace | None, table: str) -> AsyncExecute:
     """The same for asyncio."""
     if pace is None:
         return execute
-    gauge = _Gauge(pace, table)
+    gauge = _Gauge(pace)
 
-    async def page(operation: str, request: Request) -> Answer:
-        asked = gauge.asks(request)
-        for turn in range(1, _TURNS + 1):
+    async def send(operation: str, request: Request) -> Answer:
+        page = _Page(gauge, operation, request)
+        while True:
             await pace.before_async(gauge.units, table, "Read")
             try:
-                answer = await execute(operation, asked)
+                return page.came(await execute(operation, page.asked))
             except PenstockError as error:
-                if not gauge.learn(operation, asked, error) or turn == _TURNS:
-                    raise
-            else:
-                gauge.learn(operation, asked, answer)
-                return answer
-        raise AssertionError("the last turn returns or raises")
+                page.failed(error)
 
-    return page
+    return send

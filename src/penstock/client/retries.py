@@ -136,12 +136,12 @@ class _Core:
 class _Attempts:
     """The attempts of one call."""
 
-    __slots__ = ("_core", "_lost", "_operation", "_request", "_started_at", "failed", "paid")
+    __slots__ = ("_core", "_lost", "_operation", "_started_at", "failed", "paid", "request")
 
     def __init__(self, core: _Core, operation: str, request: Request) -> None:
         self._core = core
         self._operation = operation
-        self._request = request
+        self.request = request
         self._started_at = core.clock.now()
         self._lost = False
         self.failed = 0
@@ -154,7 +154,7 @@ class _Attempts:
         self._note(error)
         if not _may_pass(error):
             self._give_up(error)
-        if _is_ambiguous(error) and not policy.repeat_unsafe and not may_repeat(self._operation, self._request):
+        if _is_ambiguous(error) and not policy.repeat_unsafe and not may_repeat(self._operation, self.request):
             self._give_up(error, "unsafe", "not repeated: it may have had its effect, and would have it twice")
         if self.failed >= policy.attempts:
             self._give_up(error, "exhausted", f"gave up after {self.failed} attempts")
@@ -216,7 +216,26 @@ def _new_token() -> str:
     return str(uuid.uuid4())
 
 
-class Retrying:
+class _State:
+    """What both wrappers show."""
+
+    def __init__(self, core: _Core, new_token: Callable[[], str]) -> None:
+        self._core = core
+        self._new_token = new_token
+
+    @property
+    def counters(self) -> RetryCounters:
+        return RetryCounters(**asdict(self._core.counters))
+
+    @property
+    def budget(self) -> RetryBudget | None:
+        return self._core.budget
+
+    def _begin(self, operation: str, request: Request) -> _Attempts:
+        return _Attempts(self._core, operation, with_token(operation, request, self._new_token))
+
+
+class Retrying(_State):
     """A transport that tries again. `counters` and `budget` may be read at any time."""
 
     def __init__(
@@ -232,31 +251,20 @@ class Retrying:
         new_token: Callable[[], str] = _new_token,
     ) -> None:
         """`budget` may be shared between clients; `unlimited` does without one."""
+        super().__init__(_Core(policy, None if unlimited else budget or RetryBudget(), clock, draw), new_token)
         self.inner = inner
         self.name = inner.name
-        self._core = _Core(policy, None if unlimited else budget or RetryBudget(), clock, draw)
         self._sleep = sleep
-        self._new_token = new_token
-
-    @property
-    def counters(self) -> RetryCounters:
-        return RetryCounters(**asdict(self._core.counters))
-
-    @property
-    def budget(self) -> RetryBudget | None:
-        return self._core.budget
 
     def execute(self, operation: str, request: Request) -> Answer:
-        core = self._core
-        request = with_token(operation, request, self._new_token)
-        attempts = _Attempts(core, operation, request)
+        attempts = self._begin(operation, request)
         while True:
             try:
-                answer = self.inner.execute(operation, request)
+                answer = self.inner.execute(operation, attempts.request)
             except PenstockError as error:
                 wait = attempts.wait_after(error)
             else:
-                core.succeeded(attempts.paid)
+                self._core.succeeded(attempts.paid)
                 return answer
             self._sleep(wait)
 
@@ -264,7 +272,7 @@ class Retrying:
         self.inner.close()
 
 
-class AsyncRetrying:
+class AsyncRetrying(_State):
     """The same for asyncio."""
 
     def __init__(
@@ -281,31 +289,20 @@ class AsyncRetrying:
     ) -> None:
         import asyncio  # who comes here has it loaded
 
+        super().__init__(_Core(policy, None if unlimited else budget or RetryBudget(), clock, draw), new_token)
         self.inner = inner
         self.name = inner.name
-        self._core = _Core(policy, None if unlimited else budget or RetryBudget(), clock, draw)
         self._sleep = sleep or asyncio.sleep
-        self._new_token = new_token
-
-    @property
-    def counters(self) -> RetryCounters:
-        return RetryCounters(**asdict(self._core.counters))
-
-    @property
-    def budget(self) -> RetryBudget | None:
-        return self._core.budget
 
     async def execute(self, operation: str, request: Request) -> Answer:
-        core = self._core
-        request = with_token(operation, request, self._new_token)
-        attempts = _Attempts(core, operation, request)
+        attempts = self._begin(operation, request)
         while True:
             try:
-                answer = await self.inner.execute(operation, request)
+                answer = await self.inner.execute(operation, attempts.request)
             except PenstockError as error:
                 wait = attempts.wait_after(error)
             else:
-                core.succeeded(attempts.paid)
+                self._core.succeeded(attempts.paid)
                 return answer
             await self._sleep(wait)
 
