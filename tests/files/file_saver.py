@@ -1,4 +1,4 @@
-"""A process of its own that saves: `python file_saver.py HOME KEY MODE …`. Said on stdout: `ready`, then what was saved.
+"""A process of its own that saves: `python file_saver.py HOME KEY MODE …`. Says `ready` when it has begun.
 
 hang SIZE        saves SIZE bytes and then waits for ever, in the middle of the save
 repeat COUNT N   saves COUNT times a file filled with the byte N, of a size that changes

@@ -299,7 +299,7 @@ def test_a_disk_without_room_is_told_and_nothing_is_visible(tmp_path: Path) -> N
     files = open_files(tmp_path)
     old = files.save("x", b"old")
     for key in ("x", "new"):
-        with pytest.raises(NoSpace, match="it cannot be written: file too large. Make room"):
+        with pytest.raises(NoSpace, match=r"it cannot be written: file too large\. Make room"):
             files.save(key, [b"1" * 900_000, b"2" * 900_000])
     assert files.read("x", expect=old) == b"old"
     assert not files.exists("new")

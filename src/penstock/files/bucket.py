@@ -47,7 +47,7 @@ class BucketFiles(Files):
     def _save(self, key: str, source: Source, content_type: str) -> SavedFile:
         first = source.block(PART_BYTES)
         if len(first) < PART_BYTES:
-            saved = self._saved(key, len(first), hashlib.sha256(first).hexdigest(), content_type)
+            saved = self._described(key, len(first), hashlib.sha256(first).hexdigest(), content_type)
             self.s3.call("put_object", self.name_of(key), Key=self.prefix + key, Body=first, **_settings(saved))
             return saved
         if source.rewindable:
@@ -59,7 +59,7 @@ class BucketFiles(Files):
         source.rewind()
         digest, size = hash_of(source)
         source.rewind()
-        saved = self._saved(key, size, digest, content_type)
+        saved = self._described(key, size, digest, content_type)
         again = hashlib.sha256()
         with uploading(self.s3, self.name_of(key), self.prefix + key, _settings(saved)) as upload:
             for block in source.blocks(PART_BYTES):
@@ -80,7 +80,7 @@ class BucketFiles(Files):
                 size += len(block)
                 upload.add(block)
                 block = source.block(PART_BYTES)
-        saved = self._saved(key, size, digest.hexdigest(), content_type)
+        saved = self._described(key, size, digest.hexdigest(), content_type)
         try:
             copy(self.s3, self.name_of(key), staged, self.prefix + key, size, _settings(saved))
         finally:
@@ -88,7 +88,7 @@ class BucketFiles(Files):
                 self.s3.call("delete_object", self.name_of(key), Key=staged)
         return saved
 
-    def _saved(self, key: str, size: int, sha256: str, content_type: str) -> SavedFile:
+    def _described(self, key: str, size: int, sha256: str, content_type: str) -> SavedFile:
         return SavedFile(key, size, sha256, moment_text(self._clock.now()), content_type)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
@@ -108,14 +108,8 @@ class BucketFiles(Files):
             return False
         return True
 
-    def _info(self, key: str) -> SavedFile:
-        answer = self._head(key)
-        if known := _known(key, answer):
-            return known
-        with self._open(key, None) as stream:
-            digest, size = hash_of(stream)
-        changed_at = moment_text(answer["LastModified"].timestamp())
-        return SavedFile(key, size, digest, changed_at, answer.get("ContentType", OCTETS))
+    def _saved(self, key: str) -> SavedFile | None:
+        return _known(key, self._head(key))
 
     def _listed(self, key: str) -> ListedFile:
         answer = self._head(key)

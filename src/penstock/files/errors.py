@@ -16,6 +16,9 @@ from penstock.errors import PenstockError
 class FileError(PenstockError):
     """`file` is the file's or the home's full name, `reason` what happened, `next_step` what to do."""
 
+    code: str = ""
+    """What S3 calls it, where S3 refused."""
+
     def __init__(self, file: str, reason: str, next_step: str) -> None:
         super().__init__(file, reason, next_step)
         self.file = file

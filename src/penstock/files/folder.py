@@ -29,7 +29,7 @@ from penstock.files.home import Files, Sweeping
 from penstock.files.keys import STAGING, checked_prefix, is_key
 from penstock.files.manifest import Manifest, Version, version_of
 from penstock.files.reading import changed_size, checked
-from penstock.files.saved import ListedFile, SavedFile, moment_text, type_of
+from penstock.files.saved import ListedFile, SavedFile, moment_text
 from penstock.files.sources import Source, hash_of
 from penstock.files.tree import Place, Tree
 
@@ -176,15 +176,11 @@ class FolderFiles(Files):
             return False
         return True
 
-    def _info(self, key: str) -> SavedFile:
+    def _saved(self, key: str) -> SavedFile | None:
         with self._told(key, reading=True):
             stream, saved = self._known(key)
-            with stream:
-                if saved is not None:
-                    return saved
-                digest, size = hash_of(stream)
-                changed_at = os.fstat(stream.fileno()).st_mtime
-        return SavedFile(key, size, digest, moment_text(changed_at), type_of(key))
+            stream.close()
+        return saved
 
     def _listed(self, key: str) -> ListedFile:
         with self._told(key, reading=True), self._place(key) as place:

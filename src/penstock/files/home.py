@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 
 from penstock.files.errors import FileMissing, FileTooLarge
 from penstock.files.keys import checked_key, checked_prefix
-from penstock.files.saved import ListedFile, SavedFile, Swept, type_of
-from penstock.files.sources import Data, Source
+from penstock.files.saved import ListedFile, SavedFile, Swept, moment_text, type_of
+from penstock.files.sources import Data, Source, hash_of
 
 READ_BYTES = 16 * 1024 * 1024
 """`read` gives no more than this unless told; `open` has no limit."""
@@ -69,7 +69,12 @@ class Files(ABC):
 
     def info(self, key: str) -> SavedFile:
         """What was saved under this key. A file that Penstock did not save is read whole, for its hash."""
-        return self._info(checked_key(key))
+        key = checked_key(key)
+        return self._saved(key) or self._hashed(key)
+
+    def saved(self, key: str) -> SavedFile | None:
+        """What was saved under this key; None for a file that is there, but was not saved by Penstock."""
+        return self._saved(checked_key(key))
 
     def delete(self, key: str) -> None:
         """Removes the file; one that is not there is no error."""
@@ -112,6 +117,12 @@ class Files(ABC):
         """The file's full name, as errors show it."""
         return f"{self.where.rstrip('/')}/{key}"
 
+    def _hashed(self, key: str) -> SavedFile:
+        changed_at = moment_text(self._listed(key).changed_at)
+        with self._open(key, None) as stream:
+            digest, size = hash_of(stream)
+        return SavedFile(key, size, digest, changed_at, type_of(key))
+
     def _sweep_orphans(self, keep: Keep, sweeping: Sweeping) -> None:
         for file in self._list(""):
             if sweeping.takes(file, self._now()) and not keep(file.key) and self._still(file):
@@ -137,7 +148,7 @@ class Files(ABC):
     def _exists(self, key: str) -> bool: ...
 
     @abstractmethod
-    def _info(self, key: str) -> SavedFile: ...
+    def _saved(self, key: str) -> SavedFile | None: ...
 
     @abstractmethod
     def _listed(self, key: str) -> ListedFile: ...

@@ -89,13 +89,15 @@ class S3:
         )
 
         if isinstance(error, ClientError):
-            return self._answered(file, dict(error.response))
+            told = self._answered(file, dict(error.response))
+            told.code = str(error.response.get("Error", {}).get("Code", ""))
+            return told
         if isinstance(error, NoCredentialsError | PartialCredentialsError | ProfileNotFound):
             step = "Sign in (aws sso login, aws configure) or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             return NotAllowed(file, f"there are no AWS credentials ({error})".rstrip("."), step)
         if isinstance(error, BotoCoreError):
-            told = str(error).rstrip(".")
-            return HomeUnreachable(file, f"S3 did not answer ({told})", "See if the network is up, then try again")
+            reason = f"S3 did not answer ({error})".replace(".)", ")")
+            return HomeUnreachable(file, reason, "See if the network is up, then try again")
         return None
 
     def _answered(self, file: str, response: dict[str, Any]) -> FileError:

@@ -71,11 +71,8 @@ class Tree:
         if not _RELATIVE:
             yield Place(str(self._looked_at(parts, make)), None)
             return
-        folder = self._entered(parts[:-1], make)
-        try:
+        with self._folder(parts[:-1], make) as folder:
             yield Place(parts[-1], folder)
-        finally:
-            os.close(folder)
 
     def files(self, parts: tuple[str, ...] = (), begins: str = "") -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
         """The regular files under a folder, in the order of their names joined by "/"; links are passed over.
@@ -107,17 +104,28 @@ class Tree:
 
     def _names(self, parts: tuple[str, ...]) -> list[tuple[str, bool]]:
         try:
-            folder = self._entered(parts, False) if _RELATIVE else str(self._looked_at((*parts, ""), False))
+            with self._listing(parts) as folder, os.scandir(folder) as found:
+                names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        try:
-            with os.scandir(folder) as found:
-                names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
-        finally:
-            if isinstance(folder, int):
-                os.close(folder)
         # "a-b" comes before "a/b", and "a/b" before "a0": as their keys do.
         return sorted(names, key=lambda one: one[0] + "/" * one[1])
+
+    @contextmanager
+    def _listing(self, parts: tuple[str, ...]) -> Iterator[int | str]:
+        if not _RELATIVE:
+            yield str(self._looked_at((*parts, ""), False))
+            return
+        with self._folder(parts, False) as folder:
+            yield folder
+
+    @contextmanager
+    def _folder(self, parts: tuple[str, ...], make: bool) -> Iterator[int]:
+        folder = self._entered(parts, make)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
 
     def _entered(self, parts: tuple[str, ...], make: bool) -> int:
         for _ in range(_RACES):

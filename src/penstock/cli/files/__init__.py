@@ -1,0 +1,1 @@
+"""`penstock files`: one file a command."""

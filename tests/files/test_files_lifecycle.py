@@ -1,0 +1,75 @@
+"""How a bucket keeps its files (S2.12): decided without a bucket, carried out on one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.files import HomeMissing
+from penstock.files.lifecycle import (
+    Live,
+    SetEncryption,
+    SetRules,
+    SuspendVersioning,
+    apply,
+    described,
+    inspected,
+    planned,
+)
+from penstock.files.s3_calls import S3
+
+FOREIGN = {"ID": "theirs", "Filter": {"Prefix": "logs/"}, "Status": "Enabled", "Expiration": {"Days": 7}}
+BARE = Live((), "", "")
+
+
+def test_a_bare_bucket_wants_all_of_it() -> None:
+    rules, encryption = planned(BARE)
+    assert isinstance(rules, SetRules) and isinstance(encryption, SetEncryption)
+    assert described(rules) == (
+        "move to Intelligent-Tiering at once: every file",
+        "delete after 90 days: every file",
+        "delete after 1 day: _temp/, and uploads that were not finished",
+    )
+    kept, staged = rules.rules
+    assert kept["Transitions"] == [{"Days": 0, "StorageClass": "INTELLIGENT_TIERING"}]
+    assert kept["Expiration"] == {"Days": 90} and kept["Filter"] == {"Prefix": ""}
+    assert staged["Filter"] == {"Prefix": "_temp/"} and staged["Expiration"] == {"Days": 1}
+
+
+def test_what_is_as_it_should_be_is_left_alone() -> None:
+    [rules] = planned(Live((), "AES256", "Suspended"))
+    assert isinstance(rules, SetRules)
+    assert planned(Live(rules.rules, "AES256", "")) == ()
+    assert planned(Live(rules.rules, "aws:kms", "Suspended")) == ()
+    assert planned(Live(rules.rules, "AES256", "Enabled")) == (SuspendVersioning(),)
+    assert planned(Live(rules.rules, "AES256", ""), days=30) != ()
+
+
+def test_rules_of_others_and_of_other_prefixes_are_kept() -> None:
+    [first] = planned(Live((FOREIGN,), "AES256", ""), "a/b/")
+    assert isinstance(first, SetRules)
+    [second] = planned(Live(first.rules, "AES256", ""), "a-b/")
+    assert isinstance(second, SetRules)
+    assert second.rules[0] == FOREIGN and len(second.rules) == 5
+    assert planned(Live(second.rules, "AES256", ""), "a/b/") == ()
+
+
+def test_a_real_bucket_is_made_so_and_stays_so(s3: Any, bucket: str) -> None:
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [FOREIGN]})
+    calls = S3(bucket, client=s3)
+    changes = planned(inspected(calls))
+    assert SuspendVersioning() in changes
+    apply(calls, changes)
+    assert planned(inspected(calls)) == ()
+    found = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    assert [rule["ID"] for rule in found] == ["theirs", "penstock-files", "penstock-staging"]
+    assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Suspended"
+    encryption = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"][0]
+    assert encryption["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+
+
+def test_a_missing_bucket_is_told(s3: Any) -> None:
+    with pytest.raises(HomeMissing, match="there is no such bucket"):
+        inspected(S3("no-such-bucket-here", client=s3))
