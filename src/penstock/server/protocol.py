@@ -60,6 +60,7 @@ class Connection(RequestReader):
     """See the promises above; `Server` makes one for each client."""
 
     __slots__ = (
+        "_add",
         "_backlog",
         "_busy",
         "_closing",
@@ -68,6 +69,7 @@ class Connection(RequestReader):
         "_lingers",
         "_out",
         "_reading",
+        "_replies",
         "_since",
         "_slow_reader",
         "_transport",
@@ -80,6 +82,8 @@ class Connection(RequestReader):
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self._replies = server.replies
+        self._add = server.groups.add
         super().__init__()
         self._discarded = 0
         self._in_group = 0
@@ -189,15 +193,18 @@ class Connection(RequestReader):
         if self._backlog or self._busy or self._slow_reader or self._in_group >= (1 if heavy else PIPELINE):
             self._backlog.append((style, call, heavy, None))
             self._hold()
+        elif heavy:
+            self._run_heavy(style, call)
         else:
-            self._start(style, call, heavy)
+            self._in_group += 1
+            self._add(self, style, call)
 
     def _run_heavy(self, style: Style, call: Pending) -> None:
         self._busy = True
 
         def done(answer: Answer) -> None:
             self._busy = False
-            self._write(self.server.replies.answer(style, answer))
+            self._write(self._replies.answer(style, answer))
             self._proceed()
 
         self.server.groups.run_heavy(call, done)
@@ -205,7 +212,7 @@ class Connection(RequestReader):
     def _reply(self, style: Style, reply: Reply) -> None:
         """Answers without the engine, after the requests before it."""
         if self._is_quiet():
-            self._write(self.server.replies.build(style, reply))
+            self._write(self._replies.build(style, reply))
             self._finish_if_closing()
         else:
             self._backlog.append((style, None, False, reply))
@@ -226,7 +233,7 @@ class Connection(RequestReader):
             if reply is not None:
                 if self._in_group:
                     break
-                self._write(self.server.replies.build(style, reply))
+                self._write(self._replies.build(style, reply))
             elif call is not None:
                 if self._in_group >= (1 if heavy else PIPELINE):
                     break
@@ -241,15 +248,15 @@ class Connection(RequestReader):
             self._run_heavy(style, call)
         else:
             self._in_group += 1
-            self.server.groups.add(self, style, call)
+            self._add(self, style, call)
 
     # ── answers ──
 
     def answered(self, style: Style, answer: Answer) -> None:
         """The next answer of this connection; all of a group leave in one write."""
-        data = self.server.replies.answer(style, answer)
-        self._in_group -= 1
-        if self._in_group:
+        data = self._replies.answer(style, answer)
+        left = self._in_group = self._in_group - 1
+        if left:
             self._out.append(data)
             return
         if self._out:
