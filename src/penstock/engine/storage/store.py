@@ -21,14 +21,15 @@ from typing import Final
 from weakref import WeakSet
 
 from penstock.engine.settings import Settings
+from penstock.engine.storage.checkpoints import Checkpoints
 from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
 PAGE_BYTES: Final = 8192
-# The log is copied into the file, and both are synced, when it has 32 MB. At SQLite's own 1,000 pages, loading items of
-# 1 KB in random order took half as long again.
-CHECKPOINT_PAGES: Final = 4000
+# The log's bound, 64 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). At
+# SQLite's own 1,000 pages, loading items of 1 KB in random order took half as long again.
+CHECKPOINT_PAGES: Final = 8000
 
 # The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
 # other threads get this part of its page cache, so that many threads do not mean much memory.
@@ -80,6 +81,8 @@ class Connection(sqlite3.Connection):
     """One of SQLite's. Who reads holds `busy`, who writes the store's `lock`; to close it takes both."""
 
     busy: AbstractContextManager[bool]
+    rows_counted: int = 0
+    """How many of its `total_changes` the checkpoints know of."""
 
 
 class Store:
@@ -96,6 +99,7 @@ class Store:
         self._forked = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
+        self._checkpoints = None if self.memory else Checkpoints(self._open)
         self._shared = self._open() if self.memory else None
         self._prepare_file(self.connection())
         if not self.memory:
@@ -128,6 +132,10 @@ class Store:
 
     def begin(self, connection: Connection) -> None:
         """Starts a write transaction; waits for other processes."""
+        if self._checkpoints is not None:
+            rows = connection.total_changes
+            self._checkpoints.wrote(rows - connection.rows_counted)
+            connection.rows_counted = rows
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
@@ -137,6 +145,8 @@ class Store:
         """Closes every connection; the file is then one file, with no WAL beside it."""
         if self._forked:
             return  # The connections are the parent's: closing them here could take the WAL from under it.
+        if self._checkpoints is not None:
+            self._checkpoints.stop()
         with self.lock, self._opening:
             self.closed = True
             for _, connection in self._connections:
@@ -193,6 +203,8 @@ class Store:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             self._use_wal(connection)
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            # One large transaction may make it longer: what is above is given back when the log begins again.
+            connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_BYTES}")
         connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
         cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
         connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")

@@ -1,0 +1,64 @@
+"""Checkpoints: the log is copied into the file by a thread of its own, so that no write waits for the disk.
+
+1. A checkpoint moves what is committed; it loses nothing and holds up neither readers nor writers.
+2. The log begins again when all of it is copied and nobody reads from it. Under a stream of writes the thread is always
+   a little behind: then the write that finds the log at `Store`'s bound copies the rest itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.errors import StorageError
+
+if TYPE_CHECKING:
+    from penstock.engine.storage.store import Connection
+
+ROWS = 2000
+"""Rows written between two checkpoints. Each changes a page or two: about 16 MB of log."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """Those of one file. The thread starts when there is first something to copy."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._rows = 0
+        self._due = threading.Event()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def wrote(self, rows: int) -> None:
+        """Takes notice of rows that were written. Called by one thread at a time."""
+        self._rows += rows
+        if self._rows < ROWS or self._stopping:
+            return
+        self._rows = 0
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="penstock-checkpoints", daemon=True)
+            self._thread.start()
+        self._due.set()
+
+    def stop(self) -> None:
+        """Ends the thread after the checkpoint it is at."""
+        self._stopping = True
+        self._due.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            connection = self._connect()
+            while self._due.wait() and not self._stopping:
+                self._due.clear()
+                with connection.busy:
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except (sqlite3.Error, StorageError) as error:
+            # Writes go on, and copy the log themselves at its bound; if the disk is at fault, they say so.
+            _LOG.warning("Checkpoints in the background have ended: %s", error)
