@@ -10,6 +10,7 @@ from typing import Any
 
 import penstock
 from penstock import F
+from penstock.client.pacing import Pacer
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,19 @@ def move(db: penstock.Database, old: str, new: str) -> None:
         tx.put(table, {**item, "companyId": new}, if_=F("companyId").missing())
 
 
+def count(db: penstock.Database) -> int:
+    with db.table("companies").parallel_scan(segments=2, workers=2, pace=Pacer(1_000)) as scan:
+        total = sum(1 for _ in scan)
+    tokens: list[str | None] = scan.tokens
+    assert tokens == [None, None]
+    return total
+
+
+async def email_of(db: penstock.AsyncDatabase, company_id: str) -> str | None:
+    item = await db.table("companies").get({"companyId": company_id}, select=["email"])
+    return None if item is None else str(item["email"])
+
+
 async def ids(db: penstock.AsyncDatabase) -> list[str]:
     return sorted([item["companyId"] async for item in db.table("companies").scan()])
 
@@ -87,6 +101,7 @@ async def ids(db: penstock.AsyncDatabase) -> list[str]:
 async def visit(path: str) -> list[str]:
     async with penstock.connect_async(path) as db:
         await db.table("companies").update({"companyId": "c9"}, add={"visits": 1})
+        assert await email_of(db, "c1") == "a@example.org"
         return await ids(db)
 
 
@@ -99,4 +114,5 @@ def main(path: str) -> list[str]:
         assert rates(db) == {"c3": Decimal("0.3"), "c4": Decimal("0.4")}
         assert count_visit(db, "c1") == 1
         move(db, "c4", "c5")
+        assert count(db) == 4
     return asyncio.run(visit(path))
