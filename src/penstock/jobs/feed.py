@@ -14,7 +14,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from dataclasses import replace
+from typing import Final, Literal
 
 from penstock.jobs.job import Job
 from penstock.jobs.reading import Claimable
@@ -24,6 +25,10 @@ _FIRST_PAUSE_SECONDS: Final = 0.02
 DEFAULT_IDLE_SECONDS: Final = 1.0
 _CANDIDATES: Final = 32
 _MOST_CANDIDATES: Final = 2_048
+LATER_SECONDS: Final = 0.5
+
+Verdict = Literal["take", "later", "leave"]
+"""What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
 
 
 class Feed:
@@ -32,13 +37,13 @@ class Feed:
         store: JobStore,
         queues: tuple[str, ...],
         *,
-        wanted: Callable[[Job], bool] = lambda job: True,
+        verdict: Callable[[Job], Verdict],
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
     ) -> None:
         self._store = store
         self._queues = queues
-        self._wanted = wanted
+        self._verdict = verdict
         self._idle_seconds = idle_seconds
         self._burst = burst
         self._changed = threading.Condition()
@@ -112,11 +117,19 @@ class Feed:
         limit = _CANDIDATES
         while True:
             found = self._store.claimable(queue, limit)
-            wanted = [job for job in found.jobs if job.id not in self._in_hand and self._wanted(job)]
+            verdicts = [(job, self._verdict(job)) for job in found.jobs if job.id not in self._in_hand]
+            wanted = [job for job, verdict in verdicts if verdict == "take"]
             if wanted or not found.more or limit >= _MOST_CANDIDATES:
                 jobs += wanted
-                return found
+                return self._not_before_later(found, verdicts)
             limit *= 8
+
+    def _not_before_later(self, found: Claimable, verdicts: list[tuple[Job, Verdict]]) -> Claimable:
+        """With the time to look again, where something was put off."""
+        if not any(verdict == "later" for _, verdict in verdicts):
+            return found
+        later = self._store.clock.now() + LATER_SECONDS
+        return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
 
     def _answered(self, found: list[Job], next_at: float | None) -> None:
         with self._changed:
@@ -127,7 +140,8 @@ class Feed:
             if next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
             self._ask_at = time.monotonic() + pause
-            if self._burst and not found and next_at is None:
+            # What is in hand is being claimed, or settled: something may come of it.
+            if self._burst and not found and next_at is None and not self._in_hand:
                 self._stopped = True
             self._changed.notify_all()
 

@@ -21,11 +21,10 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
-from penstock.jobs.feed import DEFAULT_IDLE_SECONDS, Feed
+from penstock.jobs.feed import DEFAULT_IDLE_SECONDS, LATER_SECONDS, Feed, Verdict
 from penstock.jobs.job import Job, JobCancelled, JobError
 from penstock.jobs.keeping import Keeper
 from penstock.jobs.run import AsyncRun, HandOver, Run
-from penstock.jobs.state import State
 from penstock.jobs.store import LimitReached
 from penstock.jobs.tasks import Task
 from penstock.jobs.workers import Registry, WorkerInfo
@@ -38,7 +37,6 @@ MOST_CONCURRENCY: Final = 1_000
 DEFAULT_GRACE_SECONDS: Final = 30.0
 _TRACE_CHARACTERS: Final = 4_000
 _MESSAGE_CHARACTERS: Final = 2_000
-_BLOCKED_SECONDS: Final = 0.5
 _TROUBLE_SECONDS: Final = 1.0
 
 
@@ -80,7 +78,7 @@ class Worker:
         self.app = app
         self.name = name or new_owner()
         self.counts = Counts()
-        self.feed = Feed(app.store, queues, wanted=self._wants, idle_seconds=idle_seconds, burst=burst)
+        self.feed = Feed(app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst)
         self._store = app.store
         self._queues = queues
         self._concurrency = concurrency
@@ -90,6 +88,7 @@ class Worker:
         self._registry = Registry(self._store.db, self._store.layout)
         self._keeper = Keeper(self, app, self._registry)
         self._runs: dict[str, Run] = {}
+        self._places: dict[str, threading.Thread] = {}
         self._threads: list[threading.Thread] = []
         self._counting = threading.Lock()
         self._stopping = threading.Event()
@@ -166,17 +165,18 @@ class Worker:
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _wants(self, job: Job) -> bool:
+    def _verdict(self, job: Job) -> Verdict:
         if job.is_terminal or job.unregistered:
-            return True  # there is something to settle
+            return "take"  # there is something to settle
         if job.task not in self.app.tasks:
             if job.task not in self._unknown:
                 self._unknown.add(job.task)
                 _LOG.warning(
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
-            return False
-        return job.limit_key is None or self._blocked.get(job.limit_key, 0.0) < time.monotonic()
+            return "leave"
+        is_free = job.limit_key is None or self._blocked.get(job.limit_key, 0.0) < time.monotonic()
+        return "take" if is_free else "later"
 
     def _work(self) -> None:
         while not self._stopping.is_set():
@@ -204,7 +204,7 @@ class Worker:
                 self.feed.contended()
                 return None
         except LimitReached as reached:
-            self._blocked[reached.limit_key or ""] = time.monotonic() + _BLOCKED_SECONDS
+            self._blocked[reached.limit_key or ""] = time.monotonic() + LATER_SECONDS
             return None
         finally:
             self.feed.tried(candidate.id)
@@ -216,6 +216,7 @@ class Worker:
         """Runs the job to an end; False if its slot was given to another thread meanwhile."""
         task = self.app.tasks[run.job.task]
         self._runs[run.id] = run
+        self._places[run.id] = threading.current_thread()
         self._keeper.watch(run)
         try:
             arguments = self._store.load(run.job, run.job.args)
@@ -232,6 +233,7 @@ class Worker:
             self._failed(run, task, error)
         finally:
             abandoned = self._runs.pop(run.id, None) is None
+            self._places.pop(run.id, None)
         return not abandoned
 
     def _call(self, task: Task[Any, Any], run: Run, arguments: dict[str, Any]) -> Any:
@@ -265,9 +267,10 @@ class Worker:
         error = TimeoutError(f"it took longer than its time limit of {seconds:g} s")
         self._failed(run, task, error)
         run.give_up(LeaseLost(run.id, None, "its time limit is over"))
-        if self._runs.pop(run.id, None) is not None and not self._stopping.is_set():
+        stuck = self._places.get(run.id)
+        if self._runs.pop(run.id, None) is not None and stuck in self._threads:
             thread = self._new_thread(len(self._threads))
-            self._threads.append(thread)
+            self._threads = [thread if one is stuck else one for one in self._threads]
             thread.start()
 
     def _end(self, run: Run, how: str, end: Callable[[Job], Job]) -> None:
@@ -297,7 +300,9 @@ class Worker:
     def _count(self, how: str, job: Job) -> None:
         with self._counting:
             setattr(self.counts, how, getattr(self.counts, how) + 1)
-        if job.has_children and job.state in (State.COMPLETED, State.FAILED, State.CANCELLED):
+        if job.limit_key is not None and self._blocked.pop(job.limit_key, None) is not None:
+            self.feed.wake()
+        if job.has_children and job.is_terminal:
             self.feed.wake()
         self._on_end(job, how)
 

@@ -1,0 +1,155 @@
+"""Times by the clock: what cron expressions mean, and that each time fires once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+import penstock
+from penstock.clock import ManualClock
+from penstock.jobs.cron import BadCron, Schedule
+from penstock.jobs.keeping import Keeper
+from penstock.jobs.worker import Worker
+
+
+def at(text: str, zone: str = "UTC") -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+def text(seconds: float, zone: str = "UTC") -> str:
+    return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(zone)).isoformat()[:16]
+
+
+@pytest.mark.parametrize(
+    ("cron", "after", "then"),
+    [
+        ("* * * * *", "2026-11-15T10:00", "2026-11-15T10:01"),
+        ("*/15 * * * *", "2026-11-15T10:00", "2026-11-15T10:15"),
+        ("5/20 * * * *", "2026-11-15T10:26", "2026-11-15T10:45"),
+        ("30 6 * * *", "2026-11-15T06:30", "2026-11-16T06:30"),
+        ("30 6 * * mon-fri", "2026-11-13T07:00", "2026-11-16T06:30"),
+        ("0 0 1 * *", "2026-11-15T00:00", "2026-12-01T00:00"),
+        ("0 0 31 * *", "2026-11-15T00:00", "2026-12-31T00:00"),
+        ("0 0 29 2 *", "2026-11-15T00:00", "2028-02-29T00:00"),
+        ("0 0 13 * fri", "2026-11-14T00:00", "2026-11-20T00:00"),  # either day will do
+        ("0 12 * jan,jul sun", "2026-11-15T00:00", "2027-01-03T12:00"),
+        ("0 0 * * 7", "2026-11-15T00:00", "2026-11-22T00:00"),  # Sunday is 0 and 7
+        ("@hourly", "2026-11-15T10:00", "2026-11-15T11:00"),
+        ("@weekly", "2026-11-15T10:00", "2026-11-22T00:00"),
+        ("@yearly", "2026-11-15T10:00", "2027-01-01T00:00"),
+    ],
+)
+def test_the_next_time_of_a_schedule(cron: str, after: str, then: str) -> None:
+    assert text(Schedule.parse("x", cron).after(at(after))) == then
+
+
+def test_a_time_zones_morning_is_its_own() -> None:
+    schedule = Schedule.parse("x", "0 8 * * *", "America/New_York")
+    assert text(schedule.after(at("2026-07-01T00:00"))) == "2026-07-01T12:00"
+    assert text(schedule.after(at("2026-12-01T00:00"))) == "2026-12-01T13:00"
+
+
+def test_a_time_that_clocks_skip_or_repeat_happens_once() -> None:
+    schedule = Schedule.parse("x", "30 2 * * *", "Europe/Paris")
+    spring = schedule.after(at("2026-03-29T00:00", "Europe/Paris"))
+    assert spring - at("2026-03-29T00:00", "Europe/Paris") <= 3 * 3600
+    assert text(schedule.after(spring), "Europe/Paris") == "2026-03-30T02:30"
+    autumn = schedule.after(at("2026-10-25T00:00", "Europe/Paris"))
+    assert text(schedule.after(autumn), "Europe/Paris") == "2026-10-26T02:30"
+
+
+@pytest.mark.parametrize(
+    ("cron", "said"),
+    [
+        ("* * * *", "4 fields"),
+        ("60 * * * *", "minute"),
+        ("* 24 * * *", "hour"),
+        ("* * 0 * *", "day of the month"),
+        ("* * * foo *", "month"),
+        ("* * * * 8", "day of the week"),
+        ("*/0 * * * *", "step"),
+        ("5-1 * * * *", "goes up"),
+        ("0 0 30 2 *", "never happens"),
+        ("¹ * * * *", "minute"),
+    ],
+)
+def test_a_schedule_that_cannot_be_says_which_part(cron: str, said: str) -> None:
+    with pytest.raises(BadCron, match=said):
+        Schedule.parse("x", cron)
+
+
+def test_an_unknown_time_zone_is_named() -> None:
+    with pytest.raises(BadCron, match="Mars/Olympus"):
+        Schedule.parse("x", "@daily", "Mars/Olympus")
+
+
+def test_of_missed_times_the_last_is_known_and_all_are_counted() -> None:
+    schedule = Schedule.parse("x", "*/5 * * * *")
+    since, until = at("2026-11-15T10:00"), at("2026-11-15T11:02")
+    assert schedule.latest(since, until) == (at("2026-11-15T11:00"), 12)
+    assert schedule.latest(since, since + 60) == (None, 0)
+    year, _ = schedule.latest(at("2025-11-15T10:00"), until)
+    assert year == at("2026-11-15T11:00")
+
+
+def fire(app: penstock.App, clock: ManualClock) -> None:
+    """What a worker does at this moment."""
+    worker = Worker(app)
+    Keeper._fire(worker._keeper)
+
+
+def test_each_time_fires_once_whatever_the_number_of_workers(tmp_path: Path) -> None:
+    clock = ManualClock(at("2026-11-15T09:59"))
+    apps = [penstock.App(tmp_path / "jobs.db", clock=clock) for _ in range(3)]
+    for app in apps:
+
+        @app.task(cron="0 * * * *")
+        def hourly(run: penstock.Run) -> None: ...
+
+    fire(apps[0], clock)
+    assert not apps[0].store.find().jobs, "what was never seen begins now"
+    clock.advance(60)
+    together = threading.Barrier(3)
+
+    def one(app: penstock.App) -> None:
+        together.wait(30)
+        fire(app, clock)
+
+    threads = [threading.Thread(target=one, args=(app,)) for app in apps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [job.id for job in apps[0].store.find().jobs] == ["cron_hourly_20261115T100000.000Z"]
+    clock.advance(3 * 3600 + 60)
+    fire(apps[1], clock)
+    fire(apps[2], clock)
+    assert len(apps[0].store.find().jobs) == 2, "of three that were missed, the last is made up for"
+    for app in apps:
+        app.close()
+
+
+def test_a_running_worker_fires_by_itself(tmp_path: Path) -> None:
+    clock = ManualClock(at("2026-11-15T09:59"))
+    with penstock.App(tmp_path / "jobs.db", clock=clock) as app:
+        ran = threading.Event()
+
+        @app.task(cron="0 * * * *")
+        def hourly(run: penstock.Run) -> None:
+            ran.set()
+
+        worker = Worker(app, concurrency=1, idle_seconds=0.05)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        end = time.monotonic() + 30
+        while "hourly" not in worker._registry.firings() and time.monotonic() < end:
+            time.sleep(0.02)
+        clock.advance(60)
+        assert ran.wait(30)
+        worker.stop()
+        thread.join(30)

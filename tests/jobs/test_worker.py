@@ -1,0 +1,548 @@
+"""A worker in this process: what becomes of jobs, whatever their tasks do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.jobs.app import JobFailed
+from penstock.jobs.job import Job
+from penstock.jobs.json_text import NotJson
+from penstock.jobs.new import BadJob
+from penstock.jobs.state import State
+from penstock.jobs.tasks import Retries
+from penstock.jobs.worker import Counts, Worker
+from penstock.testing.invariants import check
+
+AT_ONCE = Retries(2, base_seconds=0.0)
+
+
+@pytest.fixture(params=["memory", "file"])
+def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[penstock.App]:
+    with penstock.App(":memory:" if request.param == "memory" else tmp_path / "jobs.db") as app:
+        yield app
+
+
+def work(app: penstock.App, **options: Any) -> Counts:
+    """Runs until there is nothing to do; then every job must keep the rules."""
+    worker = Worker(app, burst=True, **{"concurrency": 2, "idle_seconds": 0.05, **options})
+    watchdog = threading.Timer(60, worker.stop)
+    watchdog.daemon = True
+    watchdog.start()
+    counts = worker.run()
+    watchdog.cancel()
+    check(app.store, [job.id for job in app.store.find(limit=1000).jobs], ended=False)
+    return counts
+
+
+def ended(app: penstock.App, job: Job) -> Job:
+    return app.get(job.id)
+
+
+def test_a_task_gets_its_arguments_and_its_result_is_kept(app: penstock.App) -> None:
+    @app.task()
+    def add(run: penstock.Run, a: int, b: int = 2) -> dict[str, int]:
+        return {"sum": a + b}
+
+    first, second = app.enqueue(add, 1), app.enqueue(add, a=3, b=4)
+    assert work(app).completed == 2
+    assert [app.result(job.id, timeout_seconds=30) for job in (first, second)] == [{"sum": 3}, {"sum": 7}]
+    assert ended(app, first).progress == 100
+
+
+def test_a_task_that_raises_is_retried_and_then_failed(app: penstock.App) -> None:
+    attempts = []
+
+    @app.task(retries=AT_ONCE)
+    def bad(run: penstock.Run) -> None:
+        attempts.append(run.attempt)
+        raise ValueError("no\ud800")  # and its text is not even Unicode
+
+    job = app.enqueue(bad)
+    counts = work(app)
+    assert (counts.retried, counts.failed) == (2, 1)
+    assert attempts == [1, 2, 3]
+    failed = ended(app, job)
+    assert failed.state is State.FAILED
+    assert failed.error is not None
+    assert (failed.error.kind, failed.error.message) == ("ValueError", "no\\ud800")
+    assert "raise ValueError" in failed.error.trace
+    with pytest.raises(JobFailed, match="ValueError"):
+        app.result(job.id, timeout_seconds=30)
+
+
+def test_only_the_named_exceptions_are_retried(app: penstock.App) -> None:
+    @app.task(retries=Retries(5, on=(OSError,), never_on=(FileNotFoundError,), base_seconds=0))
+    def picky(run: penstock.Run, which: str) -> None:
+        raise {"retried": ConnectionError, "other": KeyError, "never": FileNotFoundError}[which](which)
+
+    jobs = {which: app.enqueue(picky, which=which) for which in ("retried", "other", "never")}
+    work(app)
+    assert {which: ended(app, job).attempt for which, job in jobs.items()} == {"retried": 6, "other": 1, "never": 1}
+
+
+def test_a_failed_job_is_retried_by_hand_and_goes_on_at_its_checkpoint(app: penstock.App) -> None:
+    broken = [True]
+
+    @app.task()
+    def report(run: penstock.Run) -> int:
+        rows = run.step("rows", lambda: [1, 2, 3])
+        if broken[0]:
+            raise RuntimeError("the printer is on fire")
+        return len(rows)
+
+    job = app.enqueue(report)
+    work(app)
+    assert ended(app, job).state is State.FAILED
+    broken[0] = False
+    app.retry(job.id)
+    work(app)
+    assert app.result(job.id, timeout_seconds=30) == 3
+    assert [event.type for event in app.store.history(job.id).events] == [
+        *("created", "started", "failed", "retried", "started", "completed")
+    ]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_a_task_that_exits_fails_and_its_worker_lives(app: penstock.App, error: BaseException) -> None:
+    @app.task()
+    def leave(run: penstock.Run) -> None:
+        raise error
+
+    @app.task()
+    def stay(run: penstock.Run) -> str:
+        return "here"
+
+    gone, here = app.enqueue(leave), app.enqueue(stay)
+    work(app, concurrency=1)
+    failed = ended(app, gone)
+    assert failed.error is not None
+    assert failed.error.kind == type(error).__name__
+    assert app.result(here.id, timeout_seconds=30) == "here"
+
+
+def test_a_task_that_forks_harms_nobody(tmp_path: Path) -> None:
+    with penstock.App(tmp_path / "jobs.db") as app:
+
+        @app.task()
+        def fork(run: penstock.Run) -> int:
+            child = os.fork()
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+            run.progress(50)
+            return 1
+
+        job = app.enqueue(fork)
+        work(app)
+        assert app.result(job.id, timeout_seconds=30) == 1
+
+
+def test_a_task_that_hangs_has_failed_at_its_time_limit_and_its_place_is_free(app: penstock.App) -> None:
+    release = threading.Event()
+
+    @app.task(time_limit_seconds=0.3, margin_seconds=0)
+    def hang(run: penstock.Run) -> None:
+        release.wait(30)
+
+    @app.task()
+    def quick(run: penstock.Run) -> int:
+        return 1
+
+    stuck, after = app.enqueue(hang.options(priority=9)), app.enqueue(quick)
+    work(app, concurrency=1)
+    failed = ended(app, stuck)
+    assert failed.state is State.FAILED
+    assert failed.error is not None
+    assert failed.error.kind == "TimeoutError"
+    assert "0.3 s" in failed.error.message
+    assert app.result(after.id, timeout_seconds=30) == 1
+    release.set()
+
+
+def test_a_task_near_its_time_limit_hands_over_at_a_checkpoint(app: penstock.App) -> None:
+    @app.task(time_limit_seconds=30, margin_seconds=29.999)
+    def long(run: penstock.Run) -> list[int]:
+        done: list[int] = run.resume("done", [])
+        if len(done) < 3:
+            time.sleep(0.002)
+            run.checkpoint("done", [*done, run.attempt])
+        return done
+
+    job = app.enqueue(long)
+    counts = work(app)
+    assert counts.handed_over == 3
+    assert app.result(job.id, timeout_seconds=30) == [1, 2, 3]
+    assert (ended(app, job).failures, ended(app, job).crashes) == (0, 0)
+
+
+def test_ten_megabytes_come_back_and_binary_is_logged_as_python_shows_it(app: penstock.App) -> None:
+    @app.task()
+    def large(run: penstock.Run) -> str:
+        run.log(b"\x00\xff")
+        run.log("half a pair: \ud800", data=[1])
+        return "x" * 10_000_000
+
+    job = app.enqueue(large)
+    work(app)
+    assert app.result(job.id, timeout_seconds=30) == "x" * 10_000_000
+    assert [entry.message for entry in app.store.history(job.id).entries] == ["b'\\x00\\xff'", "half a pair: \\ud800"]
+
+
+def test_a_result_that_is_not_json_fails_the_job_and_says_where(app: penstock.App) -> None:
+    @app.task()
+    def wrong(run: penstock.Run) -> object:
+        return {"rows": [1, {2, 3}]}
+
+    job = app.enqueue(wrong)
+    work(app)
+    failed = ended(app, job)
+    assert failed.error is not None
+    assert "result.rows[1] is a set" in failed.error.message
+
+
+def test_arguments_are_checked_when_they_are_enqueued(app: penstock.App) -> None:
+    @app.task()
+    def take(run: penstock.Run, value: object) -> None: ...
+
+    with pytest.raises(NotJson, match=r"args\.value\[0\]\.when is a datetime"):
+        import datetime
+
+        app.enqueue(take, value=[{"when": datetime.datetime.now(datetime.UTC)}])
+    with pytest.raises(BadJob, match="missing a required argument"):
+        app.enqueue(take)  # type: ignore[call-arg]
+    with pytest.raises(BadJob, match="unexpected keyword"):
+        app.enqueue(take, value=1, other=2)  # type: ignore[call-arg]
+    assert not app.store.find().jobs
+
+
+@pytest.mark.parametrize("percent", [140, -1, float("nan"), float("inf"), "50", True])
+def test_progress_is_a_number_from_0_to_100(app: penstock.App, percent: Any) -> None:
+    @app.task()
+    def report(run: penstock.Run) -> None:
+        run.progress(percent)
+
+    job = app.enqueue(report)
+    work(app)
+    failed = ended(app, job)
+    assert failed.error is not None
+    assert "progress is a number from 0 to 100" in failed.error.message
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "..", "a#b", "x" * 201])
+def test_a_checkpoints_name_is_no_path(app: penstock.App, name: str) -> None:
+    @app.task()
+    def keep(run: penstock.Run) -> None:
+        run.checkpoint(name, 1)
+
+    job = app.enqueue(keep)
+    work(app)
+    failed = ended(app, job)
+    assert failed.error is not None
+    assert failed.error.kind == "BadJob"
+
+
+def test_jobs_of_another_app_on_the_same_table_are_left_alone_and_hide_nothing(tmp_path: Path) -> None:
+    with penstock.App(tmp_path / "jobs.db") as mine, penstock.App(tmp_path / "jobs.db") as theirs:
+
+        @mine.task()
+        def ours(run: penstock.Run) -> int:
+            return 1
+
+        @theirs.task()
+        def foreign(run: penstock.Run) -> int:
+            return 2
+
+        for _ in range(60):
+            theirs.enqueue(foreign.options(priority=9))
+        job = mine.enqueue(ours)
+        assert work(mine).completed == 1
+        assert mine.result(job.id, timeout_seconds=30) == 1
+        assert len(theirs.store.find(state=State.QUEUED, limit=100).jobs) == 60
+
+
+def test_async_tasks_run_side_by_side_on_one_event_loop(app: penstock.App) -> None:
+    waiting = []
+
+    @app.task()
+    async def meet(run: penstock.AsyncRun, who: int) -> int:
+        waiting.append(who)
+        await run.progress(10, step="waiting")
+        while len(waiting) < 3:  # all three must be under way at once
+            await asyncio.sleep(0.01)
+        value = await run.step("value", lambda: asyncio.sleep(0, result=who * 2))
+        await run.checkpoint("done", value)
+        return int(await run.resume("done"))
+
+    jobs = [app.enqueue(meet, who=who) for who in range(3)]
+    work(app, concurrency=3)
+    assert [app.result(job.id, timeout_seconds=30) for job in jobs] == [0, 2, 4]
+
+
+def test_an_async_task_past_its_limit_is_cancelled(app: penstock.App) -> None:
+    cancelled = threading.Event()
+
+    @app.task(time_limit_seconds=0.2, margin_seconds=0)
+    async def hang(run: penstock.AsyncRun) -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    job = app.enqueue(hang)
+    work(app, concurrency=1)
+    assert ended(app, job).state is State.FAILED
+    assert cancelled.wait(30)
+
+
+def test_the_highest_priority_and_the_oldest_come_first(app: penstock.App) -> None:
+    order = []
+
+    @app.task()
+    def note(run: penstock.Run, name: str) -> None:
+        order.append(name)
+
+    for name, priority in (("a", 5), ("b", 1), ("c", 9), ("d", 5), ("e", 9)):
+        app.enqueue(note.options(priority=priority), name=name)
+    work(app, concurrency=1)
+    assert order == ["c", "e", "a", "d", "b"]
+
+
+def test_jobs_that_wait_for_others_get_their_results(app: penstock.App) -> None:
+    @app.task()
+    def part(run: penstock.Run, n: int) -> int:
+        return n * n
+
+    @app.task()
+    def total(run: penstock.Run) -> int:
+        return sum(run.results.values())
+
+    parts = [app.enqueue(part, n=n) for n in range(5)]
+    sums = app.enqueue(total.options(after=[job.id for job in parts]))
+    work(app, concurrency=4)
+    assert app.result(sums.id, timeout_seconds=30) == 30
+
+
+def test_a_job_whose_dependency_fails_is_cancelled_and_says_why(app: penstock.App) -> None:
+    @app.task()
+    def bad(run: penstock.Run) -> None:
+        raise ValueError("no")
+
+    @app.task()
+    def never(run: penstock.Run) -> None: ...
+
+    first = app.enqueue(bad)
+    second = app.enqueue(never.options(after=[first.id]))
+    third = app.enqueue(never.options(after=[second.id]))
+    work(app)
+    assert ended(app, second).state is State.CANCELLED
+    assert first.id in (ended(app, second).cancel_reason or "")
+    assert ended(app, third).state is State.CANCELLED
+
+
+def test_no_more_jobs_than_the_limit_run_at_once(app: penstock.App) -> None:
+    running, most = [], []
+    lock = threading.Lock()
+
+    @app.task()
+    def limited(run: penstock.Run) -> None:
+        with lock:
+            running.append(run.id)
+            most.append(len(running))
+        time.sleep(0.03)
+        with lock:
+            running.remove(run.id)
+
+    for _ in range(6):
+        app.enqueue(limited.options(limit_key="bank", limit=2))
+    work(app, concurrency=6)
+    assert max(most) <= 2
+    assert len(most) == 6
+    assert app.store.sides.slot_holders("bank") == []
+
+
+def test_a_unique_job_is_enqueued_once_until_it_has_ended(app: penstock.App) -> None:
+    @app.task()
+    def sync(run: penstock.Run) -> None: ...
+
+    first = app.enqueue(sync.options(unique="sync"))
+    assert app.enqueue(sync.options(unique="sync")).id == first.id
+    work(app)
+    assert app.enqueue(sync.options(unique="sync")).id != first.id
+
+
+def test_a_paused_queue_is_left_alone_until_it_is_resumed(app: penstock.App) -> None:
+    @app.task()
+    def noop(run: penstock.Run) -> None: ...
+
+    job = app.enqueue(noop)
+    app.store.pause("default", "lunch")
+    assert work(app).completed == 0
+    app.store.resume("default")
+    assert work(app).completed == 1
+    assert ended(app, job).state is State.COMPLETED
+
+
+def test_a_cancelled_run_sees_it_and_ends(app: penstock.App) -> None:
+    @app.task()
+    def patient(run: penstock.Run) -> None:
+        app.cancel(run.id, "changed my mind")
+        while not run.cancelled:
+            time.sleep(0.05)
+        run.progress(99)
+
+    job = app.enqueue(patient)
+    assert work(app).cancelled == 1
+    assert ended(app, job).state is State.CANCELLED
+    assert ended(app, job).cancel_reason == "changed my mind"
+
+
+def test_files_are_saved_listed_and_read_by_the_next_attempt(app: penstock.App) -> None:
+    @app.task(retries=AT_ONCE)
+    def report(run: penstock.Run) -> str:
+        if run.attempt == 1:
+            run.files.save("out/report.txt", b"ready")
+            raise RuntimeError("after the file")
+        return run.files.read("out/report.txt").decode()
+
+    job = app.enqueue(report)
+    work(app)
+    assert app.result(job.id, timeout_seconds=30) == "ready"
+    (file,) = app.store.history(job.id).files
+    assert (file.name, file.saved.size) == ("out/report.txt", 5)
+
+
+def test_a_stopping_worker_gives_back_what_does_not_stop(app: penstock.App) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    @app.task()
+    def deaf(run: penstock.Run) -> None:
+        begun.set()
+        release.wait(30)
+
+    job = app.enqueue(deaf)
+    worker = Worker(app, concurrency=1, grace_seconds=0.05)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    assert begun.wait(30)
+    worker.stop()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert ended(app, job).state is State.QUEUED
+    release.set()
+    check(app.store, [job.id], ended=False)
+
+
+def test_an_idle_worker_asks_less_and_less(app: penstock.App) -> None:
+    @app.task()
+    def noop(run: penstock.Run) -> None: ...
+
+    worker = Worker(app, concurrency=8, idle_seconds=5)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    time.sleep(1)
+    asked = worker.feed.polls
+    worker.stop()
+    thread.join(30)
+    assert asked <= 10  # 0.04 s, 0.08 s, … and not once for each of its eight threads
+
+
+def test_a_job_enqueued_in_the_same_process_wakes_an_idle_worker(app: penstock.App) -> None:
+    @app.task()
+    def noop(run: penstock.Run) -> None: ...
+
+    worker = Worker(app, concurrency=1, idle_seconds=60)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    time.sleep(0.5)  # by now it would wait for long
+    job = app.enqueue(noop)
+    assert app.wait(job.id, timeout_seconds=30).state is State.COMPLETED
+    worker.stop()
+    thread.join(30)
+
+
+def test_a_worker_gives_signs_of_life_and_signs_off(app: penstock.App) -> None:
+    from penstock.jobs.workers import Registry
+
+    seen: list[str] = []
+    registry = Registry(app.store.db, app.store.layout)
+
+    @app.task()
+    def look(run: penstock.Run) -> None:
+        seen.extend(worker.name for worker in registry.workers(app.store.clock.now()))
+
+    app.enqueue(look.options(run_in_seconds=0.3))
+    work(app, name="me")
+    assert seen == ["me"]
+    assert registry.workers(app.store.clock.now()) == []
+
+
+def test_a_clock_that_was_set_back_confuses_nothing(tmp_path: Path) -> None:
+    class Wanderer:
+        shift = 0.0
+
+        def now(self) -> float:
+            return time.time() + self.shift
+
+    clock = Wanderer()
+    with penstock.App(tmp_path / "jobs.db", clock=clock) as app:
+
+        @app.task()
+        def drift(run: penstock.Run) -> list[float]:
+            clock.shift = -3600.0
+            run.progress(10)
+            run.checkpoint("a", 1)
+            return [1.0]
+
+        job = app.enqueue(drift)
+        work(app)
+        history = app.store.history(job.id)
+        assert history.job.state is State.COMPLETED
+        times = [event.at for event in history.events]
+        assert times == sorted(times)
+
+
+def test_the_app_refuses_what_makes_no_sense() -> None:
+    with penstock.App(":memory:") as app:
+        with pytest.raises(penstock.PenstockError, match="no task"):
+            Worker(app)
+
+        @app.task()
+        def one(run: penstock.Run) -> None: ...
+
+        with pytest.raises(penstock.PenstockError, match="two tasks named one"):
+            app.task("one")(one.function)
+        with pytest.raises(penstock.PenstockError, match="parentheses"):
+            app.task(lambda run: None)  # type: ignore[arg-type]
+        with pytest.raises(BadJob, match="takes no run"):
+            app.task()(_no_run)  # type: ignore[arg-type]
+        with pytest.raises(penstock.PenstockError, match="concurrency"):
+            Worker(app, concurrency=0)
+        with pytest.raises(ValueError, match="lease_seconds"):
+            app.task("short", lease_seconds=0)(one.function)
+
+
+def _no_run() -> None: ...
+
+
+def test_an_app_without_a_url_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PENSTOCK_URL", raising=False)
+    with pytest.raises(penstock.PenstockError, match="PENSTOCK_URL"):
+        _ = penstock.App().store
+
+
+def test_importing_the_front_door_does_not_import_the_worker() -> None:
+    import subprocess
+
+    code = "import sys, penstock; assert not [n for n in sys.modules if n.startswith('penstock.jobs')]"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
