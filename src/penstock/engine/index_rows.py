@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.engine.call import Call
-from penstock.engine.schema import TableInfo, index_tail
-from penstock.wire.values import Item
+from penstock.engine.schema import index_tail
 
 if TYPE_CHECKING:
     from penstock.engine.changes import Change
@@ -15,16 +14,18 @@ if TYPE_CHECKING:
 def follow(call: Call, change: Change) -> None:
     """Keeps the index rows in step; an index none of whose key attributes has come, gone or changed is left alone."""
     table, old, new = change.table, change.old, change.new
-    moved = _moved(table, old, new)
+    if old is None or new is None:
+        _come_or_gone(call, change)
+        return
+    moved = [name for name in table.index_kinds if old.get(name) != new.get(name)]
     if not moved:
         return
-    tail = index_tail(table.key, new or old or {}, change.key)
+    tail = index_tail(table.key, new, change.key)
     execute = call.db.execute
     for index in table.index_list:
         if index.own_names.isdisjoint(moved):
             continue
-        before = None if old is None else index.start(old)
-        after = None if new is None else index.start(new)
+        before, after = index.start(old), index.start(new)
         if before == after:
             continue
         if before is not None and after is not None:
@@ -37,9 +38,20 @@ def follow(call: Call, change: Change) -> None:
             execute(index.sql_put, (after + tail, change.key))
 
 
-def _moved(table: TableInfo, old: Item | None, new: Item | None) -> list[str]:
-    """The attributes of indexes' keys that are not in both items with the same value."""
-    if old is None or new is None:
-        item = new or old or {}
-        return [name for name in table.index_kinds if name in item]
-    return [name for name in table.index_kinds if old.get(name) != new.get(name)]
+def _come_or_gone(call: Call, change: Change) -> None:
+    """The same for an item that was not there, or is no longer."""
+    table, new = change.table, change.new
+    item = new or change.old
+    if item is None:
+        return
+    tail: bytes | None = None
+    for index in table.index_list:
+        start = index.start(item)
+        if start is None:
+            continue
+        if tail is None:
+            tail = index_tail(table.key, item, change.key)
+        if new is not None:
+            call.db.execute(index.sql_put, (start + tail, change.key))
+        else:
+            call.db.execute(index.sql_delete, (start + tail,))

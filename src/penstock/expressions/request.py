@@ -239,7 +239,7 @@ def _legacy_scan(get: Callable[[str], Any]) -> bool:
 
 
 def _check_parameters(request: Request, known: _Parameters, transaction: bool = False) -> None:
-    if request.get(known.usual) is not None and not any(map(request.__contains__, known.legacy)):
+    if request.get(known.usual) is not None and request.keys().isdisjoint(known.legacy):
         return  # an expression that takes names and values, and nothing that it replaced
     expressions = [name for name in known.expressions if request.get(name) is not None]
     if expressions:

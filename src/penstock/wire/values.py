@@ -33,10 +33,10 @@ def check_item(item: Item) -> tuple[Item, int]:
     """The item with its values normalised, and its size in bytes."""
     if "" in item:
         raise RefusedValue(_EMPTY_NAME)
-    size = 0
+    names = "".join(item)
+    size = len(names) if names.isascii() else len(names.encode())
     changed: Item | None = None
     for name, value in item.items():
-        size += len(name) if name.isascii() else len(name.encode())
         if len(value) == 1:
             if "S" in value:
                 text = value["S"]

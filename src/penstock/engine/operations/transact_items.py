@@ -43,7 +43,7 @@ def transact_write_items(call: Call, request: Request) -> Response:
 
 
 def _action(one: dict[str, Any]) -> writes.Write:
-    named = [name for name in _PREPARE if one.get(name) is not None]
+    named = [name for name in one if name in _PREPARE]
     if len(named) != 1:
         raise ValidationException("TransactItems can only contain one of Check, Put, Update or Delete")
     return _PREPARE[named[0]](one[named[0]], transaction=True)
