@@ -120,8 +120,8 @@ class WriteQueue:
 
     @property
     def may_fill_one(self) -> bool:
-        """Whether enough waits for a full request."""
-        return len(self._again) + len(self._fresh) >= BATCH_WRITE_ITEMS
+        """Whether enough waits for a full request, and more: the last one is left to the end of the batch."""
+        return len(self._again) + len(self._fresh) > BATCH_WRITE_ITEMS
 
     @property
     def report(self) -> BatchReport:

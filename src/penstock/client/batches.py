@@ -240,7 +240,8 @@ class Batch(BatchState):
             self._options.sleep(seconds)
 
     def _start(self, chunk: Chunk) -> None:
-        if self._workers == 1:
+        # A batch of one request needs no threads: they cost more than the rest of it.
+        if self._workers == 1 or (self._pool is None and not len(self._queue)):
             self._settle(chunk, self._call(chunk))
             return
         if self._pool is None:
