@@ -45,16 +45,17 @@ class BucketFiles(Files):
     # ── saving ───────────────────────────────────────────────────────────────────────────────────
 
     def _save(self, key: str, source: Source, content_type: str) -> SavedFile:
-        first = source.block(PART_BYTES)
-        if len(first) < PART_BYTES:
-            saved = self._described(key, len(first), hashlib.sha256(first).hexdigest(), content_type)
-            self.s3.call("put_object", self.name_of(key), Key=self.prefix + key, Body=first, **_settings(saved))
+        part = io.BytesIO()  # the only one: it is filled again and again
+        size = source.fill(part, PART_BYTES)
+        if size < PART_BYTES:
+            saved = self._described(key, size, hashlib.sha256(part.getbuffer()).hexdigest(), content_type)
+            self.s3.call("put_object", self.name_of(key), Key=self.prefix + key, Body=part, **_settings(saved))
             return saved
         if source.rewindable:
-            return self._upload_known(key, source, content_type)
-        return self._upload_unknown(key, first, source, content_type)
+            return self._upload_known(key, source, part, content_type)
+        return self._upload_unknown(key, source, part, content_type)
 
-    def _upload_known(self, key: str, source: Source, content_type: str) -> SavedFile:
+    def _upload_known(self, key: str, source: Source, part: io.BytesIO, content_type: str) -> SavedFile:
         """Reads the source twice: for its hash, then to upload it."""
         source.rewind()
         digest, size = hash_of(source)
@@ -62,24 +63,23 @@ class BucketFiles(Files):
         saved = self._described(key, size, digest, content_type)
         again = hashlib.sha256()
         with uploading(self.s3, self.name_of(key), self.prefix + key, _settings(saved)) as upload:
-            for block in source.blocks(PART_BYTES):
-                again.update(block)
-                upload.add(block)
+            while source.fill(part, PART_BYTES):
+                again.update(part.getbuffer())
+                upload.add(part)
             if again.hexdigest() != digest:
                 raise FileChanged(self.name_of(key), "its source changed while it was saved", "Save it again")
         return saved
 
-    def _upload_unknown(self, key: str, first: bytes, source: Source, content_type: str) -> SavedFile:
-        """Reads the source once, to `_temp/`, and copies it from there."""
+    def _upload_unknown(self, key: str, source: Source, part: io.BytesIO, content_type: str) -> SavedFile:
+        """Reads the source once, to `_temp/`, and copies it from there; `part` has its beginning."""
         staged = f"{self.prefix}{STAGING}/{token_hex(12)}"
-        digest, size, block = hashlib.sha256(), 0, first
-        del first
+        digest, size, length = hashlib.sha256(), 0, PART_BYTES
         with uploading(self.s3, self.name_of(key), staged, {}) as upload:
-            while block:
-                digest.update(block)
-                size += len(block)
-                upload.add(block)
-                block = source.block(PART_BYTES)
+            while length:
+                digest.update(part.getbuffer())
+                size += length
+                upload.add(part)
+                length = source.fill(part, PART_BYTES)
         saved = self._described(key, size, digest.hexdigest(), content_type)
         try:
             copy(self.s3, self.name_of(key), staged, self.prefix + key, size, _settings(saved))

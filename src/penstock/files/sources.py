@@ -50,6 +50,15 @@ class Source:
             missing -= len(piece)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def fill(self, part: io.BytesIO, size: int) -> int:
+        """Puts the next `size` bytes in `part` instead of what is there, and returns how many there were left."""
+        part.seek(0)
+        while part.tell() < size and (piece := self._piece(min(BLOCK_BYTES, size - part.tell()))):
+            part.write(piece)
+        part.truncate()
+        part.seek(0)
+        return part.getbuffer().nbytes
+
     def blocks(self, size: int = BLOCK_BYTES) -> Iterator[bytes]:
         while block := self.block(size):
             yield block

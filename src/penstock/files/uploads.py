@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -28,8 +29,8 @@ class Upload:
         self._of = {"Key": key, "UploadId": upload_id}
         self._parts: list[dict[str, Any]] = []
 
-    def add(self, block: bytes) -> None:
-        answer = self._s3.call("upload_part", self._file, **self._of, PartNumber=self._next(), Body=block)
+    def add(self, part: io.BytesIO) -> None:
+        answer = self._s3.call("upload_part", self._file, **self._of, PartNumber=self._next(), Body=part)
         self._parts.append({"PartNumber": self._next(), "ETag": answer["ETag"]})
 
     def add_copy(self, source: dict[str, str], first: int, last: int) -> None:
