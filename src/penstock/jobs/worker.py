@@ -270,8 +270,8 @@ class Worker:
         stuck = self._places.get(run.id)
         if self._runs.pop(run.id, None) is not None and stuck in self._threads:
             thread = self._new_thread(len(self._threads))
+            thread.start()  # first: a list without a living thread means that the work is done
             self._threads = [thread if one is stuck else one for one in self._threads]
-            thread.start()
 
     def _end(self, run: Run, how: str, end: Callable[[Job], Job]) -> None:
         try:
