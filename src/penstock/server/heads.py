@@ -5,8 +5,8 @@ length of the body. Those are a known head's *holes*.
 
 1. A head is learned from a request that the parser has read whole, and that was routed to the engine.
 2. A request fits a known head when all bytes outside the holes are the same, each hole holds as many bytes as before,
-   of letters, digits and dashes only, and Content-Length counts exactly what follows the head in this read. Such a
-   request is what the parser would make of it, whatever stands in its holes.
+   of letters, digits and dashes only, and Content-Length counts exactly what follows the head: in the same read, or as
+   the whole of the next one. Such a request is what the parser would make of it, whatever stands in its holes.
 3. No head is learned that is framed by anything but one Content-Length, or in which our reading of the lines differs
    from the parser's.
 4. What fits no known head goes to the parser.
@@ -25,19 +25,20 @@ KNOWN_HEADS = 8  # of one connection: a few operations, each with a few lengths
 MISSES = 8  # in a row, after which a connection's heads are taken to be ever different
 
 _WORD = b"0123456789-ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_ENDING = re.compile(rb"[0-9A-Za-z-]+\Z")
+ENDING = re.compile(rb"[0-9A-Za-z-]+\Z")
 # The part of a header's value that is a hole: one that nothing here looks into, as long as no signature is checked.
 _HOLES = {
     b"authorization": re.compile(rb"(?<= Signature=)[0-9A-Za-z]+\Z"),
-    b"x-amz-date": _ENDING,
-    b"x-amz-content-sha256": _ENDING,
-    b"amz-sdk-invocation-id": _ENDING,
-    b"traceparent": _ENDING,
+    b"x-amz-date": ENDING,
+    b"x-amz-content-sha256": ENDING,
+    b"amz-sdk-invocation-id": ENDING,
+    b"traceparent": ENDING,
 }
 # Headers that frame the body in another way than by its length, or ask for something before it is read.
 _SPECIAL = frozenset({b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"te", b"trailer"})
+_COUNT = re.compile(rb"[1-9][0-9]{0,6}\Z")
 FIRST_LINE = b"POST / HTTP/1.1"
-_END = b"\r\n\r\n"
+END = b"\r\n\r\n"
 
 
 class Meaning(NamedTuple):
@@ -60,8 +61,13 @@ class KnownHead(NamedTuple):
     meaning: Meaning
 
     def fits(self, data: bytes) -> bool:
+        """Whether this is such a head with the body that it announces, or with nothing yet of that body."""
         size, length, constants, holes, _ = self
-        if data[length] != b"%d" % (len(data) - size):
+        counted = data[length]
+        follows = len(data) - size
+        if follows and counted != b"%d" % follows:
+            return False
+        if not follows and _COUNT.match(counted) is None:
             return False
         for place, constant in constants:
             if data[place] != constant:
@@ -73,9 +79,12 @@ class KnownHead(NamedTuple):
 
 
 def learn(data: bytes, headers: Mapping[bytes, bytes], meaning: Meaning) -> KnownHead | None:
-    """The known head of a request that arrived as `data` and was parsed to `headers`; None where it can have none."""
-    size = data.find(_END) + len(_END)
-    first, *lines = data[: size - len(_END)].split(b"\r\n")
+    """The known head of a request that was parsed to `headers`; None where it can have none.
+
+    `data` is the whole request, or all of its head.
+    """
+    size = data.find(END) + len(END)
+    first, *lines = data[: size - len(END)].split(b"\r\n")
     pairs = [(name.lower(), value) for name, _, value in (line.partition(b": ") for line in lines)]
     if first != FIRST_LINE or len(pairs) != len(headers) or dict(pairs) != headers or not _SPECIAL.isdisjoint(headers):
         return None

@@ -43,12 +43,15 @@ class RequestReader(asyncio.Protocol):
     """Listens; a `Connection` also answers."""
 
     __slots__ = (
+        "_begun",
         "_body",
         "_body_parts",
         "_deaf",
         "_feed",
+        "_head",
         "_head_bytes",
         "_headers",
+        "_is_used_again",
         "_known",
         "_large",
         "_meaning",
@@ -69,6 +72,9 @@ class RequestReader(asyncio.Protocol):
         self._head_bytes = 0
         self._receiving = BETWEEN
         self._known: list[KnownHead] = []
+        self._begun: tuple[KnownHead, bytes] | None = None  # a known head, and its bytes, whose body is to come
+        self._head = b""  # all of the head that the parser has just read, where it came apart from its body
+        self._is_used_again = False
         self._meaning: Meaning | None = None  # of the request just parsed, if its head is worth knowing
         self._misses = 0  # requests in a row that had no known head
         self._large = False  # what has just arrived may hold a head that is too large
@@ -110,11 +116,34 @@ class RequestReader(asyncio.Protocol):
         if not self._receiving:
             for head in self._known:
                 if head.fits(data):
-                    if self._understood(head.meaning, data[head.size :]):
+                    if len(data) == head.size:
+                        self._begin(head, data)
+                    elif self._understood(head.meaning, data[head.size :]):
                         self._misses = 0
-                        return
-                    break
+                    else:
+                        break
+                    return
+        elif self._begun is not None:
+            data = self._whole(self._begun, data)
+            if not data:
+                return
         self._parse(data)
+
+    def _begin(self, head: KnownHead, data: bytes) -> None:
+        """A known head has come alone, as some clients send it: its body is what comes next."""
+        self._begun = head, data
+        self._receiving = IN_BODY
+        self._touch()
+
+    def _whole(self, begun: tuple[KnownHead, bytes], body: bytes) -> bytes:
+        """Ends what `_begin` began; returns what there is for the parser to read."""
+        self._begun = None
+        self._receiving = BETWEEN
+        head, data = begun
+        if data[head.length] == b"%d" % len(body) and self._known and self._understood(head.meaning, body):
+            self._misses = 0
+            return b""
+        return data + body
 
     def _parse(self, data: bytes) -> None:
         self._meaning = None
@@ -133,18 +162,22 @@ class RequestReader(asyncio.Protocol):
             return
         if self._receiving:
             self._note_partial(len(data))
-        else:
-            self._touch()
-            if self._meaning is not None and self._misses <= heads.MISSES and data.startswith(heads.FIRST_LINE):
-                self._learn(data, self._meaning)
+            if self._receiving == IN_BODY and not self._body:
+                self._head = data
+            return
+        self._touch()
+        data, self._head = self._head or data, b""
+        if self._meaning is not None and self._misses <= heads.MISSES and data.startswith(heads.FIRST_LINE):
+            self._learn(data, self._meaning)
 
     def _learn(self, data: bytes, meaning: Meaning) -> None:
         """Most connections are used again and again; one that sends a single request pays for no lesson."""
         self._misses += 1
         if self._misses > heads.MISSES:
             self._known = []
-        elif self._misses > 1 and (head := heads.learn(data, self._headers, meaning)) is not None:
+        elif self._is_used_again and (head := heads.learn(data, self._headers, meaning)) is not None:
             self._known = [head, *self._known[: heads.KNOWN_HEADS - 1]]
+        self._is_used_again = True
 
     # ── the parser's calls ──
 
