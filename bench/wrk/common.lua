@@ -20,15 +20,21 @@ function common.random_key()
   return math.random(0, common.partitions - 1), math.random(0, common.rows - 1)
 end
 
-local headers = {
-  ["Content-Type"] = "application/x-amz-json-1.0",
-  ["X-Amz-Date"] = "20260101T000000Z",
-  ["Authorization"] = "AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/dynamodb/aws4_request, "
-    .. "SignedHeaders=host;x-amz-date;x-amz-target, Signature=0",
-}
+local headers = { ["Content-Type"] = "application/x-amz-json-1.0" }
+local credential = "AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/dynamodb/aws4_request, "
+  .. "SignedHeaders=host;x-amz-date;x-amz-target, Signature="
 
+local function signature()
+  local parts = {}
+  for i = 1, 16 do parts[i] = string.format("%04x", math.random(0, 65535)) end
+  return table.concat(parts)
+end
+
+-- As a client sends them: each request has a date and a signature of its own.
 function common.post(operation, body)
   headers["X-Amz-Target"] = "DynamoDB_20120810." .. operation
+  headers["X-Amz-Date"] = string.format("20260101T%06d", math.random(0, 235959)) .. "Z"
+  headers["Authorization"] = credential .. signature()
   return wrk.format("POST", "/", headers, body)
 end
 
