@@ -34,6 +34,8 @@ class Loading:
     def __init__(self, engine: Engine, table: TableInfo) -> None:
         self._engine = engine
         self._table = table
+        self._new = True
+        """Whether no key was found to be there already: most loads fill what was empty."""
 
     @classmethod
     def of(cls, engine: Engine, scope: Scope, name: str) -> Loading | None:
@@ -57,7 +59,8 @@ class Loading:
                 table = _found(call, self._table.scope, self._table.name)
                 if table is None or table.watched or (table.id, table.key) != (self._table.id, self._table.key):
                     return False
-                put_rows(call, table, (row for row in group.values() if isinstance(row, tuple)))
+                puts = (row for row in group.values() if isinstance(row, tuple))
+                self._new = put_rows(call, table, puts, new=self._new)
                 delete_rows(call, table, (key for key, row in group.items() if not isinstance(row, tuple)))
         except Exception as error:  # a full disk, a file that another process holds: told by the ordinary way
             _log.debug("a group was not written: %r", error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
+from sqlite3 import IntegrityError
 
 import orjson
 
@@ -58,15 +59,30 @@ def _has_plain_key(table: TableInfo, item: Item) -> bool:
     return True
 
 
-def put_rows(call: Call, table: TableInfo, rows: Iterable[Row]) -> None:
-    """Puts rows of different keys into a table that is not `watched`."""
+def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = False) -> bool:
+    """Puts rows of different keys into a table that is not `watched`.
+
+    It is quicker if all of them are `new` and one says so; the answer is whether they were.
+    """
     ordered = sorted(rows)
     done = 0
     for many in _ROWS_AT_ONCE:
         while len(ordered) - done >= many:
             values = tuple(chain.from_iterable(ordered[done : done + many]))
-            call.db.execute(_sql_put(table.storage, many), values)
+            new = new and _inserted(call, table, many, values)
+            if not new:
+                call.db.execute(_sql_put(table.storage, many), values)
             done += many
+    return new
+
+
+def _inserted(call: Call, table: TableInfo, many: int, values: tuple[bytes | int, ...]) -> bool:
+    """Whether none of the rows was there. If one was, some may be inserted: they all have to be put."""
+    try:
+        call.db.execute(_sql_insert(table.storage, many), values)
+    except IntegrityError:
+        return False
+    return True
 
 
 def delete_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> None:
@@ -78,6 +94,16 @@ def delete_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> None:
 @lru_cache(maxsize=1024)
 def _sql_put(storage: str, rows: int) -> str:
     return (
-        f"INSERT INTO {storage} (key, size, item) VALUES {', '.join(['(?, ?, ?)'] * rows)} "  # noqa: S608
+        f"INSERT INTO {storage} (key, size, item) VALUES {_marks(rows)} "  # noqa: S608
         "ON CONFLICT (key) DO UPDATE SET size = excluded.size, item = excluded.item"
     )
+
+
+@lru_cache(maxsize=1024)
+def _sql_insert(storage: str, rows: int) -> str:
+    # OR FAIL: a statement that never takes back a part of itself keeps no copies of the pages that it changes.
+    return f"INSERT OR FAIL INTO {storage} (key, size, item) VALUES {_marks(rows)}"  # noqa: S608
+
+
+def _marks(rows: int) -> str:
+    return ", ".join(["(?, ?, ?)"] * rows)
