@@ -91,10 +91,11 @@ def _clients(options: argparse.Namespace) -> Section:
 
 def _jobs(options: argparse.Namespace) -> Section:
     plan = JOBS[options.quick]
+    words = [f"--only {name}" for name in options.only]
     if options.rounds:
         plan = replace(plan, rounds=options.rounds)
-    only = [word for name in options.only for word in ("--only", name)]
-    return jobs.run(plan, options.only, options.jobs_peers, _command("jobs", options, *only))
+        words.append(f"--rounds {options.rounds}")
+    return jobs.run(plan, options.only, options.jobs_peers, _command("jobs", options, *words))
 
 
 def _conformance(options: argparse.Namespace) -> Section:

@@ -166,11 +166,13 @@ def _cpu(one: Figures) -> float:
 
 def _explanations(plan: Plan, servers: str) -> list[str]:
     return [
-        f"{plan.jobs:,} jobs whose body appends eight bytes to a file; medians of {plan.rounds} rounds, in which the "
+        f"{plan.jobs:,} jobs whose body appends eight bytes to a file; medians of rounds ({plan.rounds}) in which the "
         f"systems take turns. One producer enqueues them one call after another; then one worker at concurrency "
         f"{CONCURRENCY} starts, and is timed from its first job until none is left.",
         "CPU is user and system time of the process with its children, from its first job on (starting is not "
         f"counted). A server's CPU, of enqueueing and executing together, is extra. Servers: {servers or 'none'}.",
+        "The kill is of the worker and all its processes. DBOS recovers because its second worker has the first one's "
+        "executor id, as by default.",
     ]
 
 
