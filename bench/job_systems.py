@@ -132,7 +132,8 @@ SYSTEMS = (
         "dbos",
         "-m bench.job_peers.dbos",
         "postgres",
-        "`polling_interval_sec` 0.001 (1 by default: 8 jobs a second); enqueued by `DBOSClient`",
+        "`polling_interval_sec` 0.001 (1 by default: 8 jobs a second); enqueued by `DBOSClient`; the "
+        "second worker of the crash has the first one's executor id, as by default (with another it does not resume)",
     ),
 )
 

@@ -171,8 +171,7 @@ def _explanations(plan: Plan, servers: str) -> list[str]:
         f"{CONCURRENCY} starts, and is timed from its first job until none is left.",
         "CPU is user and system time of the process with its children, from its first job on (starting is not "
         f"counted). A server's CPU, of enqueueing and executing together, is extra. Servers: {servers or 'none'}.",
-        "The kill is of the worker and all its processes. DBOS recovers because its second worker has the first one's "
-        "executor id, as by default.",
+        "The kill is of the worker and all its processes.",
     ]
 
 
