@@ -174,7 +174,8 @@ class Batch(BatchState):
         if self._options.pace is not None or self._options.duplicates == "refuse":
             return None
         found = loading(self._table)
-        if found is None:
+        declared = tuple((attribute.name, attribute.type) for attribute in key.attributes)
+        if found is None or found.key_types != declared:  # a wrong key has its errors one by one
             return None
         from penstock.client.local_writes import LocalWrites
 

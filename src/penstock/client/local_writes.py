@@ -20,7 +20,7 @@ import orjson
 
 from penstock.client.batch_queue import WriteQueue
 from penstock.client.keys import Key, TableKey, encode_key
-from penstock.client.values import encode_json
+from penstock.client.measured import measured_item
 from penstock.clock import Clock
 from penstock.engine.loading import Loading
 from penstock.engine.rows import Row
@@ -57,14 +57,13 @@ class LocalWrites:
 
     def put(self, item: Mapping[str, Any]) -> None:
         """Will write the item; raises `InvalidValue`."""
-        encoded, data = encode_json(item)
-        self._key.check_item(encoded)
-        row = None if self._declined else self._loading.row(encoded, data)
+        found = None if self._declined else measured_item(item)
+        row = None if found is None else self._loading.row(*found)
         if row is None:
-            self._queue.put_encoded(encoded, len(data))
+            self._queue.put(item)
         else:
             self._group[row[0]] = row
-            self._took(len(data))
+            self._took(len(row[2]))
 
     def delete(self, key: Key) -> None:
         """Will delete the item with this key; raises `InvalidValue`."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.call import Call
-from penstock.engine.rows import Row, delete_rows, plain_key, plain_row, put_rows
+from penstock.engine.rows import Row, delete_rows, plain_key, put_rows, row_of_checked
 from penstock.engine.schema import TableInfo
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError
@@ -44,9 +44,14 @@ class Loading:
             table = _found(call, scope, name)
         return None if table is None or table.watched or engine.simulation is not None else cls(engine, table)
 
-    def row(self, item: Item, data: bytes) -> Row | None:
-        """What putting the item will leave; `data` is its JSON. None: it takes the ordinary way."""
-        return plain_row(self._table, item, data)
+    @property
+    def key_types(self) -> tuple[tuple[str, str], ...]:
+        """The names and types of the table's key."""
+        return tuple((part.name, part.kind) for part in self._table.key)
+
+    def row(self, item: Item, size: int) -> Row | None:
+        """What putting the item will leave; it is as `check_item` gives it. None: it takes the ordinary way."""
+        return row_of_checked(self._table, item, size)
 
     def key(self, key: Item) -> bytes | None:
         """The row key of an item to delete, likewise."""

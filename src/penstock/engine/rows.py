@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import chain
 from sqlite3 import IntegrityError
+from typing import Any
 
 import orjson
 
@@ -28,17 +29,20 @@ Row = tuple[bytes, int, bytes]
 _ROWS_AT_ONCE = (1024, 256, 64, 25, 5, 1)
 
 
-def plain_row(table: TableInfo, item: Item, data: bytes | None = None) -> Row | None:
-    """The row that putting this item leaves; `data` is its JSON, where that is known."""
+def plain_row(table: TableInfo, item: Item) -> Row | None:
+    """The row that putting this item leaves."""
     try:
         checked, size = check_item(item)
     except DynamoDBError:
         return None
-    if size > ITEM_BYTES or not _has_plain_key(table, checked):
+    return None if size > ITEM_BYTES else row_of_checked(table, checked, size)
+
+
+def row_of_checked(table: TableInfo, item: Item, size: int) -> Row | None:
+    """The same for an item that `check_item` has given, with its size, which is not too large."""
+    if not _has_plain_key(table, item):
         return None
-    if data is None or checked is not item:
-        data = orjson.dumps(checked)
-    return table.row_key(checked), size, data
+    return table.row_key(item), size, orjson.dumps(item)
 
 
 def plain_key(table: TableInfo, key: Item) -> bytes | None:
@@ -76,7 +80,7 @@ def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = F
     return new
 
 
-def _inserted(call: Call, table: TableInfo, many: int, values: tuple[bytes | int, ...]) -> bool:
+def _inserted(call: Call, table: TableInfo, many: int, values: tuple[Any, ...]) -> bool:
     """Whether none of the rows was there. If one was, some may be inserted: they all have to be put."""
     try:
         call.db.execute(_sql_insert(table.storage, many), values)

@@ -80,6 +80,11 @@ def check_value(value: AttributeValue) -> AttributeValue:
     return _check(value, 0)[0]
 
 
+def measured(value: AttributeValue) -> tuple[AttributeValue, int]:
+    """The value, normalised, and the bytes that it counts for."""
+    return _check(value, 0)
+
+
 def value_size(value: AttributeValue) -> int:
     """Bytes that a checked value counts for."""
     return _check(value, 0)[1]
