@@ -12,7 +12,7 @@ import click
 import orjson
 
 from penstock.client.database import connect
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import open_files
 from penstock.jobs.job import Job, JobNotFound
 from penstock.jobs.layout import CollectionLayout
@@ -62,6 +62,10 @@ def opened(url: str | None, table: str) -> Iterator[JobStore]:
         store = JobStore(db, CollectionLayout(table), files=files)
         try:
             yield store
+        except ResourceNotFoundException as error:
+            raise PenstockError(
+                f"{place} has no table {table}: no app has used it yet, or its jobs are in another one (--table)."
+            ) from error
         except JobNotFound as error:
             raise Ended(NOT_FOUND, str(error)) from error
         except LeaseLost as error:
