@@ -146,7 +146,7 @@ class BucketFiles(Files):
     def _sweep_leftovers(self, sweeping: Sweeping) -> None:
         for file in self._objects(f"{STAGING}/"):
             if sweeping.takes(file, self._now()):
-                sweeping.leftover(file, self._delete)
+                sweeping.leftover(file, self._delete_listed)
         for page in self.s3.pages("list_multipart_uploads", self.where, Prefix=self.prefix):
             for upload in page.get("Uploads", ()):
                 self._sweep_upload(upload, sweeping)
@@ -154,10 +154,13 @@ class BucketFiles(Files):
     def _sweep_upload(self, upload: Any, sweeping: Sweeping) -> None:
         file = ListedFile(upload["Key"][len(self.prefix) :], 0, _second(upload["Initiated"]))
 
-        def abort(key: str) -> None:
-            with suppress(FileMissing):  # it ended by itself
-                of = {"Key": upload["Key"], "UploadId": upload["UploadId"]}
-                self.s3.call("abort_multipart_upload", self.name_of(key), **of)
+        def abort(file: ListedFile) -> bool:
+            of = {"Key": upload["Key"], "UploadId": upload["UploadId"]}
+            try:
+                self.s3.call("abort_multipart_upload", self.name_of(file.key), **of)
+            except FileMissing:
+                return False  # it ended by itself
+            return True
 
         if sweeping.takes(file, self._now()):
             sweeping.leftover(file, abort)

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from secrets import randbelow, token_hex
+from secrets import randbelow
 from typing import BinaryIO
 
 from penstock.clock import Clock
-from penstock.files import errors, locks
+from penstock.files import errors
 from penstock.files.errors import FileError
 from penstock.files.home import Files, Sweeping
 from penstock.files.keys import STAGING, checked_prefix, is_key
@@ -31,6 +31,7 @@ from penstock.files.manifest import Manifest, Version, version_of
 from penstock.files.reading import changed_size, checked
 from penstock.files.saved import ListedFile, SavedFile, moment_text
 from penstock.files.sources import Source, hash_of
+from penstock.files.staging import abandoned, staged, write_all
 from penstock.files.tree import Place, Tree
 
 _RACES = 100  # a reader's or writer's tries while others replace the file or remove its folder
@@ -70,49 +71,39 @@ class FolderFiles(Files):
 
     @contextmanager
     def _staged(self, key: str) -> Iterator[tuple[Place, int]]:
-        """A new file in `_temp/`, locked; it is removed if anything fails."""
         with ExitStack() as stack:
             with self._told(key):
-                place = stack.enter_context(self._tree.place((STAGING, token_hex(12)), make=True))
-                handle = place.create()
-            try:
-                locks.lock(handle)
-                yield place, handle
-            except BaseException:
-                with suppress(OSError):
-                    place.remove()
-                raise
-            finally:
-                os.close(handle)
+                file = stack.enter_context(staged(self._tree))
+            yield file
 
     def _fill(self, handle: int, source: Source, key: str) -> tuple[int, str]:
         digest, size = hashlib.sha256(), 0
         for block in source.blocks():  # what the source raises is the caller's own, and comes through
             with self._told(key):
-                _write_all(handle, block)
+                write_all(handle, block)
             digest.update(block)
             size += len(block)
         with self._told(key):
             os.fsync(handle)
         return size, digest.hexdigest()
 
-    def _publish(self, new: Version, staged: Place) -> None:
+    def _publish(self, new: Version, place: Place) -> None:
         key = new.saved.key
         with self._manifest.locked(key):
             before = self._present(key)
             self._manifest.write(key, (new, *before))
             try:
-                self._rename(staged, tuple(key.split("/")))
+                self._rename(place, tuple(key.split("/")))
             except BaseException:
                 if not before:
                     self._manifest.forget(key)
                 raise
 
-    def _rename(self, staged: Place, parts: tuple[str, ...]) -> None:
+    def _rename(self, new: Place, parts: tuple[str, ...]) -> None:
         for left in reversed(range(_RACES)):
             with self._tree.place(parts, make=True) as place:
                 try:
-                    staged.rename_to(place)
+                    new.rename_to(place)
                     break
                 except FileNotFoundError:
                     if not left:  # not only a folder that somebody who deleted the last file in it removed
@@ -203,19 +194,31 @@ class FolderFiles(Files):
     # ── removing ─────────────────────────────────────────────────────────────────────────────────
 
     def _delete(self, key: str) -> None:
-        if not self._exists(key) and not self._manifest.versions(key):
-            return
-        with self._told(key), self._manifest.locked(key):
-            with suppress(FileNotFoundError), self._place(key) as place:
-                place.remove()
-                place.sync_folder()
-            self._manifest.forget(key)
+        with self._told(key):
+            if self._exists(key) or self._manifest.has(key):
+                with self._manifest.locked(key):
+                    self._remove(key)
         self._tree.prune(tuple(key.split("/")[:-1]))
+
+    def _delete_listed(self, file: ListedFile) -> bool:
+        # Under the lock nobody saves it anew between the look and the removal.
+        with self._told(file.key), self._manifest.locked(file.key):
+            if not self._exists(file.key) or self._listed(file.key) != file:
+                return False
+            self._remove(file.key)
+        self._tree.prune(tuple(file.key.split("/")[:-1]))
+        return True
+
+    def _remove(self, key: str) -> None:
+        with suppress(FileNotFoundError), self._place(key) as place:
+            place.remove()
+            place.sync_folder()
+        self._manifest.forget(key)
 
     def _sweep_leftovers(self, sweeping: Sweeping) -> None:
         for parts, found in self._tree.files((STAGING,)):
             file = ListedFile("/".join(parts), found.st_size, found.st_mtime)
-            if sweeping.takes(file, self._now()) and self._abandoned(parts):
+            if sweeping.takes(file, self._now()) and abandoned(self._tree, parts):
                 sweeping.leftover(file, self._remove_staged)
         for lost in list(self.lost()):
             self._sweep_entry(lost.key, sweeping)
@@ -228,22 +231,19 @@ class FolderFiles(Files):
                 return
             entry = ListedFile(key, 0, versions[0].mtime_ns / 1e9)
             if sweeping.takes(entry, self._now()):
-                sweeping.leftover(entry, self._manifest.forget)
+                sweeping.leftover(entry, self._forget)
 
-    def _abandoned(self, parts: tuple[str, ...]) -> bool:
-        try:
-            with self._tree.place(parts) as place:
-                handle = place.open()
-        except OSError:
-            return False  # renamed or removed since
-        try:
-            return locks.try_lock(handle)
-        finally:
-            os.close(handle)
+    def _forget(self, file: ListedFile) -> bool:
+        self._manifest.forget(file.key)
+        return True
 
-    def _remove_staged(self, key: str) -> None:
-        with suppress(FileNotFoundError), self._place(key) as place:
-            place.remove()
+    def _remove_staged(self, file: ListedFile) -> bool:
+        try:
+            with self._place(file.key) as place:
+                place.remove()
+        except FileNotFoundError:
+            return False
+        return True
 
     # ── both ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -265,9 +265,3 @@ class FolderFiles(Files):
 
 def _hash(stream: BinaryIO) -> str:
     return hash_of(stream)[0]
-
-
-def _write_all(handle: int, block: bytes) -> None:
-    rest = memoryview(block)
-    while rest:
-        rest = rest[os.write(handle, rest) :]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from penstock.files.errors import FileMissing, FileTooLarge
 from penstock.files.keys import checked_key, checked_prefix
-from penstock.files.saved import ListedFile, SavedFile, Swept, moment_text, type_of
+from penstock.files.saved import ListedFile, SavedFile, Swept, checked_type, moment_text, type_of
 from penstock.files.sources import Data, Source, hash_of
 
 READ_BYTES = 16 * 1024 * 1024
@@ -32,6 +32,8 @@ SWEEP_SECONDS = 86_400.0
 
 Keep = Callable[[str], bool]
 Tell = Callable[[ListedFile], None]
+Remove = Callable[[ListedFile], bool]
+"""False if somebody else was faster."""
 
 
 class Files(ABC):
@@ -47,7 +49,8 @@ class Files(ABC):
         comes through, and leaves nothing.
         """
         key = checked_key(key)
-        return self._save(key, Source(data), content_type or type_of(key))
+        kind = type_of(key) if content_type is None else checked_type(content_type)
+        return self._save(key, Source(data), kind)
 
     def open(self, key: str, *, expect: SavedFile | None = None) -> io.BufferedReader:
         """A stream of the file's bytes, checked on the way against `expect`, else against what was saved.
@@ -125,15 +128,18 @@ class Files(ABC):
 
     def _sweep_orphans(self, keep: Keep, sweeping: Sweeping) -> None:
         for file in self._list(""):
-            if sweeping.takes(file, self._now()) and not keep(file.key) and self._still(file):
-                sweeping.orphan(file, self._delete)
+            if sweeping.takes(file, self._now()) and not keep(file.key):
+                sweeping.orphan(file, self._delete_listed)
 
-    def _still(self, file: ListedFile) -> bool:
-        """False if it was saved anew since it was listed."""
+    def _delete_listed(self, file: ListedFile) -> bool:
+        """Removes the file unless it was saved anew, or went, since it was listed."""
         try:
-            return self._listed(file.key) == file
+            still = self._listed(file.key) == file
         except FileMissing:
             return False
+        if still:
+            self._delete(file.key)
+        return still
 
     @abstractmethod
     def _now(self) -> float: ...
@@ -178,16 +184,15 @@ class Sweeping:
     def takes(self, file: ListedFile, now: float) -> bool:
         return now - file.changed_at >= self._older_than_seconds
 
-    def leftover(self, file: ListedFile, remove: Callable[[str], None]) -> None:
-        self._take(file, remove)
-        self.leftovers += 1
+    def leftover(self, file: ListedFile, remove: Remove) -> None:
+        self.leftovers += self._took(file, remove)
 
-    def orphan(self, file: ListedFile, remove: Callable[[str], None]) -> None:
-        self._take(file, remove)
-        self.orphans += 1
+    def orphan(self, file: ListedFile, remove: Remove) -> None:
+        self.orphans += self._took(file, remove)
 
-    def _take(self, file: ListedFile, remove: Callable[[str], None]) -> None:
-        if not self._dry_run:
-            remove(file.key)
+    def _took(self, file: ListedFile, remove: Remove) -> bool:
+        if not self._dry_run and not remove(file):
+            return False
         self.size += file.size
         self._tell(file)
+        return True

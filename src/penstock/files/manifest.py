@@ -19,15 +19,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from secrets import token_hex
 from typing import Any
 
 import orjson
 
 from penstock.files import locks
 from penstock.files.errors import FileError
-from penstock.files.keys import MANIFEST, STAGING
+from penstock.files.keys import MANIFEST
 from penstock.files.saved import SavedFile
+from penstock.files.staging import staged, write_all
 from penstock.files.tree import Place, Tree
 
 _ENTRIES = (MANIFEST, "manifest")
@@ -74,15 +74,19 @@ class Manifest:
     def write(self, key: str, versions: tuple[Version, ...]) -> None:
         """Replaces the key's entry, whole and on the disk when this returns."""
         form = {"key": key, "versions": [_form(version) for version in versions]}
-        with self._tree.place((STAGING, f"entry-{token_hex(8)}"), make=True) as staged:
-            try:
-                _write(staged, orjson.dumps(form, option=orjson.OPT_APPEND_NEWLINE))
-                with self._tree.place(_entry(key), make=True) as place:
-                    staged.rename_to(place)
-            except BaseException:
-                with suppress(OSError):
-                    staged.remove()
-                raise
+        with staged(self._tree) as (new, handle):
+            write_all(handle, orjson.dumps(form, option=orjson.OPT_APPEND_NEWLINE))
+            os.fsync(handle)
+            with self._tree.place(_entry(key), make=True) as place:
+                new.rename_to(place)
+
+    def has(self, key: str) -> bool:
+        try:
+            with self._tree.place(_entry(key)) as place:
+                place.stat()
+        except FileNotFoundError:
+            return False
+        return True
 
     def forget(self, key: str) -> None:
         with suppress(FileNotFoundError), self._tree.place(_entry(key)) as place:
@@ -150,10 +154,3 @@ def _content(place: Place) -> bytes:
         return os.read(handle, _ENTRY_BYTES)
     finally:
         os.close(handle)
-
-
-def _write(place: Place, content: bytes) -> None:
-    with os.fdopen(place.create(), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from mimetypes import MimeTypes
 from typing import Any
 
@@ -59,16 +61,30 @@ def moment_text(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-# The machine's own table is not asked, so that a file has the same type wherever it was saved.
-_TYPES = MimeTypes(filenames=())
-_TYPES.add_type("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", ".xlsx")
-_TYPES.add_type("application/vnd.openxmlformats-officedocument.wordprocessingml.document", ".docx")
-_TYPES.add_type("application/vnd.apache.parquet", ".parquet")
-_TYPES.add_type("application/x-ndjson", ".ndjson")
-_TYPES.add_type("application/x-ndjson", ".jsonl")
-
-
 def type_of(key: str) -> str:
     """The content type that the name's ending tells."""
-    kind, encoding = _TYPES.guess_type(key.rsplit("/", 1)[-1])
+    kind, encoding = _types().guess_type(key.rsplit("/", 1)[-1])
     return OCTETS if kind is None or encoding is not None else kind
+
+
+def checked_type(content_type: str) -> str:
+    """Raises ValueError for what a header could not carry."""
+    if not _TYPE.fullmatch(content_type):
+        raise ValueError(f"{content_type!r} is no content type, such as text/plain")
+    return content_type
+
+
+_TYPE = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+( ?; ?[!-~]+)*")
+
+
+@lru_cache(maxsize=1)
+def _types() -> MimeTypes:
+    """The machine's own table is not asked, so that a file has the same type wherever it is saved."""
+    types = MimeTypes(filenames=())
+    office = "application/vnd.openxmlformats-officedocument"
+    types.add_type(f"{office}.spreadsheetml.sheet", ".xlsx")
+    types.add_type(f"{office}.wordprocessingml.document", ".docx")
+    types.add_type("application/vnd.apache.parquet", ".parquet")
+    types.add_type("application/x-ndjson", ".ndjson")
+    types.add_type("application/x-ndjson", ".jsonl")
+    return types

@@ -137,8 +137,10 @@ class Tree:
         return self._enter(parts, make)
 
     def _enter(self, parts: tuple[str, ...], make: bool) -> int:
-        if make:
+        if make and not self.root.is_dir():
             self.root.mkdir(parents=True, exist_ok=True)
+            with Tree(self.root.parent)._folder((), False) as above:
+                os.fsync(above)
         folder = os.open(self.root, _FOLDER & ~_NO_FOLLOW)
         try:
             for part in parts:
