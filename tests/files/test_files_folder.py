@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import resource
 import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +38,7 @@ def saver(folder: Path, *words: object) -> subprocess.Popen[str]:
 
 
 def staged(folder: Path) -> list[Path]:
-    return list((folder / "_temp").iterdir())
+    return list((folder / "_temp").glob("*"))
 
 
 # ── kills and other processes ────────────────────────────────────────────────────────────────────
@@ -60,6 +62,24 @@ def test_a_kill_in_the_middle_of_a_save_shows_nothing_and_a_sweep_clears_it(tmp_
     assert swept.leftovers == 1 and swept.size >= 2_000_000
     assert staged(tmp_path) == []
     assert files.read("x", expect=old) == b"old"
+
+
+@pytest.mark.crash
+def test_a_kill_at_any_moment_leaves_one_whole_version(tmp_path: Path) -> None:
+    files, moments = open_files(tmp_path), random.Random(7)
+    files.save("x", b"first"[:1])
+    for byte in range(1, 7):
+        process = saver(tmp_path, "x", "repeat", 100_000, byte)
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(moments.random() / 20)
+        process.kill()
+        process.communicate(timeout=60)
+        content = files.read("x")
+        assert content == content[:1] * len(content)
+        files.sweep(older_than_seconds=0)
+        assert staged(tmp_path) == [] and list(files.lost()) == []
+    files.save("x", b"after")
+    assert files.read("x") == b"after"
 
 
 def test_processes_that_save_one_key_at_once_never_show_half_or_a_wrong_hash(tmp_path: Path) -> None:
@@ -130,6 +150,32 @@ def test_savers_and_deleters_of_one_folder_do_not_disturb_each_other(tmp_path: P
     assert not (tmp_path / "deep").exists(), "empty folders go with their last file"
 
 
+def test_a_sweep_beside_savers_takes_none_of_their_files(tmp_path: Path) -> None:
+    files, failures, ended = open_files(tmp_path), list[BaseException](), threading.Event()
+
+    def save(name: str) -> None:
+        try:
+            for turn in range(40):
+                files.save(name, bytes([turn]) * 10)
+        except BaseException as error:
+            failures.append(error)
+
+    def sweep() -> None:
+        while not ended.is_set():
+            files.sweep(older_than_seconds=0)
+
+    savers = [threading.Thread(target=save, args=(name,)) for name in "ab"]
+    sweeper = threading.Thread(target=sweep)
+    for thread in (*savers, sweeper):
+        thread.start()
+    for thread in savers:
+        thread.join()
+    ended.set()
+    sweeper.join()
+    assert failures == []
+    assert files.read("a") == files.read("b") == bytes([39]) * 10
+
+
 # ── hands in the folder ──────────────────────────────────────────────────────────────────────────
 
 
@@ -197,6 +243,9 @@ def test_a_broken_entry_is_an_error_not_a_file_without_a_hash(tmp_path: Path, br
         files.read("x")
     files.save("x", b"2")
     assert files.read("x") == b"2"
+    entry.write_bytes(broken)
+    files.delete("x")
+    assert not files.exists("x") and not entry.exists()
 
 
 def test_names_that_are_no_keys_are_passed_over(tmp_path: Path) -> None:

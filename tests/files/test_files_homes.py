@@ -191,6 +191,24 @@ def test_a_sweep_removes_what_nobody_knows_and_only_if_it_is_old(files: Files) -
     assert [one.key for one in files.list()] == ["jobs/a"]
 
 
+def test_what_is_saved_anew_during_a_sweep_is_kept(files: Files) -> None:
+    files.save("x", b"old")
+
+    def keep(key: str) -> bool:
+        files.save(key, b"new and longer")
+        return False
+
+    assert files.sweep(keep, older_than_seconds=0).orphans == 0
+    assert files.read("x") == b"new and longer"
+
+
+@pytest.mark.parametrize("kind", ["", "text", "text/plain\nx: y", "text/ü"])
+def test_what_no_header_can_carry_is_no_content_type(files: Files, kind: str) -> None:
+    with pytest.raises(ValueError, match="is no content type"):
+        files.save("x", b"", content_type=kind)
+    assert files.save("x", b"", content_type="text/plain; charset=utf-8").content_type == files.info("x").content_type
+
+
 def test_a_url_has_a_life_that_s3_can_give_it(files: Files) -> None:
     for seconds in (0, -1, 604_801):
         with pytest.raises(ValueError, match="lives 1 to 604800 seconds"):
