@@ -46,8 +46,15 @@ class Expiry:
         """When a job expires that is due then."""
         return int(due_at + self._keep_seconds)
 
+    def is_near(self, job: Job, due_at: float) -> bool:
+        """Whether less than half of its time would be left (2)."""
+        return job.expires_at < due_at + self.half_seconds
+
     def extended(self, job: Job, due_at: float, now: float) -> Job:
-        """The job, all of whose records expire `keep_seconds` after `due_at` (2). Raises JobNotFound."""
+        """The job, all of whose records expire `keep_seconds` after `due_at` (2). Raises JobNotFound.
+
+        It must have been read just now: nobody may move the records of a job that has ended since.
+        """
         until = self.of(due_at)
         for _ in range(_TRIES):
             if job.expires_at >= until:
@@ -60,6 +67,8 @@ class Expiry:
             except Conflict as conflict:
                 if conflict.current is None:
                     raise JobNotFound(job.id) from None
+                if conflict.current.state is not job.state:
+                    return conflict.current
                 job = conflict.current
         return job  # so many others write it that one of them will have the time to
 

@@ -56,16 +56,20 @@ class JobReader:
         self._layout = layout
 
     def get(self, job_id: str, now: float) -> Job:
+        job = self.current(job_id)
+        if job.expires_at <= now:
+            raise JobNotFound(job_id)
+        return job
+
+    def current(self, job_id: str) -> Job:
+        """The job even if it has expired, as long as it is there: its holder is still at work."""
         if not is_id(job_id):
             raise JobNotFound(job_id)
         request = {"TableName": self._layout.table, "Key": self._layout.main_key(job_id), "ConsistentRead": True}
         item = self._db.execute("GetItem", request).get("Item")
         if item is None:
             raise JobNotFound(job_id)
-        job = self._layout.job(item)
-        if job.expires_at <= now:
-            raise JobNotFound(job_id)
-        return job
+        return self._layout.job(item)
 
     def get_many(self, job_ids: Sequence[str], now: float) -> list[Job]:
         """In batches; raises JobNotFound for the first that is not there."""
@@ -158,12 +162,15 @@ class JobReader:
         return Claimable(tuple(jobs), next_at, len(due) + len(ready) >= limit)
 
     def forgotten(self, queue: str, since: float, now: float) -> Iterator[Job]:
-        """Jobs that wait for others and should be looked after now, and those that have been claimable since then."""
+        """Jobs that wait for others and should be looked after now, and those that could have begun since then."""
         for shard in range(self._layout.shards):
-            keys = self._range(f"{queue}#keep#{shard}", " ", to_text(now))
+            pools = [
+                self._range(f"{queue}#keep#{shard}", " ", to_text(now)),
+                self._range(f"{queue}#wake#{shard}", " ", to_text(since)),
+            ]
             for rank in range(HIGHEST_PRIORITY - LOWEST_PRIORITY + 1):
-                ready = self._range(f"{queue}#ready#{shard}", f"{rank}#", f"{rank}#{to_text(since)}")
-                keys = itertools.chain(keys, ready)
+                pools.append(self._range(f"{queue}#ready#{shard}", f"{rank}#", f"{rank}#{to_text(since)}"))
+            keys = itertools.chain.from_iterable(pools)
             while some := list(itertools.islice(keys, BATCH_KEYS)):
                 yield from self._jobs(some)
 

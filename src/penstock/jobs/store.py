@@ -227,11 +227,11 @@ class JobStore:
         now = self.clock.now()
         if now < self._looked_after.get(queue, 0.0):
             return
-        self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, self._expiry.half_seconds / 4)
-        for job in self._reader.forgotten(queue, now - self._expiry.half_seconds, now):
-            if job.state is State.QUEUED and now < job.expires_at < now + self._expiry.half_seconds:
-                self._expiry.extended(job, now, now)
-                self._dependencies.look_after(job)
+        often = self._expiry.half_seconds / 4
+        self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
+        for job in self._reader.forgotten(queue, now - often, now):
+            if not job.is_terminal and job.expires_at > now and self._expiry.is_near(job, now):
+                self._dependencies.look_after(self._expiry.extended(job, now, now))
 
     def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
         """The job as it is now that it is ours; None where there is nothing to claim any more.
@@ -241,8 +241,8 @@ class JobStore:
         """
         now = self.clock.now()
         try:
-            if job.expires_at < now + self._expiry.half_seconds:
-                if job.is_terminal or job.expires_at <= now:
+            if self._expiry.is_near(job, now):
+                if self._reader.get(job.id, now).version != job.version or job.is_terminal:
                     return None
                 job = self._expiry.extended(job, now, now)
             if job.state is State.QUEUED:
@@ -402,7 +402,7 @@ class JobStore:
         now = self.clock.now()
         job = self.get(job_id)
         changes.retried(job, now)  # before anything is written
-        if job.expires_at < now + self._expiry.half_seconds:
+        if self._expiry.is_near(job, now):
             job = self._expiry.extended(job, now, now)
         return self.change(job, lambda current: changes.retried(current, now), guards=self.sides.hold_unique)
 
@@ -446,9 +446,8 @@ class JobStore:
         for attempt in range(_TRIES):
             changed = change(job)
             now = self.clock.now()
-            due_at = max(now, changed.job.run_at)
-            if job.expires_at < due_at + self._expiry.half_seconds and not job.is_terminal:
-                job = self._expiry.extended(job, due_at, now)
+            if self._expiry.is_near(job, max(now, changed.job.run_at)) and not job.is_terminal:
+                job = self._kept_longer(job, change, now)
                 changed = change(job)
             actions = guards(changed.job) if guards else self._given_back(job, changed.job, kept_key) if ending else []
             try:
@@ -465,6 +464,14 @@ class JobStore:
                 elif self._holder(job, refusal) is not None:
                     raise BadJob(f"{job.id}: another job holds its unique key {job.unique!r} now.") from None
         raise _contended(job.id)
+
+    def _kept_longer(self, job: Job, change: Change, now: float) -> Job:
+        """The job, which will not expire before long. Who may not make the change is refused here already."""
+        job = self._reader.current(job.id)
+        due_at = max(now, change(job).job.run_at)
+        if job.is_terminal or not self._expiry.is_near(job, due_at):
+            return job
+        return self._expiry.extended(job, due_at, now)
 
     def _given_back(self, before: Job, after: Job, without_key: bool = False) -> list[dict[str, Any]]:
         """What a job lets go of: its slot when an attempt ends, its unique key when all of it does."""

@@ -1,0 +1,52 @@
+"""A store on every database: the embedded engine in memory and on a file, the server, and PENSTOCK_JOBS_URL's."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from job_worlds import START, new_store
+
+from penstock.client.database import Database, connect
+from penstock.clock import ManualClock
+from penstock.engine import Engine
+from penstock.jobs.store import JobStore
+from penstock.server.run import running_server
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+@pytest.fixture(params=["memory", "file", "http", "elsewhere"])
+def db(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The engine's own clock is the machine's: what the store takes for expired is not deleted yet."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    if request.param == "http":
+        with Engine() as engine, running_server(engine) as server, connect(server.url) as db:
+            yield db
+        return
+    with connect(_url(request.param, tmp_path)) as db:
+        yield db
+
+
+def _url(kind: str, folder: Path) -> str:
+    if kind != "elsewhere":
+        return ":memory:" if kind == "memory" else str(folder / "jobs.db")
+    url = os.environ.get("PENSTOCK_JOBS_URL", "")
+    if not url.startswith(("http://127.0.0.1:", "http://localhost:")):
+        pytest.skip("PENSTOCK_JOBS_URL names no server of this machine, such as moto's or DynamoDB Local")
+    return url
+
+
+@pytest.fixture
+def store(db: Database, clock: ManualClock) -> Iterator[JobStore]:
+    """In a table of its own."""
+    table = f"jobs-{secrets.token_hex(4)}"
+    yield new_store(db, clock, table)
+    db.execute("DeleteTable", {"TableName": table})
