@@ -454,6 +454,7 @@ def test_an_idle_worker_asks_less_and_less(app: penstock.App) -> None:
     asked = worker.feed.polls
     worker.stop()
     thread.join(30)
+    assert worker.feed.read_units == asked * 5
     assert asked <= 10  # 0.04 s, 0.08 s, … and not once for each of its eight threads
 
 

@@ -26,6 +26,7 @@ DEFAULT_IDLE_SECONDS: Final = 1.0
 _CANDIDATES: Final = 32
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
+_EMPTY_QUERY_UNITS: Final = 0.5
 
 Verdict = Literal["take", "later", "leave"]
 """What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
@@ -54,7 +55,12 @@ class Feed:
         self._ask_at = 0.0
         self._stopped = False
         self.polls = 0
-        """How often the database was asked: what idling costs."""
+        """How often the database was asked."""
+
+    @property
+    def read_units(self) -> float:
+        """What asking has cost at least: a consistent GetItem, and two Queries for each shard."""
+        return self.polls * (1 + 2 * self._store.layout.shards * _EMPTY_QUERY_UNITS)
 
     def take(self) -> Job | None:
         """A candidate; None when the worker stops, or (in a burst) when there is nothing more."""

@@ -156,6 +156,7 @@ class Worker:
             concurrency=self._concurrency,
             running=len(self._runs),
             done=self.counts.total,
+            read_units=self.feed.read_units,
         )
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.errors import ConditionalCheckFailedException, ValidationException
-from penstock.jobs.layout import Item, Layout
+from penstock.jobs.layout import Item, Layout, number_text
 from penstock.jobs.times import from_text, to_text
 
 BEAT_SECONDS: Final = 10.0
@@ -29,6 +29,8 @@ class WorkerInfo:
     concurrency: int
     running: int
     done: int
+    read_units: float
+    """What looking for jobs has cost it."""
 
     def is_alive(self, now: float) -> bool:
         return now - self.seen_at < GONE_SECONDS
@@ -58,6 +60,7 @@ class Registry:
             "concurrency": {"N": str(worker.concurrency)},
             "running": {"N": str(worker.running)},
             "done": {"N": str(worker.done)},
+            "read_units": {"N": number_text(worker.read_units)},
         }
         self._set("workers", worker.name, {"M": value})
 
@@ -128,4 +131,5 @@ def _worker_of(name: str, value: dict[str, Any]) -> WorkerInfo:
         concurrency=int(value["concurrency"]["N"]),
         running=int(value["running"]["N"]),
         done=int(value["done"]["N"]),
+        read_units=float(value["read_units"]["N"]),
     )

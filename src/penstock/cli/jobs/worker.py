@@ -79,6 +79,7 @@ def command(
     found.close()
     if not quiet:
         click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
+        click.echo(f"Looking for jobs took {worker.feed.read_units:,.0f} read units.", err=True)
 
 
 def _tell(job: Job, how: str) -> None:

@@ -32,6 +32,6 @@ def command(url: str | None, table: str, as_json: bool) -> None:
         for worker in found:
             busy = f"{worker.running} of {worker.concurrency} busy"
             click.echo(
-                f"{worker.name:28}  {busy:14}  {worker.done:,} done  up {span(now - worker.started_at)}  "
+                f"{worker.name:28}  {busy:14}  {worker.done:,} done  {worker.read_units:,.0f} read units  up {span(now - worker.started_at)}  "
                 f"{','.join(worker.queues)}: {', '.join(worker.tasks)}"
             )
