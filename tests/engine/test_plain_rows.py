@@ -75,9 +75,12 @@ def test_a_plain_batch_does_what_any_batch_does(name: str) -> None:
 
 def test_25_puts_are_one_statement_in_one_transaction(engine: Engine) -> None:
     make(engine, PLAIN)
-    engine.execute("BatchWriteItem", {"RequestItems": BATCHES["puts"]})  # which looks the table up
-    found: list[str] = []
-    engine.store.connection().set_trace_callback(found.append)
-    engine.execute("BatchWriteItem", {"RequestItems": BATCHES["puts"]})
-    engine.store.connection().set_trace_callback(None)
-    assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "INSERT", "COMMIT"]
+    engine.execute("BatchWriteItem", {"RequestItems": BATCHES["one put"]})  # which looks the table up
+    new = {"plain": [put(number) for number in range(100, 125)]}
+    for expected in (["INSERT OR"], ["INSERT OR", "INSERT INTO"]):  # the second time, they are there
+        found: list[str] = []
+        engine.store.connection().set_trace_callback(found.append)
+        engine.execute("BatchWriteItem", {"RequestItems": new})
+        engine.store.connection().set_trace_callback(None)
+        assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", *["INSERT"] * len(expected), "COMMIT"]
+        assert [" ".join(one.split()[:2]) for one in found[2:-1]] == expected

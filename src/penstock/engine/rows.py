@@ -63,10 +63,10 @@ def _has_plain_key(table: TableInfo, item: Item) -> bool:
     return True
 
 
-def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = False) -> bool:
-    """Puts rows of different keys into a table that is not `watched`.
+def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = True) -> bool:
+    """Puts rows of different keys into a table that is not `watched`; whether all of them were `new`, as was guessed.
 
-    It is quicker if all of them are `new` and one says so; the answer is whether they were.
+    A right guess saves a fifth. A wrong one costs little: it shows at the first row that is there.
     """
     ordered = sorted(rows)
     done = 0
