@@ -70,6 +70,18 @@ def test_a_real_bucket_is_made_so_and_stays_so(s3: Any, bucket: str) -> None:
     assert encryption["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
 
 
+def test_a_setting_beside_the_rules_is_kept() -> None:
+    [rules] = planned(Live((), "AES256", "", "varies_by_storage_class"))
+
+    class Noting:
+        def put_bucket_lifecycle_configuration(self, **request: Any) -> None:
+            self.request = request
+
+    client = Noting()
+    apply(S3("bucket", client=client), (rules,))
+    assert client.request["TransitionDefaultMinimumObjectSize"] == "varies_by_storage_class"
+
+
 def test_a_missing_bucket_is_told(s3: Any) -> None:
     with pytest.raises(HomeMissing, match="there is no such bucket"):
         inspected(S3("no-such-bucket-here", client=s3))

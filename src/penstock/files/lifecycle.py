@@ -20,11 +20,14 @@ _TIER = "INTELLIGENT_TIERING"
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """A bucket's settings as they are. `encryption` is its algorithm, `versioning` what S3 says: "" for never."""
+    """A bucket's settings as they are; "" for what was never set."""
 
     rules: tuple[dict[str, Any], ...]
     encryption: str
+    """The algorithm."""
     versioning: str
+    least_size: str = ""
+    """From which size on files change their tier: a setting beside the rules, that putting them would undo."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class SetRules:
 
     rules: tuple[dict[str, Any], ...]
     told: tuple[str, ...]
+    least_size: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def planned(live: Live, prefix: str = "", days: int = EXPIRY_DAYS) -> tuple[Chan
     others = tuple(rule for rule in live.rules if rule.get("ID") not in ids)
     changes: list[Change] = []
     if {rule["ID"]: _comparable(rule) for rule in own} != {rule["ID"]: _comparable(rule) for rule in wanted}:
-        changes.append(SetRules((*others, *wanted), _told(prefix, days)))
+        changes.append(SetRules((*others, *wanted), _told(prefix, days), live.least_size))
     if live.encryption not in ("AES256", "aws:kms", "aws:kms:dsse"):  # a key of one's own is no worse
         changes.append(SetEncryption())
     if live.versioning == "Enabled":
@@ -78,10 +82,11 @@ def described(change: Change) -> tuple[str, ...]:
 
 def inspected(s3: S3) -> Live:
     """The settings that a bucket has now."""
-    rules = _absent_is(s3, "get_bucket_lifecycle_configuration", {"Rules": []})["Rules"]
+    lifecycle = _absent_is(s3, "get_bucket_lifecycle_configuration", {"Rules": []})
     encryption = _absent_is(s3, "get_bucket_encryption", {})
     versioning = s3.call("get_bucket_versioning", f"s3://{s3.bucket}").get("Status", "")
-    return Live(tuple(rules), _algorithm(encryption), versioning)
+    least_size = lifecycle.get("TransitionDefaultMinimumObjectSize", "")
+    return Live(tuple(lifecycle["Rules"]), _algorithm(encryption), versioning, least_size)
 
 
 def apply(s3: S3, changes: tuple[Change, ...]) -> None:
@@ -89,8 +94,7 @@ def apply(s3: S3, changes: tuple[Change, ...]) -> None:
     for change in changes:
         match change:
             case SetRules():
-                rules = {"Rules": list(change.rules)}
-                _set(s3, "put_bucket_lifecycle_configuration", LifecycleConfiguration=rules)
+                _set(s3, "put_bucket_lifecycle_configuration", **_rules_request(change))
             case SetEncryption():
                 by_default = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
                 _set(s3, "put_bucket_encryption", ServerSideEncryptionConfiguration={"Rules": [by_default]})
@@ -98,6 +102,13 @@ def apply(s3: S3, changes: tuple[Change, ...]) -> None:
                 _set(s3, "put_bucket_versioning", VersioningConfiguration={"Status": "Suspended"})
             case _:
                 assert_never(change)
+
+
+def _rules_request(change: SetRules) -> dict[str, Any]:
+    request: dict[str, Any] = {"LifecycleConfiguration": {"Rules": list(change.rules)}}
+    if change.least_size:
+        request["TransitionDefaultMinimumObjectSize"] = change.least_size
+    return request
 
 
 def _wanted(prefix: str, days: int) -> tuple[dict[str, Any], ...]:
