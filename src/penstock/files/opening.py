@@ -13,7 +13,6 @@ import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
-from urllib.request import url2pathname
 
 from penstock.clock import Clock, SystemClock
 from penstock.files.errors import BadHome
@@ -51,6 +50,8 @@ def _folder(shown: str, path: str, clock: Clock) -> Files:
 
 
 def _path_of(url: str) -> str:
+    from urllib.request import url2pathname  # brings http and ssl along, which most callers do not need
+
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost"):
         raise BadHome(
