@@ -208,6 +208,14 @@ def test_a_worker_runs_until_there_is_nothing_more(folder: Path, app: penstock.A
     assert all(f"{job} count completed" in told for job in ids)
 
 
+def test_a_burst_in_which_a_job_failed_exits_with_3(folder: Path, app: penstock.App) -> None:
+    enqueue(app, "bad")
+    worker = start_worker(folder, "--burst")
+    _, told = worker.communicate(timeout=60)
+    assert worker.returncode == 3
+    assert "bad failed: ValueError" in told
+
+
 def test_sigterm_stops_a_worker_calmly(folder: Path, app: penstock.App) -> None:
     job = app.enqueue(app.tasks["count"], to=1).id
     worker = start_worker(folder)

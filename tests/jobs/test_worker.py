@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 import threading
 import time
@@ -26,10 +27,19 @@ from penstock.testing.invariants import check
 AT_ONCE = Retries(2, base_seconds=0.0)
 
 
-@pytest.fixture(params=["memory", "file"])
-def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[penstock.App]:
-    with penstock.App(":memory:" if request.param == "memory" else tmp_path / "jobs.db") as app:
+ELSEWHERE = os.environ.get("PENSTOCK_JOBS_URL", "")
+"""Another server on this machine: moto's, or DynamoDB Local."""
+
+
+@pytest.fixture(params=["memory", "file", *(["elsewhere"] if ELSEWHERE else [])])
+def app(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[penstock.App]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    url = {"memory": ":memory:", "file": str(tmp_path / "jobs.db"), "elsewhere": ELSEWHERE}[request.param]
+    table = f"jobs-{secrets.token_hex(4)}"
+    with penstock.App(url, table=table, files=tmp_path / "files") as app:
         yield app
+        app.store.db.execute("DeleteTable", {"TableName": table})
 
 
 def work(app: penstock.App, **options: Any) -> Counts:

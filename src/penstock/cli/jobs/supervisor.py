@@ -11,64 +11,69 @@ from typing import Final
 
 import click
 
+from penstock.cli.jobs.options import FAILED, LEASE_LOST
+
 _LOOK_SECONDS: Final = 0.1
 _RESTART_SECONDS: Final = 0.5
 """Between two starts of one that dies at once: a broken app must not burn the machine."""
-_ENDED: Final = (0, -signal.SIGINT, -signal.SIGTERM)
+_KILL_SECONDS: Final = 5.0
+_ENDED: Final = (0, FAILED, LEASE_LOST)
+"""How a worker ends by itself; whatever else it ends with, it has died."""
 
 
-def supervise(arguments: list[str], processes: int, grace_seconds: float) -> int:
-    """Runs `penstock` with these arguments in so many processes; 0 when all have ended well."""
-    command = [sys.executable, "-m", "penstock", *_without_processes(arguments)]
-    stopping: list[int] = []
+class Supervisor:
+    """Runs `penstock` with the same arguments in several processes."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        stopping.append(number)
+    def __init__(self, arguments: list[str], processes: int, grace_seconds: float) -> None:
+        self._command = [sys.executable, "-m", "penstock", *_without_processes(arguments)]
+        self._processes = processes
+        self._grace_seconds = grace_seconds
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._codes: list[int] = []
+        self._stopping = False
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    children: list[subprocess.Popen[bytes] | None] = [_start(command) for _ in range(processes)]
-    try:
-        while any(child is not None for child in children) and not stopping:
-            time.sleep(_LOOK_SECONDS)
-            children = [_looked_after(child, command) for child in children]
-        return _end([child for child in children if child is not None], grace_seconds)
-    finally:
-        for child in children:
-            if child is not None and child.poll() is None:
+    def run(self) -> int:
+        """Until they have ended by themselves (burst), or a signal has come; the highest of their exit codes."""
+        signal.signal(signal.SIGINT, self._stop)
+        signal.signal(signal.SIGTERM, self._stop)
+        self._children = [self._start() for _ in range(self._processes)]
+        try:
+            while self._children and not self._stopping:
+                time.sleep(_LOOK_SECONDS)
+                self._look()
+        finally:
+            self._end()
+        return max(self._codes, default=0)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # A group of its own: Ctrl-C reaches this process, which then tells its children once.
+        return subprocess.Popen(self._command, start_new_session=True)  # noqa: S603
+
+    def _look(self) -> None:
+        """Takes note of those that have ended, and replaces those that have died."""
+        for child in [child for child in self._children if child.poll() is not None]:
+            self._children.remove(child)
+            if child.returncode in _ENDED:
+                self._codes.append(child.returncode)
+            elif not self._stopping:
+                click.echo(f"A worker process has ended with {child.returncode}; another one is started.", err=True)
+                time.sleep(_RESTART_SECONDS)
+                self._children.append(self._start())
+
+    def _end(self) -> None:
+        for child in self._children:
+            child.terminate()
+        end = time.monotonic() + self._grace_seconds + _KILL_SECONDS
+        for child in self._children:
+            try:
+                child.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-
-
-def _start(command: list[str]) -> subprocess.Popen[bytes]:
-    # A group of its own: Ctrl-C reaches this process, which then tells its children once.
-    return subprocess.Popen(command, start_new_session=True)  # noqa: S603
-
-
-def _looked_after(child: subprocess.Popen[bytes] | None, command: list[str]) -> subprocess.Popen[bytes] | None:
-    if child is None or child.poll() is None:
-        return child
-    if child.returncode in _ENDED:
-        return None
-    if child.returncode == click.UsageError.exit_code:
-        raise SystemExit(child.returncode)
-    click.echo(f"A worker process has ended with {child.returncode}; another one is started.", err=True)
-    time.sleep(_RESTART_SECONDS)
-    return _start(command)
-
-
-def _end(children: list[subprocess.Popen[bytes]], grace_seconds: float) -> int:
-    for child in children:
-        if child.poll() is None:
-            child.terminate()
-    end = time.monotonic() + grace_seconds + 5
-    for child in children:
-        try:
-            child.wait(max(0.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-    return 0 if all(child.returncode in _ENDED for child in children) else 1
+            self._codes.append(max(child.returncode, 0))
 
 
 def _without_processes(arguments: list[str]) -> list[str]:

@@ -9,7 +9,8 @@ from types import FrameType
 
 import click
 
-from penstock.cli.jobs.supervisor import supervise
+from penstock.cli.jobs.options import FAILED, LEASE_LOST
+from penstock.cli.jobs.supervisor import Supervisor
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
@@ -56,13 +57,15 @@ def command(
       penstock worker reports:app --processes 2          work that needs the CPU
       penstock worker reports:app --burst                until there is nothing more to do
 
+    With --burst, the exit code is 3 if a job has failed and 6 if one was lost to another worker.
+
     Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or hand over at their next report. A second one ends it
     at once; other workers then take its jobs over when their leases have run out.
     """
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     found = load_app(app)
     if processes > 1:
-        raise SystemExit(supervise(sys.argv[1:], processes, grace))
+        raise SystemExit(Supervisor(sys.argv[1:], processes, grace).run())
     worker = Worker(
         found,
         queues=queues,
@@ -80,6 +83,8 @@ def command(
     if not quiet:
         click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
         click.echo(f"Looking for jobs took {worker.feed.read_units:,.0f} read units.", err=True)
+    if burst and (counts.lost or counts.failed):
+        raise SystemExit(LEASE_LOST if counts.lost else FAILED)
 
 
 def _tell(job: Job, how: str) -> None:

@@ -31,7 +31,5 @@ def command(url: str | None, table: str, as_json: bool) -> None:
             click.echo("No worker: start one with `penstock worker MODULE:APP`.")
         for worker in found:
             busy = f"{worker.running} of {worker.concurrency} busy"
-            click.echo(
-                f"{worker.name:28}  {busy:14}  {worker.done:,} done  {worker.read_units:,.0f} read units  up {span(now - worker.started_at)}  "
-                f"{','.join(worker.queues)}: {', '.join(worker.tasks)}"
-            )
+            spent = f"{worker.done:,} done  {worker.read_units:,.0f} read units  up {span(now - worker.started_at)}"
+            click.echo(f"{worker.name:28}  {busy:14}  {spent}  {','.join(worker.queues)}: {', '.join(worker.tasks)}")
