@@ -20,7 +20,7 @@ GROWTH = {
     True: growth.Plan(small=1000, large=100_000, file_bytes=200_000_000, rounds=3, calls=500, starts=3),
 }
 LOAD = {False: load.Plan(items=100_000, rounds=3), True: load.Plan(items=20_000, rounds=1)}
-CLIENTS = {False: clients.Plan(rounds=7, calls=400), True: clients.Plan(rounds=3, calls=60)}
+CLIENTS = {False: clients.Plan(rounds=28, calls=100), True: clients.Plan(rounds=3, calls=60)}
 JOBS = {
     False: jobs.Plan(rounds=3, jobs=5000, give_up_seconds=60),
     True: jobs.Plan(rounds=1, jobs=500, give_up_seconds=10),
