@@ -130,7 +130,7 @@ def test_a_table_that_cannot_be_put_right_is_told(tmp_path: Path) -> None:
         arn = backups.back_up(db, "orders", "nightly", tell=silent)["BackupDetails"]["BackupArn"]
         kept = tmp_path / "other.json"
         kept.write_text(export_text(Table("orders", key="other:S")))
-        with pytest.raises(NotAsBefore, match="ReplaceTable"):
+        with pytest.raises(NotAsBefore, match="primary key"):
             restore(db, Backup(arn), "again", definition=kept, tell=silent)
 
 

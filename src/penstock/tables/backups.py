@@ -17,12 +17,18 @@ from typing import Any
 
 from penstock.client.database import Database
 from penstock.client.pacing import Pacer
-from penstock.errors import PenstockError, PointInTimeRecoveryUnavailableException, TableNotFoundException
+from penstock.errors import (
+    PenstockError,
+    PointInTimeRecoveryUnavailableException,
+    TableNotFoundException,
+    UnknownOperationException,
+)
 from penstock.tables import dump_folder, loading_data, shapes
 from penstock.tables.changes import Change
 from penstock.tables.definitions import Table
 from penstock.tables.exports import read_export
 from penstock.tables.inspection import inspect, required
+from penstock.tables.render import describe_whole
 from penstock.tables.single import Tell, put_right, settle
 
 RESTORE_SECONDS = 24 * 3600.0
@@ -71,8 +77,8 @@ class NotAsBefore(PenstockError):
         self.left = left
 
     def __str__(self) -> str:
-        shown = "".join(f"\n  {type(one).__name__}: {one}" for one in self.left)
-        return f"{self.table} is restored, but differs from its source:{shown}\nRun it again with --finish."
+        shown = "".join(f"\n  {describe_whole(one)}" for one in self.left)
+        return f"{self.table} is restored, but to be as its source it needs:{shown}\nRun it again with --finish."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ class _Wanted:
 def back_up(db: Database, table: str, name: str, *, tell: Tell, seconds: float = RESTORE_SECONDS) -> dict[str, Any]:
     """Makes a backup and waits until it can be used; DynamoDB's description of it."""
     try:
-        answer = db.execute("CreateBackup", {"TableName": table, "BackupName": name})
+        answer = _asked(db, "CreateBackup", {"TableName": table, "BackupName": name})
     except TableNotFoundException:
         raise PenstockError(f"There is no table {table} in {db.name}.") from None
     arn = answer["BackupDetails"]["BackupArn"]
@@ -114,6 +120,17 @@ def back_up(db: Database, table: str, name: str, *, tell: Tell, seconds: float =
             raise PenstockError(f"The backup {arn} is still {status} after {seconds:.0f} s.")
         time.sleep(pause)
         pause = min(pause * 1.5, _POLL_SECONDS[1])
+
+
+def _asked(db: Database, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Like `execute`; an endpoint without backups, such as DynamoDB Local, is told from one that refuses."""
+    try:
+        return db.execute(operation, request)
+    except UnknownOperationException:
+        raise PenstockError(
+            f"{db.name} has no {operation}. `penstock tables dump` writes a table to a folder, and "
+            "`penstock tables restore NEW --dump DIR` makes it again."
+        ) from None
 
 
 def default_name(table: str, now: float) -> str:
@@ -173,11 +190,11 @@ def _begin(
             moment = {"UseLatestRestorableTime": True} if at is None else {"RestoreDateTime": at}
             request = {"SourceTableName": name, "TargetTableName": table, **moment}
             try:
-                db.execute("RestoreTableToPointInTime", request)
+                _asked(db, "RestoreTableToPointInTime", request)
             except PointInTimeRecoveryUnavailableException:
                 raise PenstockError(f"{name} has no point-in-time recovery. Give --backup or --dump.") from None
         case Backup(arn):
-            db.execute("RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
+            _asked(db, "RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
         case DumpFolder(folder):
             loading_data.load(db, folder, table, create=True, pacer=pacer, progress=progress)
 
@@ -199,7 +216,7 @@ def _wanted(db: Database, source: Source, given: Path | None) -> _Wanted:
 
 
 def _of_backup(db: Database, arn: str) -> _Wanted:
-    description = db.execute("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+    description = _asked(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
     name, features = description["SourceTableDetails"]["TableName"], description.get("SourceTableFeatureDetails", {})
     live = inspect(db, name)
     if live is not None:
