@@ -60,6 +60,7 @@ def readings(local):
 def small_groups(monkeypatch):
     monkeypatch.setattr(local_writes, "GROUP_BYTES", 20_000)
     monkeypatch.setattr(local_writes, "APART_BYTES", 5_000)
+    monkeypatch.setattr(local_writes, "WHOLE_ROWS", 32)
 
 
 def contents(table):

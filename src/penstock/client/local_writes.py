@@ -23,7 +23,7 @@ from penstock.client.keys import Key, TableKey, encode_key
 from penstock.client.measured import measured_item
 from penstock.clock import Clock
 from penstock.engine.loading import Loading
-from penstock.engine.rows import Row
+from penstock.engine.rows import WHOLE_ROWS, Row
 from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.values import Item
 
@@ -86,7 +86,7 @@ class LocalWrites:
 
     def flush(self) -> None:
         """Returns when everything given so far is written or in the queue."""
-        self._write()
+        self._write(whole=False)
         self._wait()
 
     def leave(self) -> None:
@@ -100,19 +100,29 @@ class LocalWrites:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def _write(self) -> None:
+    def _write(self, *, whole: bool = True) -> None:
         """Writes what is gathered; a large group is handed over, when the one before it is written."""
         self._wait()
         group, given, apart = self._group, self._given, self._bytes >= APART_BYTES
         if not group:
             return
         self._begin()
-        self._handed_over += given
-        self._queue.replaced += given - len(group)
+        if apart and whole and len(group) > WHOLE_ROWS:
+            self._keep_rest(group)
+        self._handed_over += given - self._given
+        self._queue.replaced += given - self._given - len(group)
         if apart:
             self._in_flight = self._executor().submit(self._loading.write, group), group
         else:
             self._settle(group, written=self._loading.write(group))
+
+    def _keep_rest(self, group: Group) -> None:
+        """Takes the last actions back, so that the others are few statements."""
+        for _ in range(len(group) % WHOLE_ROWS):
+            key, action = group.popitem()
+            self._group[key] = action
+            self._bytes += len(action[2]) if isinstance(action, tuple) else _DELETE_BYTES
+        self._given = len(self._group)
 
     def _wait(self) -> None:
         if self._in_flight is not None:

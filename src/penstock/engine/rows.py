@@ -24,9 +24,13 @@ from penstock.wire.values import Item, check_item
 Row = tuple[bytes, int, bytes]
 """What an item is in its table: row key, size in DynamoDB's counting, JSON."""
 
-# One statement of many rows costs half as much a row as many of one, and other threads may run meanwhile. Few
-# different statements, because each is kept prepared.
-_ROWS_AT_ONCE = (1024, 256, 64, 25, 5, 1)
+# One statement of many rows costs half as much a row as many of one; and between two statements a thread may have to
+# wait for another one that computes. Few different sizes, because each is kept prepared.
+_ROWS_AT_ONCE = (4096, 1024, 256, 64, 25, 5, 1)
+_ROWS_REPLACED_AT_ONCE = 1024  # such a statement holds copies of the pages that it changes: 8 MB
+
+WHOLE_ROWS = 1024
+"""Rows in multiples of this many are few statements."""
 
 
 def plain_row(table: TableInfo, item: Item) -> Row | None:
@@ -70,13 +74,16 @@ def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = T
     """
     ordered = sorted(rows)
     done = 0
-    for many in _ROWS_AT_ONCE:
-        while len(ordered) - done >= many:
-            values = tuple(chain.from_iterable(ordered[done : done + many]))
-            new = new and _inserted(call, table, many, values)
-            if not new:
-                call.db.execute(_sql_put(table.storage, many), values)
-            done += many
+    while done < len(ordered):
+        most = len(ordered) - done if new else min(_ROWS_REPLACED_AT_ONCE, len(ordered) - done)
+        many = next(size for size in _ROWS_AT_ONCE if size <= most)
+        values = tuple(chain.from_iterable(ordered[done : done + many]))
+        if new and not _inserted(call, table, many, values):
+            new = False
+            continue
+        if not new:
+            call.db.execute(_sql_put(table.storage, many), values)
+        done += many
     return new
 
 
