@@ -372,6 +372,27 @@ def test_a_full_disk_met_late_keeps_the_old_file(tmp_path: Path, monkeypatch: py
     assert staged(tmp_path) == []
 
 
+def test_a_disk_that_fails_after_the_rename_leaves_a_whole_file_with_its_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = open_files(tmp_path)
+    files.save("folder/other", b"1")
+    real = os.fsync
+
+    def failing(handle: int) -> None:
+        if (tmp_path / "folder/x").exists():
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(FileError, match="input/output error"):
+        files.save("folder/x", b"new")
+    monkeypatch.undo()
+    saved = files.saved("folder/x")
+    assert saved is not None and files.read("folder/x", expect=saved) == b"new"
+    assert staged(tmp_path) == []
+
+
 def test_a_small_disk_that_fills_up(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -31,7 +31,7 @@ from penstock.files.manifest import Manifest, Version, version_of
 from penstock.files.reading import changed_size, checked
 from penstock.files.saved import ListedFile, SavedFile, moment_text
 from penstock.files.sources import Source, hash_of
-from penstock.files.staging import abandoned, staged, write_all
+from penstock.files.staging import Staged, abandoned, staged
 from penstock.files.tree import Place, Tree
 
 _RACES = 100  # a reader's or writer's tries while others replace the file or remove its folder
@@ -59,51 +59,51 @@ class FolderFiles(Files):
     # ── saving ───────────────────────────────────────────────────────────────────────────────────
 
     def _save(self, key: str, source: Source, content_type: str) -> SavedFile:
-        with self._staged(key) as (place, handle):
-            size, sha256 = self._fill(handle, source, key)
+        with self._staged(key) as file:
+            size, sha256 = self._fill(file, source, key)
             now = self._clock.now()
             saved = SavedFile(key, size, sha256, moment_text(now), content_type)
             with self._told(key):
                 # The part below a millisecond is drawn, so that two versions differ even if the clock stands still.
-                place.set_time(round(now * 1000) * _MILLISECOND + randbelow(_MILLISECOND))
-                self._publish(Version(saved, place.stat().st_mtime_ns), place)
+                file.place.set_time(round(now * 1000) * _MILLISECOND + randbelow(_MILLISECOND))
+                self._publish(Version(saved, file.place.stat().st_mtime_ns), file)
         return saved
 
     @contextmanager
-    def _staged(self, key: str) -> Iterator[tuple[Place, int]]:
+    def _staged(self, key: str) -> Iterator[Staged]:
         with ExitStack() as stack:
             with self._told(key):
                 file = stack.enter_context(staged(self._tree))
             yield file
 
-    def _fill(self, handle: int, source: Source, key: str) -> tuple[int, str]:
+    def _fill(self, file: Staged, source: Source, key: str) -> tuple[int, str]:
         digest, size = hashlib.sha256(), 0
         for block in source.blocks():  # what the source raises is the caller's own, and comes through
             with self._told(key):
-                write_all(handle, block)
+                file.write(block)
             digest.update(block)
             size += len(block)
         with self._told(key):
-            os.fsync(handle)
+            file.sync()
         return size, digest.hexdigest()
 
-    def _publish(self, new: Version, place: Place) -> None:
+    def _publish(self, new: Version, file: Staged) -> None:
         key = new.saved.key
         with self._manifest.locked(key):
             before = self._present(key)
             self._manifest.write(key, (new, *before))
             try:
-                self._rename(place, tuple(key.split("/")))
+                self._rename(file, tuple(key.split("/")))
             except BaseException:
-                if not before:
+                if not before and not self._exists(key):
                     self._manifest.forget(key)
                 raise
 
-    def _rename(self, new: Place, parts: tuple[str, ...]) -> None:
+    def _rename(self, file: Staged, parts: tuple[str, ...]) -> None:
         for left in reversed(range(_RACES)):
             with self._tree.place(parts, make=True) as place:
                 try:
-                    new.rename_to(place)
+                    file.rename_to(place)
                     break
                 except FileNotFoundError:
                     if not left:  # not only a folder that somebody who deleted the last file in it removed

@@ -27,7 +27,7 @@ from penstock.files import locks
 from penstock.files.errors import FileError
 from penstock.files.keys import MANIFEST
 from penstock.files.saved import SavedFile
-from penstock.files.staging import staged, write_all
+from penstock.files.staging import staged
 from penstock.files.tree import Place, Tree
 
 _ENTRIES = (MANIFEST, "manifest")
@@ -74,11 +74,11 @@ class Manifest:
     def write(self, key: str, versions: tuple[Version, ...]) -> None:
         """Replaces the key's entry, whole and on the disk when this returns."""
         form = {"key": key, "versions": [_form(version) for version in versions]}
-        with staged(self._tree) as (new, handle):
-            write_all(handle, orjson.dumps(form, option=orjson.OPT_APPEND_NEWLINE))
-            os.fsync(handle)
+        with staged(self._tree) as file:
+            file.write(orjson.dumps(form, option=orjson.OPT_APPEND_NEWLINE))
+            file.sync()
             with self._tree.place(_entry(key), make=True) as place:
-                new.rename_to(place)
+                file.rename_to(place)
 
     def has(self, key: str) -> bool:
         try:

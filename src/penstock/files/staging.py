@@ -15,25 +15,47 @@ from penstock.files.keys import STAGING
 from penstock.files.tree import Place, Tree
 
 
+class Staged:
+    """A new file, to be written, synced and renamed."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._handle = _locked(place)
+        self._open = True
+
+    def write(self, block: bytes) -> None:
+        rest = memoryview(block)
+        while rest:
+            rest = rest[os.write(self._handle, rest) :]
+
+    def sync(self) -> None:
+        os.fsync(self._handle)
+
+    def rename_to(self, other: Place) -> None:
+        if os.name == "nt":
+            self.close()  # Windows renames no file that is open
+        self.place.rename_to(other)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            os.close(self._handle)
+
+
 @contextmanager
-def staged(tree: Tree) -> Iterator[tuple[Place, int]]:
-    """A new file and its handle, to be filled and renamed; it is removed if anything fails."""
+def staged(tree: Tree) -> Iterator[Staged]:
+    """A new file in `_temp/`; it is removed if anything fails before it has its name."""
     with tree.place((STAGING, token_hex(12)), make=True) as place:
-        handle = _locked(place)
+        file = Staged(place)
         try:
-            yield place, handle
+            yield file
         except BaseException:
+            file.close()
             with suppress(OSError):
                 place.remove()
             raise
         finally:
-            os.close(handle)
-
-
-def write_all(handle: int, block: bytes) -> None:
-    rest = memoryview(block)
-    while rest:
-        rest = rest[os.write(handle, rest) :]
+            file.close()
 
 
 def abandoned(tree: Tree, parts: tuple[str, ...]) -> bool:

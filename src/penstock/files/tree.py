@@ -34,6 +34,9 @@ class Place:
         return os.open(self.name, flags, 0o666, dir_fd=self.folder)
 
     def open(self) -> int:
+        """For reading. Does not wait for the other end of a pipe."""
+        if self.folder is None and Path(self.name).is_symlink():  # there O_NOFOLLOW may be missing, too
+            raise NotADirectoryError(ENOTDIR, "a symbolic link is in the way", self.name)
         return os.open(self.name, os.O_RDONLY | _NO_FOLLOW | _BINARY | getattr(os, "O_NONBLOCK", 0), dir_fd=self.folder)
 
     def open_lock(self) -> int:
