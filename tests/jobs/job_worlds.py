@@ -88,6 +88,15 @@ def expiries(store: JobStore, job_id: str) -> set[int]:
     return {int(item["ttl"]["N"]) for item in items(store) if item["job_id"]["S"] == job_id}
 
 
+def fill(store: JobStore, finished: int) -> None:
+    """Puts so many finished jobs into the table, all alike."""
+    template = store.layout.main(store.complete(running(store)))
+    for start in range(0, finished, 25):
+        ids = [f"job_{number}" for number in range(start, min(start + 25, finished))]
+        puts = [{"PutRequest": {"Item": {**template, "job_id": {"S": job_id}}}} for job_id in ids]
+        store.db.execute("BatchWriteItem", {"RequestItems": {store.layout.table: puts}})
+
+
 class Counting:
     """A transport that notes each call; `fault` may raise instead of calling."""
 

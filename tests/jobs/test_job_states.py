@@ -86,8 +86,8 @@ STEPS: dict[str, Named] = {
     "reported": lambda one, now: changes.reported(one, now, progress=now % 101, step="rows"),
     "logged": lambda one, now: changes.reported(one, now, renew=False),
     "kept_longer": lambda one, now: changes.kept_longer(one, int(now) + 1_000, now),
-    "told": lambda one, now: changes.told(one, "job_0", now),
-    "registered": changes.registered,
+    "told": lambda one, now: changes.told(one, frozenset({"job_0"}), now),
+    "registered": lambda one, now: changes.registered(one, frozenset(), now),
     "awaited": changes.awaited,
     "children_told": changes.children_told,
 }
@@ -176,7 +176,7 @@ def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, 
 def test_a_job_whose_last_parent_tells_it_late_is_as_old_as_that() -> None:
     """It goes behind those that have been waiting for a worker for longer."""
     one = job(waiting_for=frozenset({"job_a", "job_b"}))
-    one = changes.told(one, "job_a", NOW + 5).job
+    one = changes.told(one, frozenset({"job_a"}), NOW + 5).job
     assert one.run_at == NOW
-    one = changes.told(one, "job_b", NOW + 9).job
+    one = changes.told(one, frozenset({"job_b"}), NOW + 9).job
     assert (one.run_at, one.waiting_for) == (NOW + 9, frozenset())

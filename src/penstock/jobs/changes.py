@@ -149,15 +149,20 @@ def reported(
     )
 
 
-def told(job: Job, parent: str, now: float) -> Changed:
-    """One of the jobs it waits for has completed."""
-    rest = job.waiting_for - {parent}
-    return Changed(_later(job, now, waiting_for=rest, run_at=job.run_at if rest else max(job.run_at, now)))
+def told(job: Job, parents: frozenset[str], now: float) -> Changed:
+    """Some of the jobs it waits for have completed."""
+    return Changed(_later(job, now, **_without(job, parents, now)))
 
 
-def registered(job: Job, now: float) -> Changed:
-    """All of those that it waits for will tell it."""
-    return Changed(_later(job, now, unregistered=False))
+def registered(job: Job, completed: frozenset[str], now: float) -> Changed:
+    """All of those that it waits for will tell it, but for those that have completed."""
+    return Changed(_later(job, now, unregistered=False, **_without(job, completed, now)))
+
+
+def _without(job: Job, parents: frozenset[str], now: float) -> dict[str, Any]:
+    rest = job.waiting_for - parents
+    # What becomes claimable now goes behind those that have been so for longer.
+    return {"waiting_for": rest, "run_at": max(job.run_at, now) if job.waiting_for and not rest else job.run_at}
 
 
 def awaited(job: Job, now: float) -> Changed:

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.jobs import changes
@@ -38,21 +39,24 @@ class Dependencies:
         self._store = store
         self._reader = reader
 
-    def check(self, job: Job) -> None:
-        """Refuses a job that could never begin."""
+    def checked(self, job: Job) -> Job:
+        """The job, which waits for those that have not completed yet; one that could never begin is refused."""
+        waiting = set()
         for parent in self._store.get_many(job.after):
             if parent.state in (State.FAILED, State.CANCELLED):
                 raise BadJob(f"{parent.id}, which the job is to wait for, is {parent.state}.")
+            if parent.state is not State.COMPLETED:
+                waiting.add(parent.id)
+        return replace(job, waiting_for=frozenset(waiting), unregistered=bool(waiting))
 
     def register(self, job: Job) -> Job:
         """Writes the job into the lists of those it waits for (2); the job as it is then."""
-        for parent_id in sorted(job.waiting_for):
-            self._register(job, parent_id)
+        completed = self._register_all(job)
 
         def change(current: Job) -> Changed:
             if not current.unregistered or current.is_terminal:
                 raise _Settled(current)
-            return changes.registered(current, self._now())
+            return changes.registered(current, completed, self._now())
 
         try:
             return self._store.change(self._store.get(job.id), change)
@@ -67,24 +71,41 @@ class Dependencies:
 
     def look_after(self, job: Job) -> None:
         """Sees to a job that has waited for long: those it waits for may be gone, and tell nobody any more."""
-        for parent_id in sorted(job.waiting_for):
-            self._register(job, parent_id)
+        for parent_id in self._register_all(job):
+            self._tell(job.id, self._store.get(parent_id))
 
-    def _register(self, job: Job, parent_id: str) -> None:
+    def _register_all(self, job: Job) -> frozenset[str]:
+        """Those of the jobs it waits for that have completed; the others will tell it. If one never will, it ends."""
+        completed = set()
+        parents = {parent.id: parent for parent in self._reader.those_there(sorted(job.waiting_for), self._now())}
+        for parent_id in sorted(job.waiting_for):
+            parent = parents.get(parent_id)
+            ended = None if parent is None else self._register(job, parent)
+            if parent is None:
+                self._cancel(job.id, f"{parent_id}, which it waits for, is gone")
+            elif ended is not None and ended.state is State.COMPLETED:
+                completed.add(parent_id)
+            elif ended is not None:
+                self._tell(job.id, ended)
+        return frozenset(completed)
+
+    def _register(self, job: Job, parent: Job) -> Job | None:
+        """The parent, if it has ended and will tell nobody any more."""
         records: list[Record] = []
 
-        def change(parent: Job) -> Changed:
-            if parent.is_terminal:
-                raise _Settled(parent)
-            records[:] = [self._store.layout.child(parent, job.id)]
-            return changes.awaited(parent, self._now())
+        def change(current: Job) -> Changed:
+            if current.is_terminal:
+                raise _Settled(current)
+            records[:] = [self._store.layout.child(current, job.id)]
+            return changes.awaited(current, self._now())
 
         try:
-            self._store.change(self._store.get(parent_id), change, records)
+            self._store.change(parent, change, records)
         except _Settled as settled:
-            self._tell(job.id, settled.job)
+            return settled.job
         except JobNotFound:
-            self._cancel(job.id, f"{parent_id}, which it waits for, is gone")
+            self._cancel(job.id, f"{parent.id}, which it waits for, is gone")
+        return None
 
     def _tell_children(self, job: Job) -> None:
         for item in list(self._reader.pages(self._store.layout.children(job.id))):
@@ -107,7 +128,7 @@ class Dependencies:
         def change(child: Job) -> Changed:
             if parent.id not in child.waiting_for or child.is_terminal:
                 raise _Settled(child)
-            return changes.told(child, parent.id, self._now())
+            return changes.told(child, frozenset({parent.id}), self._now())
 
         with suppress(_Settled, JobNotFound):  # it knows, or it has ended, or expired
             self._store.change(self._store.get(child_id), change)

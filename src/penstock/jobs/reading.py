@@ -76,12 +76,16 @@ class JobReader:
         for job_id in job_ids:
             if not is_id(job_id):
                 raise JobNotFound(job_id)
-        unique = dict.fromkeys(job_ids)
-        found = {job.id: job for job in self._jobs([self._layout.main_key(one) for one in unique])}
-        for job_id in unique:
-            if job_id not in found or found[job_id].expires_at <= now:
+        found = {job.id: job for job in self.those_there(job_ids, now)}
+        for job_id in job_ids:
+            if job_id not in found:
                 raise JobNotFound(job_id)
         return [found[job_id] for job_id in job_ids]
+
+    def those_there(self, job_ids: Sequence[str], now: float) -> list[Job]:
+        """Those of them that there are, read in batches."""
+        keys = [self._layout.main_key(job_id) for job_id in dict.fromkeys(job_ids)]
+        return [job for job in self._jobs(keys) if job.expires_at > now]
 
     def record(self, job_id: str, record: str, now: float) -> Item | None:
         """One of the job's records, by the layout's name of it."""

@@ -132,7 +132,7 @@ class JobStore:
         text = to_json(new.args, "args")
         job = first_version(new, now, self._expiry.of(max(now, new.run_at or now)))
         if job.after:
-            self._dependencies.check(job)
+            job = self._dependencies.checked(job)
         self.sides.note_tenant(job.tenant)
         made, is_new = self._create(new, job, text)
         return (self._dependencies.register(made) if made.unregistered else made), is_new

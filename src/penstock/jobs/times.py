@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import lru_cache
 
-# A job's times are written again with each of its changes, and most of them have not changed.
-_REMEMBERED = 4_096
 
-
-@lru_cache(_REMEMBERED)
 def to_text(seconds: float) -> str:
-    # Rounded to what is kept first: isoformat cuts, and 0.789 as a float may lie below it.
-    return datetime.fromtimestamp(round(seconds, 3) + 1e-6, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    second, milliseconds = divmod(round(seconds * 1000), 1000)
+    return f"{_second(second)}.{milliseconds:03d}Z"
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(maxsize=1024)
+def _second(second: int) -> str:
+    """Most times that are written at once are in the same few seconds."""
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
+
+
 def from_text(text: str) -> float:
     return round(datetime.fromisoformat(text).timestamp(), 3)
