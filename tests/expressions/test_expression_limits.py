@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -88,10 +88,10 @@ DEEP = [
 
 @pytest.mark.parametrize(("text", "message"), DEEP)
 def test_depth_is_an_error_like_any_other(text: str, message: str | None) -> None:
-    started = perf_counter()
+    started = thread_time()
     said = refusal(compile_condition, text)
     assert message is None or said == message
-    assert perf_counter() - started < 1
+    assert thread_time() - started < 1
 
 
 @pytest.mark.parametrize(
