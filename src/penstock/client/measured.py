@@ -14,7 +14,7 @@ from penstock.client.values import InvalidValue, encode
 from penstock.errors import DynamoDBError
 from penstock.wire import numbers
 from penstock.wire.limits import ATTRIBUTE_NAME_BYTES
-from penstock.wire.values import Item, measured
+from penstock.wire.values import LIST_BYTES, Item, measured
 
 _ORDINARY_INTEGER = 10**18
 
@@ -43,6 +43,10 @@ def measured_item(item: Mapping[str, Any]) -> tuple[Item, int] | None:
             elif kind is bool:
                 members[name] = {"BOOL": value}
                 size += 1
+            elif kind is list and set(map(type, value)) == {str}:
+                texts = "".join(value)
+                members[name] = {"L": [{"S": text} for text in value]}
+                size += LIST_BYTES + len(value) + (len(texts) if texts.isascii() else len(texts.encode()))
             else:
                 members[name], length = measured(encode(value))
                 size += length

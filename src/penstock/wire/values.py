@@ -24,6 +24,9 @@ Item = dict[str, AttributeValue]
 
 TYPES = ("S", "N", "B", "SS", "NS", "BS", "M", "L", "BOOL", "NULL")
 
+LIST_BYTES = 3
+"""What a list or a map counts for beside its elements and one byte for each of them."""
+
 _INVALID = "One or more parameter values were invalid: "
 _EMPTY_NAME = "Empty attribute name"
 _LONG_NAME = f"Attribute name is too large, must be less than {ATTRIBUTE_NAME_BYTES + 1} bytes"
@@ -232,7 +235,7 @@ def _repeated(members: Sequence[Any], texts: list[str]) -> list[str]:
 
 def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tuple[AttributeValue, int]:
     _refuse_depth(depth)
-    total = 3 + len(data)
+    total = LIST_BYTES + len(data)
     unchanged = True
     checked: list[AttributeValue] = []
     for element in data:
@@ -251,7 +254,7 @@ def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue,
     _refuse_depth(depth)
     if "" in data:
         raise RefusedValue(_EMPTY_NAME)
-    total = 3 + len(data)
+    total = LIST_BYTES + len(data)
     unchanged = True
     checked: Item = {}
     for name, member in data.items():
