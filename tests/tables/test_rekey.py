@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -162,6 +163,34 @@ def test_stopped_after_any_of_its_steps_it_continues(monkeypatch: pytest.MonkeyP
         writer.finish()
         run_of(db).confirm("old", quiet_seconds=0.0)
         check_new_table(db, writer.known)
+
+
+def test_a_confirm_that_was_stopped_is_simply_confirmed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled_world(count=60) as db:
+        rekeyed(db)
+        for at in range(1, 5):
+            real, saved = JobStore.save, []
+
+            def save(self: JobStore, job: Job, at: int = at, saved: list[str] = saved, real: Any = real) -> None:
+                saved.append(job.phase)
+                if len(saved) == at:
+                    raise Stopped
+                real(self, job)
+
+            monkeypatch.setattr(JobStore, "save", save)
+            with pytest.raises(Stopped):
+                run_of(db).confirm("old", quiet_seconds=0.0)
+            monkeypatch.undo()
+        assert run_of(db).confirm("old", quiet_seconds=0.0).phase == "confirmed"
+
+
+def test_what_was_never_ready_cannot_be_confirmed() -> None:
+    with filled_world(count=60) as db:
+        db.execute("PutItem", {"TableName": "old", "Item": comment(7) | {"job_id": {"N": "1"}}})
+        with pytest.raises(Unmapped):
+            rekeyed(db)
+        with pytest.raises(PenstockError, match="is following, not ready"):
+            run_of(db).confirm("old", quiet_seconds=0.0)
 
 
 def test_stopped_in_the_middle_of_a_write_it_continues(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ class Rekey:
         """Continues a job, with another mapping if one is given; one that is ready is caught up and compared again."""
         job = self._taken(source)
         if map is not None and map != job.map:
-            job.map = map
+            job.map, job.verified_at = map, None
             job.phase, job.places = ("copying", None) if job.phase != "preparing" else (job.phase, None)
         if job.phase == "ready":
             job.phase, job.places = "following", None
@@ -114,7 +114,7 @@ class Rekey:
     def confirm(self, source: str, *, quiet_seconds: float = 2.0, force: bool = False) -> Job:
         """The last catching up, a last comparison, and the settings that were left out. Writers must have stopped."""
         job = self._taken(source)
-        if job.phase != "ready":
+        if job.verified_at is None:  # one that was ready may be on its way there again: an interrupted confirm
             self._store.release(source)
             raise PenstockError(
                 f"The rekey of {source} is {job.phase}, not ready. Run `penstock tables rekey {source}`."

@@ -145,7 +145,8 @@ def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
     job = JobStore(db).read(table)
     if job is not None and job.phase != "confirmed":
         confirmed(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
-    job = run.rollback(table)
+    with continued("the rollback is not finished."):
+        job = run.rollback(table)
     click.echo(f"Rolled back: {job.into} is deleted, {table} is as it was.")
 
 
