@@ -183,15 +183,19 @@ class Batch(BatchState):
 
     def put(self, item: Mapping[str, Any]) -> None:
         """Will write the item. Waits while as many requests are in flight as may be."""
+        if self._local is not None and self._local.put(item):
+            return
         self._refuse_after_failure()
-        (self._local or self._queue).put(item)
+        self._queue.put(item)
         if self._queue.may_fill_one:
             self._send(whole=True)
 
     def delete(self, key: Key) -> None:
         """Will delete the item with this key."""
+        if self._local is not None and self._local.delete(key):
+            return
         self._refuse_after_failure()
-        (self._local or self._queue).delete(key)
+        self._queue.delete(key)
         if self._queue.may_fill_one:
             self._send(whole=True)
 

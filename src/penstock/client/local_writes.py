@@ -6,8 +6,8 @@ their keys costs a fifth as much an action.
 1. A group has as many actions as were written before it, 25 at the least, so that a short batch writes no later than
    one over a network does; and at most `GROUP_BYTES`, so that memory and other writers' waits have a bound.
 2. A large group is written by a thread while the next one is gathered; groups are written in their order.
-3. What the engine declines goes into the queue, in its order, and from there the ordinary way; so does from then on
-   everything. Before that, only what is not plain does: that is so of every action on a key or of none.
+3. What the engine declines goes into the queue, in its order, and from there the ordinary way; from then on everything
+   does. Before that, only what is not plain does: that is so of every action on a key or of none.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ class LocalWrites:
         self._given = self._bytes = 0
         self._began_at = self._clock.now()
 
-    def put(self, item: Mapping[str, Any]) -> None:
-        """Will write the item; raises `InvalidValue`."""
+    def put(self, item: Mapping[str, Any]) -> bool:
+        """Will write the item; False if it has to go the ordinary way."""
         found = None if self._declined else measured_item(item)
         row = None if found is None else self._loading.row(*found)
         if row is None:
-            self._queue.put(item)
-        else:
-            self._group[row[0]] = row
-            self._took(len(row[2]))
+            return False
+        self._group[row[0]] = row
+        self._took(len(row[2]))
+        return True
 
-    def delete(self, key: Key) -> None:
-        """Will delete the item with this key; raises `InvalidValue`."""
+    def delete(self, key: Key) -> bool:
+        """Will delete the item with this key; False likewise. Raises `InvalidValue`."""
         encoded = encode_key(key, self._key)
         row_key = None if self._declined else self._loading.key(encoded)
         if row_key is None:
-            self._queue.delete_encoded(encoded)
-        else:
-            self._group[row_key] = encoded
-            self._took(_DELETE_BYTES)
+            return False
+        self._group[row_key] = encoded
+        self._took(_DELETE_BYTES)
+        return True
 
     def _took(self, length: int) -> None:
         self._bytes += length
