@@ -18,7 +18,8 @@ from penstock.client.transports.asynchronous import AsyncRemoteTransport
 from penstock.client.transports.base import Limits
 from penstock.client.transports.remote import RemoteTransport
 
-SHORT = Limits(connections=4, connect_seconds=2, read_seconds=0.3, pool_seconds=0.5)
+AMPLE = Limits(connections=4, connect_seconds=20, read_seconds=20, pool_seconds=20)
+SHORT = Limits(connections=4, connect_seconds=20, read_seconds=0.3, pool_seconds=20)  # where no answer is to come
 GET = ("GetItem", {"TableName": "jobs", "Key": {"id": {"S": "a"}}})
 
 
@@ -149,7 +150,7 @@ class Waiting:
 
 
 @contextmanager
-def calling(kind: Any, url: str | Endpoint, limits: Limits = SHORT, **options: Any) -> Iterator[Any]:
+def calling(kind: Any, url: str | Endpoint, limits: Limits = AMPLE, **options: Any) -> Iterator[Any]:
     transport = kind(url if isinstance(url, Endpoint) else endpoint_of(url), limits=limits, **options)
     try:
         yield transport

@@ -141,7 +141,7 @@ def test_an_operation_that_boto3_does_not_know_is_refused():
 # ── boto3's failures are ours ────────────────────────────────────────────────────────────────────
 
 
-def failure(script, limits=SHORT):
+def failure(script, limits=AMPLE):
     with (
         fake(script) as server,
         calling(BotoTransport, server.url, limits) as transport,
@@ -169,7 +169,7 @@ def test_a_hanging_server_is_given_up_without_a_retry():
         counted.append(incoming.read_request())
         incoming.read_request()
 
-    error = failure(script)
+    error = failure(script, SHORT)
     assert isinstance(error, TimedOut)
     assert error.sent
     assert len(counted) == 1

@@ -12,8 +12,9 @@ import time
 from contextlib import suppress
 
 import pytest
-from fake_endpoint import GET, KINDS, SHORT, always, answer, calling, endpoint_of, fake
+from fake_endpoint import AMPLE, GET, KINDS, always, answer, calling, endpoint_of, fake
 
+from penstock.client import connections
 from penstock.client.transports import responses, routes
 from penstock.client.transports.asynchronous import AsyncRemoteTransport
 from penstock.client.transports.base import Limits
@@ -74,7 +75,7 @@ def test_what_comes_unasked_ends_the_connection(kind, reader):
 
 
 def test_a_connection_that_rested_too_long_is_not_used(kind):
-    limits = Limits(idle_seconds=0.05, read_seconds=1)
+    limits = Limits(idle_seconds=0.05, read_seconds=20)
     with fake(always(answer())) as server, calling(kind, server.url, limits) as transport:
         transport.execute(*GET)
         time.sleep(0.06)
@@ -82,7 +83,16 @@ def test_a_connection_that_rested_too_long_is_not_used(kind):
         assert len(server.connections) == 2
 
 
-def test_the_connection_that_rested_last_is_used_first_and_old_ones_are_closed():
+class SetTime:
+    """The time of a module, which only a test moves."""
+
+    now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_the_connection_that_rested_last_is_used_first_and_old_ones_are_closed(monkeypatch):
     gate = threading.Barrier(3)
 
     def script(incoming):
@@ -91,7 +101,9 @@ def test_the_connection_that_rested_last_is_used_first_and_old_ones_are_closed()
         incoming.send(answer())
         always(answer())(incoming)
 
-    limits = Limits(idle_seconds=0.2, read_seconds=5)
+    clock = SetTime()
+    monkeypatch.setattr(connections, "time", clock)
+    limits = Limits(idle_seconds=10, read_seconds=20)
     with fake(script) as server, calling(RemoteTransport, server.url, limits) as transport:
         threads = [threading.Thread(target=transport.execute, args=GET) for _ in range(3)]
         for thread in threads:
@@ -100,7 +112,7 @@ def test_the_connection_that_rested_last_is_used_first_and_old_ones_are_closed()
             thread.join()
         for _ in range(15):
             transport.execute(*GET)
-            time.sleep(0.02)
+            clock.now += 1
         assert len(server.connections) == 3
         until(lambda: sum(one.sock.fileno() == -1 for one in server.connections) == 2)
 
@@ -173,12 +185,14 @@ def test_never_more_connections_than_allowed_are_open_in_asyncio():
 
 
 def test_waiting_for_a_connection_ends_in_time():
+    over = threading.Event()
+
     def script(incoming):
         incoming.read_request()
-        time.sleep(0.6)
+        over.wait(20)
         incoming.send(answer())
 
-    limits = Limits(connections=1, pool_seconds=0.05, read_seconds=2)
+    limits = Limits(connections=1, pool_seconds=0.05, read_seconds=20)
     with fake(script) as server, calling(RemoteTransport, server.url, limits) as transport:
         busy = threading.Thread(target=transport.execute, args=GET)
         busy.start()
@@ -186,20 +200,25 @@ def test_waiting_for_a_connection_ends_in_time():
         with pytest.raises(TimedOut, match="all 1 connections were busy") as late:
             transport.execute(*GET)
         assert not late.value.sent
+        over.set()
         busy.join()
 
 
 def test_waiting_for_a_connection_ends_in_time_in_asyncio():
+    over = threading.Event()
+
     def script(incoming):
         incoming.read_request()
-        time.sleep(0.4)
+        over.wait(20)
         incoming.send(answer())
 
     async def work(url):
-        transport = AsyncRemoteTransport(
-            endpoint_of(url), limits=Limits(connections=1, pool_seconds=0.05, read_seconds=2)
-        )
-        outcomes = await asyncio.gather(*(transport.execute(*GET) for _ in range(2)), return_exceptions=True)
+        limits = Limits(connections=1, pool_seconds=0.05, read_seconds=20)
+        transport = AsyncRemoteTransport(endpoint_of(url), limits=limits)
+        calls = [asyncio.create_task(transport.execute(*GET)) for _ in range(2)]
+        await asyncio.wait(calls[1:])
+        over.set()
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
         await transport.close()
         return outcomes
 
@@ -211,16 +230,19 @@ def test_waiting_for_a_connection_ends_in_time_in_asyncio():
 
 
 def test_a_cancelled_call_leaves_no_answer_for_the_next():
+    cancelled = threading.Event()
+
     def script(incoming):
         incoming.read_request()
         if incoming.number == 0:
-            time.sleep(0.2)
+            cancelled.wait(20)
         incoming.send(answer({"Item": {"connection": {"N": str(incoming.number)}}}))
 
     async def work(url):
-        transport = AsyncRemoteTransport(endpoint_of(url), limits=Limits(connections=1, read_seconds=2))
+        transport = AsyncRemoteTransport(endpoint_of(url), limits=Limits(connections=1, read_seconds=20))
         with suppress(TimeoutError):
             await asyncio.wait_for(transport.execute(*GET), 0.05)
+        cancelled.set()
         answered = await transport.execute(*GET)
         await transport.close()
         return answered
@@ -231,14 +253,14 @@ def test_a_cancelled_call_leaves_no_answer_for_the_next():
 
 def test_an_async_transport_can_be_used_on_one_event_loop_after_another():
     with fake(always(answer())) as server:
-        transport = AsyncRemoteTransport(endpoint_of(server.url), limits=SHORT)
+        transport = AsyncRemoteTransport(endpoint_of(server.url), limits=AMPLE)
         for _ in range(2):
             assert asyncio.run(transport.execute(*GET)) == {}
 
 
 def test_a_closed_transport_says_so(kind):
     with fake(always(answer())) as server:
-        transport = kind(endpoint_of(server.url), limits=SHORT)
+        transport = kind(endpoint_of(server.url), limits=AMPLE)
         transport.execute(*GET)
         transport.close() if kind is RemoteTransport else transport._runner.run(transport.inner.close())
         with pytest.raises(TransportClosed, match="closed"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 import socket
+import threading
 import time
 from itertools import pairwise
 
 import pytest
-from fake_endpoint import GET, KINDS, SHORT, Incoming, always, answer, calling, fake
+from fake_endpoint import AMPLE, GET, KINDS, SHORT, Incoming, always, answer, calling, fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ def kind(request):
     return KINDS[request.param]
 
 
-def failure(kind, script_or_url, limits=SHORT):
+def failure(kind, script_or_url, limits=AMPLE):
     """What a GetItem raises, having looked at what every such error must have."""
     if isinstance(script_or_url, str):
         return _failure(kind, script_or_url, limits)
@@ -114,11 +115,14 @@ def free_port():
 
 
 def test_the_server_hangs(kind):
+    over = threading.Event()
+
     def script(incoming):
         incoming.read_request()
-        time.sleep(0.6)
+        over.wait(20)
 
-    error = failure(kind, script)
+    error = failure(kind, script, SHORT)
+    over.set()
     assert isinstance(error, TimedOut)
     assert error.sent
     assert "no answer came within 0.3 s" in error.reason
@@ -127,14 +131,14 @@ def test_the_server_hangs(kind):
 def test_the_server_sends_an_answer_one_byte_at_a_time(kind):
     def script(incoming):
         incoming.read_request()
-        time.sleep(0.6)
+        time.sleep(1.3)
         for byte in answer({"Item": {}}):
             incoming.send(bytes([byte]))
             time.sleep(0.05)
 
     began = time.monotonic()
-    error = failure(kind, script, Limits(read_seconds=0.8))
-    assert time.monotonic() - began < 1.3  # not one limit for the first byte and another for the rest
+    error = failure(kind, script, Limits(read_seconds=1.5))
+    assert time.monotonic() - began < 2.7  # not one limit for the first byte and another for the rest
     assert isinstance(error, TimedOut)
     assert "only part of an answer" in error.reason
 
@@ -342,7 +346,7 @@ def ends_well(mangler, caller, data):
             transport.execute(*GET)
         except (DynamoDBError, TransportError) as error:
             assert isinstance(error, PenstockError)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 # ── the errors themselves ────────────────────────────────────────────────────────────────────────
