@@ -43,7 +43,9 @@ def test_what_only_plans_compares_with_an_empty_database(words: tuple[str, ...])
     assert not Path("absent.db").exists()
 
 
-def test_apply_makes_the_file() -> None:
+def test_apply_makes_the_file_when_it_was_agreed_to() -> None:
+    assert "Apply this to absent.db?" in run("apply", "mine:before", *URL, code=2).output
+    assert not Path("absent.db").exists()
     run("apply", "mine:before", *URL, "--yes")
     run("verify", "mine:before", *URL)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.carrying import propose
-from penstock.cli.tables.options import Manner, Order, manner_options, opened, ordered, url_option
+from penstock.cli.tables.carrying import agreed, carry_out
+from penstock.cli.tables.options import Manner, Order, manner_options, note_missing_file, opened, ordered, url_option
 from penstock.tables.survey import Survey, survey
 
 
@@ -28,9 +28,13 @@ def command(order: Order, url: str, manner: Manner) -> None:
     Exit codes: 0 done, 1 something failed, 2 not confirmed, 130 interrupted.
     """
     policy = order.policy_command("apply")
-    with opened(url, "empty" if manner.dry_run else "made") as db:
+    if manner.dry_run:
+        note_missing_file(url)
+    with opened(url, "empty") as db:
         found = survey(db, order.tables, order.naming, policy=policy)
-        propose(db, found, manner, policy, f"Apply this to {db.name}?", show=lambda: _show(found))
+    if agreed(found, manner, f"Apply this to {url}?", show=lambda: _show(found)):
+        with opened(url, "made") as db:  # a file is made only now that somebody wants it
+            carry_out(db, found, manner, policy)
 
 
 def _show(survey: Survey) -> None:

@@ -27,21 +27,27 @@ def propose(
     show: Callable[[], object],
     more: dict[str, Any] | None = None,
 ) -> None:
-    """Shows what would be done, asks if it is to be done, and does it; what is only under way is waited for unasked.
+    """Shows what would be done, asks if it is to be done, and does it.
 
     `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
     """
+    if agreed(survey, manner, question, show=show, more=more):
+        carry_out(db, survey, manner, policy, more=more)
+
+
+def agreed(
+    survey: Survey, manner: Manner, question: str, *, show: Callable[[], object], more: dict[str, Any] | None = None
+) -> bool:
+    """Shows what would be done, and asks; whether there is something to carry out. Mere waiting needs no asking."""
     if not manner.as_json:
         show()
     if manner.dry_run:
         if manner.as_json:
             screen.show_json(screen.survey_json(survey) | (more or {}) | {"dry_run": True})
-        return
-    if not any(one.has_work for one in survey.tables) and not manner.as_json:
-        return
+        return False
     if not survey.plan.is_empty:
         confirmed(question, yes=manner.yes)
-    carry_out(db, survey, manner, policy, more=more)
+    return manner.as_json or any(one.has_work for one in survey.tables)
 
 
 def carry_out(

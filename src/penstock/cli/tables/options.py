@@ -166,10 +166,15 @@ def opened(url: str, absent: Absent = "refused", *, maker: str = "penstock table
         file = None
     if file is not None and absent == "refused":
         raise PenstockError(f"{file}: there is no such database. Check the name; `{maker}` makes a new one.")
-    if file is not None:
-        click.echo(f"{file} does not exist yet: compared with an empty database.", err=True)
     with connect(endpoints.MEMORY if file is not None else url) as db:
         yield db
+
+
+def note_missing_file(url: str) -> None:
+    """Says that what is shown is about a database that is yet to be made."""
+    file = _missing_file(url)
+    if file is not None:
+        click.echo(f"{file} does not exist yet: compared with an empty database.", err=True)
 
 
 def _missing_file(url: str) -> Path | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import CHANGES, Order, json_option, opened, ordered, url_option
+from penstock.cli.tables.options import CHANGES, Order, json_option, note_missing_file, opened, ordered, url_option
 from penstock.tables.survey import survey
 
 
@@ -26,6 +26,7 @@ def command(order: Order, url: str, exit_code: bool, as_json: bool) -> None:
 
     Exit codes: 0 done; 7 changes, with --exit-code; 1 failed.
     """
+    note_missing_file(url)
     with opened(url, "empty") as db:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("plan"))
     if as_json:
