@@ -265,3 +265,12 @@ def test_one_item_has_one_identity():
     one = identity(encode_item({"company": "c1", "number": Decimal("1.0")}))
     assert one == identity(encode_item({"number": 1, "company": "c1"}))
     assert one != identity(encode_item({"number": 2, "company": "c1"}))
+
+
+@pytest.mark.parametrize("key", ["id:S", ("z:N", "a:B"), ("a:S", "b:N")])
+def test_an_items_identity_is_that_of_its_key(key):
+    schema = TableKey.declared(key)
+    values = {"S": {"S": "text"}, "N": {"N": "1.50"}, "B": {"B": "eA=="}}
+    item = {"other": {"S": "x"}, **{one.name: values[one.type] for one in schema.attributes}}
+    assert schema.identity_of(item) == identity(schema.key_of(item))
+    assert schema == TableKey.declared(key)

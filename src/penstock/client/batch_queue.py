@@ -136,7 +136,7 @@ class WriteQueue:
 
     def put_encoded(self, item: wire.Item, length: int) -> None:
         """An item that has been checked, and has so many bytes of JSON."""
-        self._add(Write("put", identity(self._key.key_of(item)), item, length))
+        self._add(Write("put", self._key.identity_of(item), item, length))
 
     def delete(self, key: Key) -> None:
         self.delete_encoded(encode_key(key, self._key))
@@ -177,7 +177,8 @@ class WriteQueue:
         size, most = _ENVELOPE_BYTES, BATCH_WRITE_ITEMS
         for write in self._ready():
             size += write.bytes + _ACTION_OVERHEAD_BYTES
-            most = min(most, write.most)
+            if write.most < most:
+                most = write.most
             if chunk and (len(chunk) >= most or size > BATCH_BYTES):
                 return chunk, True
             chunk.append(write)

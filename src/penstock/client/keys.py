@@ -38,9 +38,11 @@ class TableKey:
     attributes: tuple[KeyAttribute, ...]
     indexes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: tuple[str, ...] = field(init=False)
+    _in_order: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(attribute.name for attribute in self.attributes))
+        object.__setattr__(self, "_in_order", tuple(sorted(self.names)))
 
     @classmethod
     def declared(cls, key: KeyDeclaration) -> TableKey:
@@ -85,6 +87,11 @@ class TableKey:
     def key_of(self, item: wire.Item) -> wire.Item:
         """The key of an item."""
         return {name: item[name] for name in self.names}
+
+    def identity_of(self, item: wire.Item) -> Identity:
+        """`identity(key_of(item))`, sooner."""
+        pairs = [(name, item[name]) for name in self._in_order]
+        return tuple([(name, value["S"] if "S" in value else _canonical(value)) for name, value in pairs])
 
 
 _LIMITS = (PARTITION_KEY_BYTES, SORT_KEY_BYTES)
