@@ -156,18 +156,24 @@ def restore(
     *,
     definition: Path | None = None,
     finish: bool = False,
+    dry_run: bool = False,
     tell: Tell,
     pacer: Pacer | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Restored:
-    """Restores into a new table, puts its settings back and verifies them. With `finish`, only the latter two."""
+    """Restores into a new table, puts its settings back and verifies them. With `finish`, only the latter two.
+
+    With `dry_run` everything is checked, and what would be restored is given.
+    """
     wanted = _wanted(db, source, definition)
     exists = inspect(db, table, settings=False) is not None
     if finish and not exists:
         raise PenstockError(f"There is no table {table} to finish. Run it without --finish.")
+    if not finish and exists and not _is_begun(db, source, table):
+        raise PenstockError(f"There is a table {table} already. Restore into another name, or --finish this one.")
+    if dry_run:
+        return Restored(table, _items(db, source, table if finish else None), wanted.told_by, wanted.unknown)
     if not finish:
-        if exists and not _is_begun(db, source, table):
-            raise PenstockError(f"There is a table {table} already. Restore into another name, or --finish this one.")
         _begin(db, source, table, pacer, progress)
     tell(f"waiting for {table}")
     settle(db, table, tell, seconds=RESTORE_SECONDS)
@@ -177,11 +183,18 @@ def restore(
     return Restored(table, _items(db, source, table), wanted.told_by, wanted.unknown)
 
 
-def _items(db: Database, source: Source, table: str) -> int:
-    """DynamoDB counts a table's items every six hours; those of a dump were all loaded."""
-    if isinstance(source, DumpFolder):
-        return dump_folder.open_dump(source.folder).items
-    return required(db, table, settings=False).facts.items
+def _items(db: Database, source: Source, restored: str | None) -> int:
+    """Of the restored table, which DynamoDB counts every six hours; of its source if there is no such table yet."""
+    match source:
+        case DumpFolder(folder):
+            return dump_folder.open_dump(folder).items
+        case Backup(arn) if restored is None:
+            description = _asked(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+            return int(description["SourceTableDetails"].get("ItemCount", 0))
+        case PointInTime(name) if restored is None:
+            return required(db, name, settings=False).facts.items
+        case _:
+            return required(db, str(restored), settings=False).facts.items
 
 
 def _is_begun(db: Database, source: Source, table: str) -> bool:

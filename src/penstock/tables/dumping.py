@@ -103,16 +103,22 @@ def dump(
     return dump_folder.open_dump(folder)
 
 
-def _begin(db: Database, table: str, folder: Path, live: Live, segments: int, clock: Clock) -> DumpState:
+def check_folder(folder: Path) -> DumpState | None:
+    """The dump that was begun in a folder, None in one that is empty or new; raises FolderError for any other."""
     if (folder / SUMMARY).exists():
         raise FolderError(folder, "there is a whole dump in it already", "Give another folder, or delete this one")
     found = DumpState.load(folder)
+    if found is None and folder.exists() and any(folder.iterdir()):
+        raise FolderError(folder, "it is not empty, and holds no dump", "Give another folder")
+    return found
+
+
+def _begin(db: Database, table: str, folder: Path, live: Live, segments: int, clock: Clock) -> DumpState:
+    found = check_folder(folder)
     if found is not None:
         if (found.table, found.database) != (table, db.name):
             raise FolderError(folder, f"a dump of {found.table} in {found.database} was begun in it", "Give another")
         return found
-    if folder.exists() and any(folder.iterdir()):
-        raise FolderError(folder, "it is not empty, and holds no dump", "Give another folder")
     try:
         (folder / DATA).mkdir(parents=True, exist_ok=True)
     except OSError as error:

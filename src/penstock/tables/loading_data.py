@@ -54,19 +54,26 @@ def load(
     pacer: Pacer | None = None,
     progress: Progress | None = None,
     state_file: Path | None = None,
+    dry_run: bool = False,
 ) -> Loaded:
     """Loads a whole dump into the table; `create` makes one that is missing, `merge` allows one that has items.
 
-    Raises FolderError before anything is written if the folder is not what was dumped.
+    Raises FolderError before anything is written if the folder is not what was dumped. With `dry_run` everything is
+    checked, and what would be loaded is given.
     """
     dumped = dump_folder.open_dump(folder)
     for part in dumped.parts:
         dump_folder.check_part(folder, part)
     state = LoadState.open(state_file or default_state(folder, db, table), dumped)
-    created = _prepare(db, folder, table, create=create, merge=merge or state.begun)
+    before = len(state.done)
+    created = _prepare(db, folder, table, create=create, merge=merge or state.begun, dry_run=dry_run)
+    if dry_run:
+        if not created:
+            _check_key(ItemTable.of(db, table), folder, dumped)
+        left = sum(part.items for part in dumped.parts if part.file not in state.done)
+        return Loaded(table, left, len(dumped.parts) - before, before, created)
     items = ItemTable.of(db, table, pacer)
     _check_key(items, folder, dumped)
-    before = len(state.done)
     state.save()
     written = _load(items, dumped, state, progress)
     state.forget()
@@ -81,12 +88,15 @@ def definition(folder: Path) -> Table:
     return read_export(path.read_bytes(), str(path))
 
 
-def _prepare(db: Database, folder: Path, table: str, *, create: bool, merge: bool) -> bool:
+def _prepare(db: Database, folder: Path, table: str, *, create: bool, merge: bool, dry_run: bool) -> bool:
+    """Whether the table had to be made."""
     found = inspect(db, table, settings=False)
     if found is None:
         if not create:
             raise PenstockError(f"There is no table {table} in {db.name}. Give --create to make it as it was dumped.")
-        make(db, definition(folder), table)
+        wanted = definition(folder)
+        if not dry_run:
+            make(db, wanted, table)
         return True
     if not merge and db.execute("Scan", {"TableName": table, "Limit": 1})["Items"]:
         raise PenstockError(f"{table} has items already. Give --merge to put the dumped items over them.")

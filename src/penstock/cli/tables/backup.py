@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import continued, json_option, opened, permitted, url_option
+from penstock.cli.tables.options import continued, dry_run_option, json_option, opened, permitted, url_option
 from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import backups
 from penstock.tables.dump_folder import replace_file
@@ -25,8 +25,9 @@ from penstock.tables.inspection import required
     help="Write the table's definition there: a backup has no tags, recovery or protection.",
 )
 @url_option
+@dry_run_option
 @json_option
-def command(table: str, name: str | None, definition: Path | None, url: str, as_json: bool) -> None:
+def command(table: str, name: str | None, definition: Path | None, url: str, dry_run: bool, as_json: bool) -> None:
     """Make a backup of a table and wait until it can be used.
 
     \b
@@ -36,10 +37,14 @@ def command(table: str, name: str | None, definition: Path | None, url: str, as_
     """
     line = Line(quiet=as_json)
     with permitted("backup", table), opened(url) as db, continued("the backup goes on by itself."):
-        standing = required(db, table)
+        live = required(db, table)
+        backup = name or backups.default_name(table, time.time())
+        if dry_run:
+            _show_planned(table, backup, live.facts.items, as_json)
+            return
         if definition is not None:
-            replace_file(definition, export_text(standing.table).encode())
-        made = backups.back_up(db, table, name or backups.default_name(table, time.time()), tell=line.tell)
+            replace_file(definition, export_text(live.table).encode())
+        made = backups.back_up(db, table, backup, tell=line.tell)
     line.end()
     details, source = made["BackupDetails"], made["SourceTableDetails"]
     if as_json:
@@ -49,3 +54,10 @@ def command(table: str, name: str | None, definition: Path | None, url: str, as_
         return
     click.echo(f"{table}: {source['ItemCount']:,} items backed up as {details['BackupName']}")
     click.echo(f"  {details['BackupArn']}")
+
+
+def _show_planned(table: str, backup: str, items: int, as_json: bool) -> None:
+    if as_json:
+        show_json({"table": table, "name": backup, "items": items, "dry_run": True})
+    else:
+        click.echo(f"{table}: {items:,} items would be backed up as {backup}")

@@ -6,10 +6,20 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import continued, json_option, opened, pacer_of, permitted, rate_option, url_option
+from penstock.cli.tables.options import (
+    continued,
+    dry_run_option,
+    json_option,
+    opened,
+    pacer_of,
+    permitted,
+    rate_option,
+    url_option,
+)
 from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import dumping
 from penstock.tables.costs import count
+from penstock.tables.inspection import Live, required
 
 
 @click.command("dump")
@@ -18,8 +28,9 @@ from penstock.tables.costs import count
 @click.option("--segments", type=click.IntRange(1, 1000), default=dumping.SEGMENTS, show_default=True)
 @url_option
 @rate_option
+@dry_run_option
 @json_option
-def command(table: str, out: Path, segments: int, url: str, rate: float | None, as_json: bool) -> None:
+def command(table: str, out: Path, segments: int, url: str, rate: float | None, dry_run: bool, as_json: bool) -> None:
     """Write a table's definition and items to a folder, in DynamoDB's export format.
 
     \b
@@ -32,6 +43,9 @@ def command(table: str, out: Path, segments: int, url: str, rate: float | None, 
     """
     line = Line(quiet=as_json)
     with permitted("dump", table), opened(url) as db, continued(f"{out} holds what was written so far."):
+        if dry_run:
+            _show_planned(required(db, table), out, as_json)
+            return
         done = dumping.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
     line.end()
     size = sum(part.bytes for part in done.parts)
@@ -39,3 +53,12 @@ def command(table: str, out: Path, segments: int, url: str, rate: float | None, 
         show_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
         return
     click.echo(f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}")
+
+
+def _show_planned(live: Live, out: Path, as_json: bool) -> None:
+    dumping.check_folder(out)
+    facts = live.facts
+    if as_json:
+        show_json({"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True})
+    else:
+        click.echo(f"{facts.name}: {count(facts.items, 'item')} would be written to {out}")

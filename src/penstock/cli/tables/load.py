@@ -7,7 +7,17 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import continued, json_option, opened, pacer_of, rate_option, url_option
+from penstock.cli.tables.options import (
+    continued,
+    creating,
+    dry_run_option,
+    json_option,
+    opened,
+    pacer_of,
+    permitted,
+    rate_option,
+    url_option,
+)
 from penstock.cli.tables.screen import Line, show_json
 from penstock.tables import loading_data
 
@@ -20,9 +30,18 @@ from penstock.tables import loading_data
 @click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in DIR.")
 @url_option
 @rate_option
+@dry_run_option
 @json_option
 def command(
-    folder: Path, table: str, create: bool, merge: bool, state: Path | None, url: str, rate: float | None, as_json: bool
+    folder: Path,
+    table: str,
+    create: bool,
+    merge: bool,
+    state: Path | None,
+    url: str,
+    rate: float | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Load a folder that `dump`, or an export of DynamoDB to S3, has written.
 
@@ -35,7 +54,8 @@ def command(
     """
     line = Line(quiet=as_json)
     with (
-        opened(url, "made" if create else "refused", maker="--create") as db,
+        permitted("load", table),
+        opened(url, creating(create, dry_run=dry_run), maker="--create") as db,
         continued(f"a part of the items is in {table}."),
     ):
         done = loading_data.load(
@@ -47,11 +67,13 @@ def command(
             pacer=pacer_of(db, rate),
             progress=line.items,
             state_file=state,
+            dry_run=dry_run,
         )
     line.end()
     if as_json:
-        show_json(asdict(done))
+        show_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
         return
     made = " (made as it was dumped)" if done.created else ""
     earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""
-    click.echo(f"{table}{made}: {done.items:,} items loaded{earlier}")
+    deed = "would be loaded" if dry_run else "loaded"
+    click.echo(f"{table}{made}: {done.items:,} items {deed}{earlier}")

@@ -158,6 +158,11 @@ Absent = Literal["refused", "made", "empty"]
 """What becomes of a file that does not exist: an error, a new database, or an empty one that is never written."""
 
 
+def creating(may_create: bool, *, dry_run: bool) -> Absent:
+    """What becomes of a missing file where a command may make a table; a dry run makes nothing."""
+    return ("empty" if dry_run else "made") if may_create else "refused"
+
+
 @contextmanager
 def opened(url: str, absent: Absent = "refused", *, maker: str = "penstock tables apply") -> Iterator[Database]:
     """The database. A command that only looks, or that needs a table, makes no file."""

@@ -70,6 +70,8 @@ def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> 
         run = rekey.Rekey(db, JobStore(db, lease_seconds=options["lease"]), _options(db, line, options))
         if action == "status":
             _status(db, table, as_json)
+        elif options["dry_run"] and action != "work":
+            _show_planned(db, action, table)
         elif action == "rollback":
             _rollback(db, run, table, yes=options["yes"])
         elif action == "confirm":
@@ -150,11 +152,25 @@ def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
     click.echo(f"Rolled back: {job.into} is deleted, {table} is as it was.")
 
 
-def _status(db: Database, table: str, as_json: bool) -> None:
-    store = JobStore(db)
-    job = store.read(table)
+def _show_planned(db: Database, action: str, table: str) -> None:
+    job = _job(db, table)
+    deed = (
+        f"delete {job.into}"
+        if action == "rollback"
+        else f"catch up, compare once more and put the settings on {job.into}"
+    )
+    click.echo(f"Would {deed}; the rekey of {table} is {job.phase}.")
+
+
+def _job(db: Database, table: str) -> Job:
+    job = JobStore(db).read(table)
     if job is None:
         raise PenstockError(f"There is no rekey of {table} in {db.name}. `--key` and `--into` begin one.")
+    return job
+
+
+def _status(db: Database, table: str, as_json: bool) -> None:
+    store, job = JobStore(db), _job(db, table)
     _show(job, as_json, {"ready": _READY, "confirmed": _CONFIRMED}.get(job.phase, ""), held_by=store.holder(table))
 
 

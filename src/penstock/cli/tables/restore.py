@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from penstock.cli.tables.options import (
-    Absent,
     continued,
+    creating,
+    dry_run_option,
     json_option,
     opened,
     pacer_of,
@@ -32,6 +33,7 @@ from penstock.tables.backups import Backup, DumpFolder, PointInTime, Source
 @click.option("--finish", is_flag=True, help="NEW is restored: only put its settings back and verify them.")
 @url_option
 @rate_option
+@dry_run_option
 @json_option
 def command(
     table: str,
@@ -43,6 +45,7 @@ def command(
     finish: bool,
     url: str,
     rate: float | None,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Restore into the new table NEW, and finish the job: TTL, tags, stream, recovery, protection; then verify.
@@ -57,7 +60,7 @@ def command(
     """
     source = _source(origin, at, backup, dump)
     line = Line(quiet=as_json)
-    absent: Absent = "made" if dump else "refused"
+    absent = creating(dump is not None, dry_run=dry_run)
     # A dump is loaded by us and goes on by itself; DynamoDB's own restores go on without us.
     with (
         permitted("restore", *_tables(source, table)),
@@ -70,15 +73,20 @@ def command(
             table,
             definition=definition,
             finish=finish,
+            dry_run=dry_run,
             tell=line.tell,
             pacer=pacer_of(db, rate),
             progress=line.items,
         )
     line.end()
     if as_json:
-        show_json(asdict(done))
+        show_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
         return
-    click.echo(f"{table}: restored with {done.items:,} items; its settings are those of {done.settings_from}, verified")
+    if dry_run:
+        click.echo(f"{table}: would be restored with {done.items:,} items and the settings of {done.settings_from}")
+    else:
+        told = f"restored with {done.items:,} items; its settings are those of {done.settings_from}, verified"
+        click.echo(f"{table}: {told}")
     if done.unknown:
         click.echo(f"  not known from a backup, and left at their defaults: {', '.join(done.unknown)} (--definition)")
 
