@@ -67,6 +67,7 @@ class Loading:
                 puts = (row for row in group.values() if isinstance(row, tuple))
                 self._new = put_rows(call, table, puts, new=self._new)
                 delete_rows(call, table, (key for key, row in group.items() if not isinstance(row, tuple)))
+            self._engine.store.count_rows(call.db)
         except Exception as error:  # a full disk, a file that another process holds: told by the ordinary way
             _log.debug("a group was not written: %r", error)
             return False

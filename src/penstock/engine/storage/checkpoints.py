@@ -3,6 +3,7 @@
 1. A checkpoint moves what is committed; it loses nothing and holds up neither readers nor writers.
 2. The log begins again when all of it is copied and nobody reads from it. Under a stream of writes the thread is always
    a little behind: then the write that finds the log at `Store`'s bound copies the rest itself.
+3. Writes that are too far ahead of a checkpoint wait for it: the log has an end, however slow the disk.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 ROWS = 2000
 """Rows written between two checkpoints. Each changes a page or two: about 16 MB of log."""
+AHEAD_ROWS = 40_000
+AHEAD_SECONDS = 10.0  # then a write goes on all the same: a disk that is stuck is told by its own errors
 
 _LOG = logging.getLogger(__name__)
 
@@ -31,23 +34,37 @@ class Checkpoints:
         self._connect = connect
         self._rows = 0
         self._due = threading.Event()
-        self._stopping = False
+        self._idle = threading.Event()
+        self._idle.set()
+        self._starting = threading.Lock()
+        self._ended = False
         self._thread: threading.Thread | None = None
 
     def wrote(self, rows: int) -> None:
-        """Takes notice of rows that were written. Called by one thread at a time."""
-        self._rows += rows
-        if self._rows < ROWS or self._stopping:
+        """Takes notice of rows that were written. May wait."""
+        self._rows += rows  # of two threads at once, one may be overlooked: it is a measure, not an account
+        if self._rows < ROWS:
             return
-        self._rows = 0
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="penstock-checkpoints", daemon=True)
-            self._thread.start()
-        self._due.set()
+        if self._rows >= AHEAD_ROWS:
+            self._idle.wait(AHEAD_SECONDS)
+        if self._idle.is_set():
+            self._rows = 0
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._starting:
+            if self._ended:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="penstock-checkpoints", daemon=True)
+                self._thread.start()
+            self._idle.clear()
+            self._due.set()
 
     def stop(self) -> None:
         """Ends the thread after the checkpoint it is at."""
-        self._stopping = True
+        with self._starting:
+            self._ended = True
         self._due.set()
         if self._thread is not None:
             self._thread.join()
@@ -55,10 +72,14 @@ class Checkpoints:
     def _run(self) -> None:
         try:
             connection = self._connect()
-            while self._due.wait() and not self._stopping:
+            while self._due.wait() and not self._ended:
                 self._due.clear()
                 with connection.busy:
                     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self._idle.set()
         except (sqlite3.Error, StorageError) as error:
             # Writes go on, and copy the log themselves at its bound; if the disk is at fault, they say so.
             _LOG.warning("Checkpoints in the background have ended: %s", error)
+        with self._starting:
+            self._ended = True
+            self._idle.set()

@@ -27,9 +27,10 @@ from penstock.errors import StorageError
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
 PAGE_BYTES: Final = 8192
-# The log's bound, 64 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). At
-# SQLite's own 1,000 pages, loading items of 1 KB in random order took half as long again.
-CHECKPOINT_PAGES: Final = 8000
+# The log's bound, 128 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). A
+# load's largest transaction is about as long.
+CHECKPOINT_PAGES: Final = 16_000
+LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longer is given back
 
 # The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
 # other threads get this part of its page cache, so that many threads do not mean much memory.
@@ -132,14 +133,18 @@ class Store:
 
     def begin(self, connection: Connection) -> None:
         """Starts a write transaction; waits for other processes."""
-        if self._checkpoints is not None:
-            rows = connection.total_changes
-            self._checkpoints.wrote(rows - connection.rows_counted)
-            connection.rows_counted = rows
+        self.count_rows(connection)
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             raise self.trouble(error) from error
+
+    def count_rows(self, connection: Connection) -> None:
+        """Tells the checkpoints what this connection has written: before each transaction, and after a large one."""
+        if self._checkpoints is not None:
+            rows = connection.total_changes
+            self._checkpoints.wrote(rows - connection.rows_counted)
+            connection.rows_counted = rows
 
     def close(self) -> None:
         """Closes every connection; the file is then one file, with no WAL beside it."""
@@ -203,8 +208,7 @@ class Store:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             self._use_wal(connection)
             connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
-            # One large transaction may make it longer: what is above is given back when the log begins again.
-            connection.execute(f"PRAGMA journal_size_limit = {CHECKPOINT_PAGES * PAGE_BYTES}")
+            connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
         connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
         cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
         connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
