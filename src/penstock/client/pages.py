@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.client.values import Item, decode_item, encode
+from penstock.client.values import Item, decode_items, encode
 from penstock.errors import PenstockError
 from penstock.wire import values as wire
 
@@ -44,7 +44,7 @@ class Page(NamedTuple):
 
     @classmethod
     def of(cls, answer: Answer) -> Page:
-        items = [decode_item(item) for item in answer["Items"]]
+        items = decode_items(answer["Items"])
         return cls(items, answer.get("ScannedCount", 0), answer.get("LastEvaluatedKey") or None)
 
 
