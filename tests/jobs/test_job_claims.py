@@ -10,6 +10,7 @@ from job_worlds import DAY, FAILURE, LEASE, claimable, claimed, items, made, run
 from penstock.clock import ManualClock
 from penstock.jobs.changes import MOST_CRASHES
 from penstock.jobs.job import Job, JobCancelled, JobError
+from penstock.jobs.layout import shard_of
 from penstock.jobs.state import BadTransition, State
 from penstock.jobs.store import JobStore, LimitReached
 from penstock.records.leases import LeaseLost, allowance_seconds
@@ -28,6 +29,19 @@ def test_the_highest_priority_comes_first_and_then_the_oldest(store: JobStore, c
     assert not store.claimable("default", 41).more
     first = store.claimable("default", 5).jobs
     assert {job.id for job in first[:5]} == {job.id for job in wanted[:5]}
+
+
+@pytest.mark.parametrize("later", [0.0, 5.0])
+def test_a_shard_that_gave_its_share_may_have_more(store: JobStore, clock: ManualClock, later: float) -> None:
+    """Asked evenly of all shards: a worker looks deeper, though all in all it was given less than it asked for."""
+    shard = [f"j{number}" for number in range(200) if shard_of(f"j{number}", store.layout.shards) == 0][:8]
+    for job_id in shard:
+        made(store, id=job_id, run_at=clock.now() + later)
+    clock.advance(10)
+    found = store.claimable("default", 12, evenly=True)
+    assert (len(found.jobs), found.more) == (6, True)
+    found = store.claimable("default", 20, evenly=True)
+    assert (len(found.jobs), found.more) == (8, False)
 
 
 def test_what_is_due_by_the_clock_comes_in_the_order_of_its_time(store: JobStore, clock: ManualClock) -> None:

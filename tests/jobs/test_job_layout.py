@@ -76,6 +76,7 @@ def jobs(draw: st.DrawFn) -> Job:
         limit=draw(counts) if limit_key is not None else 0,
         started_at=draw(st.none() | moments),
         ended_at=draw(st.none() | moments),
+        events=tuple(draw(st.lists(st.builds(Event, counts, words, moments, counts, words, words), max_size=3))),
         others=draw(st.dictionaries(st.sampled_from(["colour", "zzz"]), words.map(lambda text: {"S": text}))),
     )
 

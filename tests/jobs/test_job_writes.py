@@ -54,31 +54,44 @@ def test_a_checkpoint_its_entry_and_the_renewal_are_one_write(store: JobStore, c
         (lambda store, job: store.end_cancelled(job), "cancelled"),
     ],
 )
-def test_a_change_of_state_and_its_event_are_one_transaction(
+def test_a_change_of_state_and_its_event_are_one_write(
     store: JobStore, change: Callable[[JobStore, Job], Job], event: str
 ) -> None:
-    """writing.py, 1. The holder needs no read before."""
+    """writing.py, 1. With what it gives back, and without a read before."""
     job = running(store, unique="u", limit_key="k")
     counting_store, counting = counted(store)
-    change(counting_store, job)
-    ((operation, request, _),) = counting.calls
-    assert operation == "TransactWriteItems"
-    puts = [action["Put"]["Item"] for action in request["TransactItems"] if "Put" in action]
-    assert puts[0]["record"] == {"S": "main"}
-    assert puts[-1]["type"] == {"S": event}
+    after = change(counting_store, job)
+    assert counting.operations == ["TransactWriteItems"]
+    last = store.history(job.id).events[-1]
+    assert (last.type, last.number, last.at) == (event, after.version, after.updated_at)
 
 
 def test_what_each_step_of_a_plain_job_costs(store: JobStore) -> None:
-    """One call to make it, one to claim it, one to end it; a renewal is a plain put."""
+    """One call to make it, one to claim it, one to renew it, one to end it."""
     counting_store, counting = counted(store)
     job, _ = counting_store.create(NewJob("report", {"n": 1}))
     got = counting_store.claim(job, "w1", LEASE)
     assert got is not None
     got = counting_store.renew(got)
     counting_store.complete(got)
-    assert counting.operations == ["TransactWriteItems", "TransactWriteItems", "PutItem", "TransactWriteItems"]
-    sizes = [len(request["TransactItems"]) for _, request, _ in counting.calls if "TransactItems" in request]
-    assert sizes == [2, 2, 2]
+    assert len(counting.calls) == 4
+    assert [event.type for event in store.history(job.id).events] == ["created", "started", "completed"]
+
+
+def test_a_long_life_is_remembered_whole_and_in_order(store: JobStore, clock: ManualClock) -> None:
+    job = made(store)
+    wanted = ["created"]
+    for number in range(30):
+        clock.advance(1)
+        got = claimed(store, job)
+        store.hand_over(got, f"stop {number}")
+        wanted += ["started", "handed_over"]
+    events = store.history(job.id).events
+    assert [event.type for event in events] == wanted
+    assert [event.number for event in events] == sorted({event.number for event in events})
+    assert [event.detail for event in events if event.detail] == [f"stop {number}" for number in range(30)]
+    main = store.layout.main(store.get(job.id))
+    assert len(str(main)) < 10_000, "the main record does not grow with it"
 
 
 # ── many writers ─────────────────────────────────────────────────────────────────────────────────
@@ -102,6 +115,7 @@ def test_two_writes_that_look_alike_are_told_apart(store: JobStore) -> None:
     assert [entry.message for entry in store.history(job.id).entries] == ["one"]
 
 
+@pytest.mark.usefixtures("transactions_are_isolated")
 def test_entries_by_many_threads_are_numbered_without_a_gap_and_none_is_overwritten(store: JobStore) -> None:
     job = running(store)
     troubles: list[BaseException] = []
@@ -154,6 +168,7 @@ def test_entries_by_two_processes_and_four_threads_at_once(tmp_path: Path) -> No
         check_lines(store, job.id, ["p0", "p1", *names], 40)
 
 
+@pytest.mark.usefixtures("transactions_are_isolated")
 def test_one_of_many_claims_at_once_is_granted(store: JobStore) -> None:
     jobs = [made(store) for _ in range(8)]
     granted: list[str] = []
@@ -171,6 +186,7 @@ def test_one_of_many_claims_at_once_is_granted(store: JobStore) -> None:
     assert sorted(granted) == sorted(job.id for job in jobs)
 
 
+@pytest.mark.usefixtures("transactions_are_isolated")
 def test_no_more_slots_are_given_than_there_are_however_many_ask(store: JobStore) -> None:
     jobs = [made(store, limit_key="k", limit=3) for _ in range(12)]
     granted: list[str] = []
