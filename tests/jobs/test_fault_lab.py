@@ -140,10 +140,11 @@ def test_the_lab_finds_a_broken_rule(lab: FaultLab) -> None:
     job = lab.app.enqueue(tasks().shaky, failures=0)
     lab.start(burst=True)
     lab.wait(job.id)
-    key = {"job_id": {"S": job.id}, "record": {"S": "event#00000002"}}
-    lab.app.store.db.execute("DeleteItem", {"TableName": lab.app.store.layout.table, "Key": key})
+    store = lab.app.store
+    request = {"TableName": store.layout.table, "Key": store.layout.main_key(job.id)}
+    main = store.db.execute("GetItem", request)["Item"]
+    del main["events"]["L"][1]
+    store.db.execute("PutItem", {"TableName": store.layout.table, "Item": main})
     with pytest.raises(AssertionError, match="completed happened while it was queued"):
         lab.check()
-    lab.app.store.db.execute(
-        "DeleteItem", {"TableName": lab.app.store.layout.table, "Key": lab.app.store.layout.main_key(job.id)}
-    )
+    store.db.execute("DeleteItem", request)

@@ -10,10 +10,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
-from penstock.jobs.job import Event, Job, JobError, Payload, cut
+from penstock.jobs.job import Event, Job, JobError, Payload, altered, cut
 from penstock.jobs.state import target
 from penstock.records.leases import Lease, grant
 
@@ -23,17 +22,28 @@ MOST_CRASHES: Final = 3
 FULL: Final = 100.0
 
 
+KEPT_EVENTS: Final = 8
+"""The main record holds so many, so that a change of state is one write of one item; then the older half moves out."""
+
+
 class Changed:
-    """A job after a change, and the event that tells of it."""
+    """A job after a change, the event that tells of it, and older ones that its main record no longer holds."""
 
-    __slots__ = ("event", "job")
+    __slots__ = ("event", "job", "moved_out")
 
-    def __init__(self, job: Job, event: Event | None = None) -> None:
+    def __init__(self, job: Job, event: Event | None = None, moved_out: tuple[Event, ...] = ()) -> None:
         self.job = job
         self.event = event
+        self.moved_out = moved_out
 
 
 Change = Callable[[Job], Changed]
+
+
+def created(job: Job) -> Changed:
+    """It is new."""
+    told = Event(job.version, "created", job.created_at)
+    return Changed(altered(job, {"events": (told,)}), told)
 
 
 def started(job: Job, owner: str, seconds: float, now: float) -> Changed:
@@ -80,7 +90,7 @@ def retrying(job: Job, error: JobError, at: float, now: float) -> Changed:
         "retrying",
         now,
         lease=None,
-        run_at=max(at, now),
+        run_at=min(max(now, at), now + _LONGEST_DELAY_SECONDS),  # also where `at` is no number
         failures=job.failures + 1,
         error=error,
         detail=cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS),
@@ -105,8 +115,7 @@ def cancelled(job: Job, reason: str, now: float) -> Changed:
 def cancel_asked(job: Job, reason: str, now: float) -> Changed:
     """Its worker is told at its next report."""
     reason = cut(reason, _DETAIL_CHARACTERS)
-    asked = _later(job, now, cancel_reason=reason)
-    return Changed(asked, Event(asked.version, "cancel_asked", asked.updated_at, asked.attempt, "", reason))
+    return _told(job, "cancel_asked", now, "", reason, {"cancel_reason": reason})
 
 
 def retried(job: Job, now: float) -> Changed:
@@ -176,6 +185,7 @@ def children_told(job: Job, now: float) -> Changed:
 
 
 _DETAIL_CHARACTERS: Final = 1_000
+_LONGEST_DELAY_SECONDS: Final = 10 * 365 * 24 * 3600.0
 _STEP_CHARACTERS: Final = 200
 _KIND_CHARACTERS: Final = 200
 _MESSAGE_CHARACTERS: Final = 4_000
@@ -193,12 +203,23 @@ def _ended(job: Job, event: str, now: float, *, detail: str = "", owner: str = "
 
 
 def _moved(job: Job, event: str, now: float, *, detail: str = "", owner: str = "", **changes: Any) -> Changed:
-    state = target(job.id, job.state, event)
-    moved = _later(job, now, state=state, **changes)
-    holder = moved.lease or job.lease
-    told_of = owner or ("" if holder is None else holder.owner)
-    return Changed(moved, Event(moved.version, event, moved.updated_at, moved.attempt, told_of, detail))
+    changes["state"] = target(job.id, job.state, event)
+    holder = changes.get("lease") or job.lease
+    return _told(job, event, now, owner or ("" if holder is None else holder.owner), detail, changes)
+
+
+def _told(job: Job, event: str, now: float, owner: str, detail: str, changes: dict[str, Any]) -> Changed:
+    """The changed job, with the event that tells of it among its newest."""
+    attempt = changes.get("attempt", job.attempt)
+    told = Event(job.version + 1, event, max(now, job.updated_at), attempt, owner, detail)
+    kept: tuple[Event, ...] = (*job.events, told)
+    moved_out: tuple[Event, ...] = ()
+    if len(kept) > KEPT_EVENTS:
+        moved_out, kept = kept[: KEPT_EVENTS // 2], kept[KEPT_EVENTS // 2 :]
+    return Changed(_later(job, now, events=kept, **changes), told, moved_out)
 
 
 def _later(job: Job, now: float, **changes: Any) -> Job:
-    return replace(job, version=job.version + 1, updated_at=max(now, job.updated_at), **changes)
+    changes["version"] = job.version + 1
+    changes["updated_at"] = max(now, job.updated_at)
+    return altered(job, changes)

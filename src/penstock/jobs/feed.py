@@ -23,7 +23,8 @@ from penstock.jobs.store import JobStore
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
 DEFAULT_IDLE_SECONDS: Final = 1.0
-_CANDIDATES: Final = 32
+_CANDIDATES: Final = 64
+_WAKE_SECONDS: Final = 0.25
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _EMPTY_QUERY_UNITS: Final = 0.5
@@ -51,6 +52,8 @@ class Feed:
         self._candidates: deque[Job] = deque()
         self._in_hand: set[str] = set()
         self._asking = False
+        self._found_last = False
+        self._wake_at = 0.0
         self._pause = _FIRST_PAUSE_SECONDS
         self._ask_at = 0.0
         self._stopped = False
@@ -108,21 +111,28 @@ class Feed:
     def _look(self) -> tuple[list[Job], float | None]:
         jobs: list[Job] = []
         next_at: float | None = None
+        # A busy worker looks often; at what becomes due by time it need not look each time.
+        wake = not self._found_last or time.monotonic() >= self._wake_at
+        if wake:
+            self._wake_at = time.monotonic() + _WAKE_SECONDS
         for queue in self._queues:
             self.polls += 1
             if self._store.queue(queue).paused:
                 self._store.look_after(queue)
                 continue
-            found = self._look_deeper(queue, jobs)
+            found = self._look_deeper(queue, jobs, wake)
             if found.next_at is not None:
                 next_at = found.next_at if next_at is None else min(next_at, found.next_at)
+        if not jobs and not wake:
+            self._wake_at = 0.0
+            return self._look()
         return jobs, next_at
 
-    def _look_deeper(self, queue: str, jobs: list[Job]) -> Claimable:
+    def _look_deeper(self, queue: str, jobs: list[Job], wake: bool) -> Claimable:
         """Past jobs that this worker cannot run: others' tasks must not hide its own."""
         limit = _CANDIDATES
         while True:
-            found = self._store.claimable(queue, limit)
+            found = self._store.claimable(queue, limit, evenly=True, wake=wake)
             verdicts = [(job, self._verdict(job)) for job in found.jobs if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
             if wanted or not found.more or limit >= _MOST_CANDIDATES:
@@ -141,6 +151,7 @@ class Feed:
         with self._changed:
             self._asking = False
             self._candidates.extend(found)
+            self._found_last = bool(found)
             self._pause = _FIRST_PAUSE_SECONDS if found else min(self._pause * 2, self._idle_seconds)
             pause = self._pause * random.uniform(0.8, 1.2)
             if next_at is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from penstock.errors import PenstockError
@@ -57,6 +57,18 @@ class JobError:
 
 
 @dataclass(frozen=True, slots=True)
+class Event:
+    """A change of state, or a wish for one. Its number is the version of the job that it led to."""
+
+    number: int
+    type: str
+    at: float
+    attempt: int = 0
+    owner: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A job as it was when it was read. `store.get(job.id)` reads it again."""
 
@@ -101,6 +113,8 @@ class Job:
     limit: int = 0
     started_at: float | None = None
     ended_at: float | None = None
+    events: tuple[Event, ...] = ()
+    """The newest of what happened to it; older ones are in records of their own."""
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Attributes of the item that Penstock does not know: they are kept as they are."""
 
@@ -112,6 +126,17 @@ class Job:
     def arguments(self) -> dict[str, Any]:
         """What the task is called with; nothing where it is long and lies elsewhere (`store.load` reads it)."""
         return dict(from_json(self.args.text)) if self.args.text is not None else {}
+
+
+_NAMES: Final = tuple(one.name for one in fields(Job))
+
+
+def altered(job: Job, changes: Mapping[str, Any]) -> Job:
+    """`dataclasses.replace` in half of its time: every change of every job goes through here."""
+    new = object.__new__(Job)
+    for name in _NAMES:
+        object.__setattr__(new, name, changes[name] if name in changes else getattr(job, name))
+    return new
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +161,6 @@ class Checkpoint:
     data: Payload
     summary: str = ""
     attempt: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A change of state, or a wish for one. Its number is the version of the job that it led to."""
-
-    number: int
-    type: str
-    at: float
-    attempt: int = 0
-    owner: str = ""
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ the default: each job is one item collection, so that all of it is read by one Q
     job_…           main                    the job
     job_…           progress#000000001      its numbered log
     job_…           checkpoint#parsed       its checkpoints
-    job_…           event#00000003          what happened to it
+    job_…           event#00000003          what happened to it, long ago; the newest events are in main
     job_…           file#report.xlsx        its files
     job_…           payload#args            arguments or a result that are long
     job_…           child#job_…             who waits for it
@@ -19,8 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Protocol
 from zlib import crc32
+
+import orjson
 
 from penstock.files.saved import SavedFile
 from penstock.jobs import tables
@@ -98,6 +101,8 @@ class Layout(Protocol):
     def ttl_name(self) -> str: ...
     @property
     def claim_index(self) -> ClaimIndex: ...
+    @property
+    def keeps_events(self) -> bool: ...
 
     def main_key(self, job_id: str) -> Item: ...
     def main(self, job: Job) -> Item: ...
@@ -125,6 +130,8 @@ class CollectionLayout:
     """The default layout, on a table of tables.jobs_table()."""
 
     version_name: Final = "version"
+    keeps_events: Final = True
+    """The newest events are in the main record: a change of state is then one write of one item."""
     ttl_name: Final = "ttl"
     claim_index: Final = ClaimIndex(tables.CLAIM_INDEX, "claim_pool", "claim_order")
 
@@ -229,6 +236,8 @@ class CollectionLayout:
         if place is not None:
             item["claim_pool"] = {"S": f"{job.queue}#{place[0]}#{shard}"}
             item["claim_order"] = {"S": place[1]}
+        if job.events:
+            item["events"] = {"L": [{"S": _event_text(event)} for event in job.events]}
         _add_counts(item, job)
         _add_options(item, job)
         _add_outcome(item, job)
@@ -323,6 +332,7 @@ class CollectionLayout:
             limit=int(_number(get("limit"))),
             started_at=_maybe_time(get("started_at")),
             ended_at=_maybe_time(get("ended_at")),
+            events=tuple(_event_from(one["S"]) for one in item["events"]["L"]) if "events" in item else (),
             others={} if _KNOWN.issuperset(item) else {name: item[name] for name in item if name not in _KNOWN},
         )
 
@@ -334,11 +344,12 @@ class CollectionLayout:
         if "main" not in kinds:
             return None
         checkpoints = [self.checkpoint_of(item) for item in kinds.get("checkpoint", ())]
+        job = self.job(kinds["main"][0])
         return History(
-            self.job(kinds["main"][0]),
+            job,
             tuple(self.entry_of(item) for item in kinds.get("progress", ())),
             tuple(sorted(checkpoints, key=lambda checkpoint: checkpoint.at)),
-            tuple(self.event_of(item) for item in kinds.get("event", ())),
+            (*(self.event_of(item) for item in kinds.get("event", ())), *job.events),
             tuple(self.file_of(item) for item in kinds.get("file", ())),
         )
 
@@ -377,6 +388,8 @@ class CollectionLayout:
 
 
 _MAIN: Final = {"S": "main"}
+_REMEMBERED: Final = 4_096
+"""Events are written again with each change of their job's main record."""
 _MOST_SHARDS: Final = 256
 _REGISTRATION_SECONDS: Final = 10
 _KNOWN: Final = frozenset(
@@ -385,7 +398,7 @@ _KNOWN: Final = frozenset(
         *("priority", "retries", "version", "attempt", "failures", "crashes", "lease_owner", "lease_token"),
         *("lease_until", "lease_seconds", "progress", "step", "entries", "result", "error", "cancel_reason"),
         *("waiting_for", "after", "unregistered", "has_children", "unique", "limit_key", "limit", "started_at"),
-        *("ended_at", "claim_pool", "claim_order", "state_shard", "task_shard", "time_shard", "listed_at"),
+        *("ended_at", "claim_pool", "claim_order", "events", "state_shard", "task_shard", "time_shard", "listed_at"),
         WRITE_NAME,
     }
 )
@@ -393,6 +406,24 @@ _KNOWN: Final = frozenset(
 
 def _entry_record(number: int) -> str:
     return f"progress#{number:09d}"
+
+
+@lru_cache(_REMEMBERED)
+def _event_text(event: Event) -> str:
+    form: dict[str, Any] = {"number": event.number, "type": event.type, "at": to_text(event.at)}
+    form["attempt"] = event.attempt
+    if event.owner:
+        form["owner"] = event.owner
+    if event.detail:
+        form["detail"] = event.detail
+    return orjson.dumps(form).decode()
+
+
+@lru_cache(_REMEMBERED)
+def _event_from(text: str) -> Event:
+    form = orjson.loads(text)
+    at = from_text(form["at"])
+    return Event(form["number"], form["type"], at, form["attempt"], form.get("owner", ""), form.get("detail", ""))
 
 
 def shard_of(job_id: str, shards: int) -> int:

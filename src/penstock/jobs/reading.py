@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.jobs.job import HIGHEST_PRIORITY, LOWEST_PRIORITY, History, Job, JobNotFound, JobPage
+from penstock.jobs.job import History, Job, JobNotFound, JobPage
 from penstock.jobs.layout import Call, Item, Layout, Listing
 from penstock.jobs.new import is_id
 from penstock.jobs.state import State
@@ -150,42 +150,69 @@ class JobReader:
             if place != before:
                 yield place, {name: item[name] for name in key_names}
 
-    def claimable(self, queue: str, limit: int, now: float) -> Claimable:
-        """Looks at all shards: at most `limit` keys of each pool of each."""
+    def claimable(self, queue: str, limit: int, now: float, *, evenly: bool = False, wake: bool = True) -> Claimable:
+        """The first `limit` jobs of all shards.
+
+        With `evenly`, the same number from each shard: their order is right within each, and nothing that was read is
+        thrown away. Without `wake`, only what is ready.
+        """
+        share = -(-limit // self._layout.shards) if evenly else limit
         ready: list[tuple[str, Item]] = []
         woken: list[tuple[str, Item]] = []
+        is_more = False
         for shard in range(self._layout.shards):
-            ready += self._pool(f"{queue}#ready#{shard}", limit)
-            woken += self._pool(f"{queue}#wake#{shard}", limit)
+            some = self._pool(f"{queue}#ready#{shard}", share)
+            ready += some
+            # A shard that gave its whole share may have more, whatever the others have.
+            is_more = is_more or len(some) == share
+            if wake:
+                some = self._pool(f"{queue}#wake#{shard}", share)
+                woken += some
+                is_more = is_more or (len(some) == share and _time_of(some[-1][0]) <= now)
         due = sorted((found for found in woken if _time_of(found[0]) <= now), key=_place)
         next_at = min((_time_of(place) for place, _ in woken if _time_of(place) > now), default=None)
         ready.sort(key=_place)
-        keys = [key for _, key in due[:limit]] + [key for _, key in ready[:limit]]
+        most = share * self._layout.shards if evenly else limit
+        keys = [key for _, key in due[:most]] + [key for _, key in ready[:most]]
         kept = [job for job in self._jobs(keys) if job.expires_at > now]
         jobs = sorted(kept, key=lambda job: (-job.priority, job.run_at, job.id))
-        return Claimable(tuple(jobs), next_at, len(due) + len(ready) >= limit)
+        return Claimable(tuple(jobs), next_at, is_more or len(due) + len(ready) >= limit)
 
     def forgotten(self, queue: str, since: float, now: float) -> Iterator[Job]:
         """Jobs that wait for others and should be looked after now, and those that could have begun since then."""
         for shard in range(self._layout.shards):
-            pools = [
+            keys = itertools.chain(
                 self._range(f"{queue}#keep#{shard}", " ", to_text(now)),
                 self._range(f"{queue}#wake#{shard}", " ", to_text(since)),
-            ]
-            for rank in range(HIGHEST_PRIORITY - LOWEST_PRIORITY + 1):
-                pools.append(self._range(f"{queue}#ready#{shard}", f"{rank}#", f"{rank}#{to_text(since)}"))
-            keys = itertools.chain.from_iterable(pools)
+                self._ready_since(f"{queue}#ready#{shard}", to_text(since)),
+            )
             while some := list(itertools.islice(keys, BATCH_KEYS)):
                 yield from self._jobs(some)
 
+    def _ready_since(self, partition: str, since: str) -> Iterator[Item]:
+        """Only the priorities that there are are asked for: most queues have one."""
+        rank = " "
+        while True:
+            request = self._between(partition, rank, _TOP)
+            found = self._db.execute("Query", {**request, "Limit": 1})["Items"]
+            if not found:
+                return
+            rank = found[0][self._layout.claim_index.order]["S"].partition("#")[0]
+            yield from self._range(partition, f"{rank}#", f"{rank}#{since}")
+            rank += _TOP
+
     def _range(self, partition: str, first: str, last: str) -> Iterator[Item]:
         """The keys of a pool from one place to another."""
+        key_names = tuple(self._layout.main_key(""))
+        call = Call("Query", self._between(partition, first, last))
+        return ({name: item[name] for name in key_names} for item in self.pages(call))
+
+    def _between(self, partition: str, first: str, last: str) -> dict[str, Any]:
         request = self._pool_query(partition)
         request["KeyConditionExpression"] += " AND #order BETWEEN :first AND :last"
         request["ExpressionAttributeNames"]["#order"] = self._layout.claim_index.order
         request["ExpressionAttributeValues"].update({":first": {"S": first}, ":last": {"S": last}})
-        key_names = tuple(self._layout.main_key(""))
-        return ({name: item[name] for name in key_names} for item in self.pages(Call("Query", request)))
+        return request
 
     def _pool(self, partition: str, limit: int) -> list[tuple[str, Item]]:
         order = self._layout.claim_index.order

@@ -27,7 +27,6 @@ from penstock.jobs.expiry import Expiry
 from penstock.jobs.job import (
     Checkpoint,
     Entry,
-    Event,
     History,
     Job,
     JobCancelled,
@@ -141,10 +140,10 @@ class JobStore:
         for _ in range(_TRIES):
             payload, records = self.payloads.kept(job, "args", text)
             job = replace(job, args=payload)
-            created = Changed(job, Event(job.version, "created", job.created_at))
+            created = changes.created(job)
             try:
                 self._writer.create(created, records, self.sides.hold_unique(job))
-                return job, True
+                return created.job, True
             except Conflict as conflict:
                 found = conflict.current
                 if new.key is None and new.id is None:
@@ -215,9 +214,9 @@ class JobStore:
 
     # ── a worker's life ──────────────────────────────────────────────────────────────────────────
 
-    def claimable(self, queue: str, limit: int) -> Claimable:
+    def claimable(self, queue: str, limit: int, *, evenly: bool = False, wake: bool = True) -> Claimable:
         self.look_after(queue)
-        return self._reader.claimable(queue, limit, self.clock.now())
+        return self._reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake)
 
     def look_after(self, queue: str) -> None:
         """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.

@@ -1,6 +1,8 @@
-"""How a change is written: one transaction, conditional on the version that it was made from.
+"""How a change is written: at once, conditional on the version that it was made from.
 
-1. The main record, the event that tells of its change, and every record that belongs to the change are one transaction.
+1. The main record, the event that tells of its change, and every record that belongs to the change are one write: of
+   one item where the layout keeps the newest events in the main record and there is nothing else, otherwise a
+   transaction.
 2. It is conditional on the version that the change was made from. Whatever the change decided on (the state, the
    holder's token, a cancellation) has not changed then.
 3. A refusal says how the job is now, so that the caller can decide again without a further read.
@@ -102,8 +104,9 @@ class JobWriter:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         actions: list[Action] = [{"Put": main}, *guards]
-        if changed.event is not None:
-            records = (*records, self._layout.event(job, changed.event))
+        told = changed.moved_out if self._layout.keeps_events else changed.event and (changed.event,)
+        if told:
+            records = (*records, *(self._layout.event(job, event) for event in told))
         actions += ({"Put": {"TableName": record.table, "Item": record.item}} for record in records)
         try:
             if len(actions) == 1:
@@ -126,10 +129,17 @@ class JobWriter:
         raise error
 
     def _refused(self, wanted: Item, found: Item | None) -> None:
+        # Not every server that speaks DynamoDB's protocol gives the item; and on some it may be gone for a moment.
+        found = found or self._current(wanted)
         if found is None:
             raise Conflict(None) from None
         if wanted[WRITE_NAME] != found.get(WRITE_NAME):
             raise Conflict(self._layout.job(found)) from None
+
+    def _current(self, wanted: Item) -> Item | None:
+        key = {name: wanted[name] for name in self._layout.main_key("")}
+        request = {"TableName": self._layout.table, "Key": key, "ConsistentRead": True}
+        return self._db.execute("GetItem", request).get("Item")
 
 
 _REFUSED: Final = "ConditionalCheckFailed"
