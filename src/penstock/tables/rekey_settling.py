@@ -158,7 +158,10 @@ class Settler:
 
     def origin(self, item: Item) -> KeyText:
         """The old key that an item of the new table came from; () where somebody else wrote it."""
-        return self.old.text_of(item) if all(name in item for name in self.old.keys) else ()
+        try:
+            return self.old.text_of(item)
+        except KeyError:
+            return ()
 
     # ── comparing ────────────────────────────────────────────────────────────────────────────────
 
