@@ -138,17 +138,18 @@ def test_jobs_that_wait_are_looked_after(store: JobStore, clock: ManualClock) ->
     parent = running(store)
     child = made(store, after=(parent.id,))
     low = made(store, priority=0)
+    high = made(store, priority=9)
     later = made(store, run_at=clock.now() + 5)
     dead = running(store, "w9")
     for _ in range(40):
         clock.advance(3 * DAY)
         parent = store.renew(parent)
         store.look_after("default")
-    for job in (child, low, later, dead):
+    for job in (child, low, high, later, dead):
         check_kept(store, job.id, clock)
     store.complete(parent)
     settle_all(store)
-    assert set(claimable(store)) == {child.id, low.id, later.id, dead.id}
+    assert set(claimable(store)) == {child.id, low.id, high.id, later.id, dead.id}
 
 
 def test_a_job_that_waits_for_one_that_is_gone_is_cancelled(store: JobStore, clock: ManualClock) -> None:

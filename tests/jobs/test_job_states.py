@@ -180,3 +180,10 @@ def test_a_job_whose_last_parent_tells_it_late_is_as_old_as_that() -> None:
     assert one.run_at == NOW
     one = changes.told(one, frozenset({"job_b"}), NOW + 9).job
     assert (one.run_at, one.waiting_for) == (NOW + 9, frozenset())
+
+
+@pytest.mark.parametrize("at", [float("nan"), float("inf"), -float("inf"), 1e300])
+def test_a_delay_that_is_no_time_does_not_put_it_off_for_ever(at: float) -> None:
+    """The attempt has failed, and that must be stored."""
+    after = changes.retrying(job(State.PROCESSING), ERROR, at, NOW).job
+    assert NOW <= after.run_at <= NOW + 10 * 366 * 86_400
