@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +17,7 @@ from penstock.cli.tables import options
 from penstock.client.database import Database, connect
 from penstock.client.recording import Recording
 from penstock.errors import AccessDeniedException
+from penstock.tables.definitions import Table
 from penstock.tables.single import make
 
 MODULE = """
@@ -30,16 +32,15 @@ LOG = Path("calls.jsonl")
 
 
 @pytest.fixture(autouse=True)
-def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with definitions; whatever the commands ask of their database is written to a file."""
     monkeypatch.chdir(tmp_path)
     for name in ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "PENSTOCK_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(__import__("sys").modules, "policed", raising=False)
+    monkeypatch.delitem(sys.modules, "policed", raising=False)
     Path("policed.py").write_text(MODULE)
     monkeypatch.setattr(options, "connect", lambda url: Database(Recording(connect(url).transport, LOG)))
-    yield
 
 
 def run(*words: str, code: int = 0) -> str:
@@ -64,11 +65,11 @@ def calls() -> Iterator[tuple[str, str]]:
     """(operation, ARN) of each call."""
     for line in LOG.read_bytes().splitlines():
         call = json.loads(line)
-        for resource in _resources(call["operation"], call["request"], call.get("answer", {})):
+        for resource in _resources(call["operation"], call["request"]):
             yield call["operation"], resource
 
 
-def _resources(operation: str, request: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+def _resources(operation: str, request: dict[str, Any]) -> list[str]:
     if operation == "ListTables":
         return ["*"]
     if operation == "GetRecords":
@@ -191,7 +192,7 @@ def test_a_missing_right_is_told_with_the_command_that_writes_the_policy(
 ) -> None:
     prepared()
     with connect("tables.db") as db:
-        make(db, __import__("policed").less[0], "bees")
+        make(db, Table("jobs", "id:S"), "bees")
     real: Callable[..., Any] = Recording.execute
 
     def refused(self: Recording, operation: str, request: dict[str, Any]) -> dict[str, Any]:

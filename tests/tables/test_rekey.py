@@ -287,6 +287,26 @@ def test_items_without_the_new_key_are_shown_and_the_job_is_not_ready_until_they
         assert rekeyed(db).into_items == 100
 
 
+@pytest.mark.parametrize("phase", ["comparing", "clearing", "following"])
+def test_a_problem_is_not_forgotten_by_a_run_that_continues(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with filled_world(count=100) as db:
+        broken = {name: value for name, value in comment(7).items() if name != "job_id"}
+        db.execute("PutItem", {"TableName": "old", "Item": broken})
+        real = JobStore.save
+
+        def save(self: JobStore, job: Job) -> None:
+            real(self, job)
+            if job.phase == phase:
+                raise Stopped
+
+        monkeypatch.setattr(JobStore, "save", save)
+        with pytest.raises(Stopped):
+            rekeyed(db)
+        monkeypatch.undo()
+        with pytest.raises(Unmapped, match=r"comment_id=7: .*job_id"):
+            rekeyed(db)
+
+
 def test_two_old_items_with_one_new_key_are_both_named() -> None:
     with filled_world(count=100) as db:
         other = comment(7) | {"conversation_id": {"S": "elsewhere"}}

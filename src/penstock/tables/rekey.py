@@ -107,7 +107,8 @@ class Rekey:
         if map is not None and map != job.map:
             job.map, job.verified_at = map, None
             job.phase, job.places = ("copying", None) if job.phase != "preparing" else (job.phase, None)
-        if job.phase == "ready":
+        if job.phase == "ready" or (job.phase in ("comparing", "clearing") and job.problem_count):
+            # Items that cannot be moved were known to the run that read them all: they are found again.
             job.phase, job.places = "following", None
         return self._held(job, self._until_ready)
 
@@ -364,7 +365,8 @@ class Rekey:
                 f"{job.source} is still written to: {len(late):,} changes in the last {quiet_seconds:g} s. "
                 "Stop its writers first, or what they write from now on is in the old table only (--force)."
             )
-        job.phase = "following"
+        if job.phase != "copying":  # which it is again where the stream was lost
+            job.phase = "following"
         self._until_ready()
         left = put_right(self._db, job.into, self._definition())
         if left:
