@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from fleets import STAGING, Place
 
-from penstock.errors import AccessDeniedException, UnknownOperationException
+from penstock.errors import AccessDeniedException, PenstockError, UnknownOperationException
 from penstock.tables.definitions import Index, Table
-from penstock.tables.inspection import Live, inspect, inspect_all, inspect_every
+from penstock.tables.inspection import Live, inspect, inspect_all, inspect_every, required
 from penstock.tables.troubles import Failure, TablesUnreadable
 
 RICH = Table(
@@ -118,3 +118,22 @@ def test_what_dynamodb_local_never_tells_again_is_not_compared() -> None:
 
 def _ours(value: Any) -> Any:
     return value.replace(":ddblocal:", ":us-east-1:") if isinstance(value, str) else value
+
+
+def test_what_fails_for_all_tables_in_the_same_way_is_told_once() -> None:
+    same = [Failure(f"jobs-{n}", "looking at it", "nothing listens there.", "Start the server.") for n in range(5)]
+    other = Failure("logs", "looking at it", "it is ARCHIVED.", "Restore it.")
+    assert str(TablesUnreadable([*same, other])).splitlines()[1:] == [
+        "  jobs-0, jobs-1, jobs-2 and 2 more: looking at it: nothing listens there. Start the server.",
+        "  logs: looking at it: it is ARCHIVED. Restore it.",
+    ]
+
+
+def test_a_table_that_must_be_there_is_missed_with_names_that_are_near() -> None:
+    place = Place()
+    place.apply(Table("orders", "id:S"))
+    with pytest.raises(PenstockError, match=r"There is no table order in :memory:\. There is orders\."):
+        required(place.db, "order")
+    place.watched.fail("ListTables", AccessDeniedException("no"))
+    with pytest.raises(PenstockError, match=r"There is no table order in :memory:\. Check the name"):
+        required(place.db, "order")
