@@ -557,3 +557,68 @@ def test_importing_the_front_door_does_not_import_the_worker() -> None:
 
     code = "import sys, penstock; assert not [n for n in sys.modules if n.startswith('penstock.jobs')]"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_short_job_and_the_next_ones_claim_share_a_commit(tmp_path: Path) -> None:
+    """Most of what a short job costs is its commits: two for the first, then one for each."""
+    with penstock.App(tmp_path / "jobs.db") as app:
+
+        @app.task()
+        def noop(run: penstock.Run) -> None: ...
+
+        for _ in range(20):
+            app.enqueue(noop)
+        commits = []
+        app.store.db.engine.store.connection()  # opened before it is watched
+        answer_many = app.store.db.engine.answer_many
+
+        def watched(calls: Any) -> Any:
+            commits.append([call.operation for call in calls])
+            return answer_many(calls)
+
+        app.store.db.engine.answer_many = watched  # type: ignore[method-assign]
+        work(app, concurrency=1)
+        assert commits == [["PutItem", "PutItem"]] * 19
+        assert len(app.store.find(state=State.COMPLETED, limit=100).jobs) == 20
+
+
+def test_a_candidate_that_another_worker_has_taken_delays_nobody(tmp_path: Path) -> None:
+    with penstock.App(tmp_path / "jobs.db") as app:
+
+        @app.task()
+        def steal(run: penstock.Run) -> str:
+            rest = [job for job in app.store.find(state=State.QUEUED, limit=10).jobs if job.id != run.id]
+            for job in rest[:1]:
+                app.store.claim(job, "thief", 30)
+            return "done"
+
+        first, second, third = (app.enqueue(steal) for _ in range(3))
+        worker = Worker(app, concurrency=1, idle_seconds=0.05)
+        thread = threading.Thread(target=worker.run)
+        thread.start()
+        for job in (first, second, third):
+            end = time.monotonic() + 30
+            while app.get(job.id).state is State.QUEUED and time.monotonic() < end:
+                time.sleep(0.01)
+        worker.stop()
+        thread.join(30)
+        states = [app.get(job.id).state for job in (first, second, third)]
+        assert State.QUEUED not in states
+        assert states.count(State.COMPLETED) >= 1
+        check(app.store, [first.id, second.id, third.id], ended=False)
+
+
+def test_what_cannot_share_a_commit_is_done_apart(app: penstock.App) -> None:
+    @app.task()
+    def noop(run: penstock.Run, size: int = 0) -> str:
+        return "x" * size
+
+    plain = [app.enqueue(noop) for _ in range(2)]
+    unique = [app.enqueue(noop.options(unique=str(number))) for number in range(2)]
+    limited = [app.enqueue(noop.options(limit_key="one")) for _ in range(2)]
+    large = [app.enqueue(noop, size=50_000) for _ in range(2)]
+    work(app, concurrency=1)
+    jobs = [*plain, *unique, *limited, *large]
+    assert {ended(app, job).state for job in jobs} == {State.COMPLETED}
+    assert app.store.sides.slot_holders("one") == []
+    assert app.enqueue(noop.options(unique="0")).id != unique[0].id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,6 +46,23 @@ class Database:
         Raises the `DynamoDBError` that DynamoDB answers with, or a `TransportError` where no answer came.
         """
         return self.transport.execute(operation, {} if request is None else request)
+
+    def execute_together(self, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any] | PenstockError]:
+        """The answers to calls that do not depend on each other; the error of one is in its place.
+
+        On the embedded engine they share one commit; elsewhere they are made one after the other.
+        """
+        together = getattr(self.transport, "execute_together", None)
+        if together is not None:
+            answers: list[dict[str, Any] | PenstockError] = together(calls)
+            return answers
+        return [self._answer_or_error(operation, request) for operation, request in calls]
+
+    def _answer_or_error(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
+        try:
+            return self.transport.execute(operation, request)
+        except PenstockError as error:
+            return error
 
     # ── tables ───────────────────────────────────────────────────────────────────────────────────
 

@@ -74,6 +74,11 @@ class Feed:
                 self._asking = True
             self._ask()
 
+    def take_at_hand(self) -> Job | None:
+        """A candidate that is there already; None where one would have to wait."""
+        with self._changed:
+            return self._pop()
+
     def _pop(self) -> Job | None:
         if self._stopped or not self._candidates:
             return None

@@ -17,10 +17,10 @@ import itertools
 import os
 import secrets
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from penstock.client.database import Database
-from penstock.errors import ConditionalCheckFailedException, TransactionCanceledException
+from penstock.errors import ConditionalCheckFailedException, PenstockError, TransactionCanceledException
 from penstock.jobs.changes import Changed
 from penstock.jobs.job import Job
 from penstock.jobs.layout import WRITE_NAME, Item, Layout, Record
@@ -47,6 +47,14 @@ class Guarded(Exception):
         self.item = item
 
 
+class _Prepared(NamedTuple):
+    """A write that has not been sent; `item` is the main record in it."""
+
+    operation: str
+    request: dict[str, Any]
+    item: Item
+
+
 class JobWriter:
     """Writes changes of jobs in one layout."""
 
@@ -70,29 +78,57 @@ class JobWriter:
 
     def change(self, old: Job, changed: Changed, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
         """Raises Conflict if the job is not `old` any more, Guarded if one of the `guards` says no."""
-        expression, names = self._unchanged
-        condition = {
-            "ConditionExpression": expression,
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": {":version": {"N": str(old.version)}},
-        }
-        self._write(changed, condition, records, guards)
+        self._write(changed, self._condition(old), records, guards)
 
     def remove(self, old: Job) -> None:
         """Deletes the main record; raises ConditionalCheckFailedException if the job is not `old` any more."""
-        expression, names = self._unchanged
         request = {
             "TableName": self._layout.table,
             "Key": self._layout.main_key(old.id),
+            **self._condition(old),
+        }
+        self._db.execute("DeleteItem", request)
+
+    def change_and_claim(self, first: tuple[Job, Changed], second: tuple[Job, Changed]) -> tuple[bool, bool]:
+        """Writes two changes of two jobs, which have no records or guards; whether each has been written.
+
+        In process they share one commit. Raises what is neither a success nor a refusal.
+        """
+        prepared = [self._prepared(changed, self._condition(old), (), ()) for old, changed in (first, second)]
+        answers = self._db.execute_together([(one.operation, one.request) for one in prepared])
+        written = [self._is_written(one, answer) for one, answer in zip(prepared, answers, strict=True)]
+        return written[0], written[1]
+
+    def _is_written(self, prepared: _Prepared, answer: dict[str, Any] | PenstockError) -> bool:
+        if isinstance(answer, ConditionalCheckFailedException):
+            found = answer.fields.get("Item")
+            return found is not None and prepared.item[WRITE_NAME] == found.get(WRITE_NAME)
+        if isinstance(answer, PenstockError):
+            raise answer
+        return True
+
+    def _condition(self, old: Job) -> dict[str, Any]:
+        expression, names = self._unchanged
+        return {
             "ConditionExpression": expression,
             "ExpressionAttributeNames": names,
             "ExpressionAttributeValues": {":version": {"N": str(old.version)}},
         }
-        self._db.execute("DeleteItem", request)
 
     def _write(
         self, changed: Changed, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
     ) -> None:
+        prepared = self._prepared(changed, condition, records, guards)
+        try:
+            self._db.execute(prepared.operation, prepared.request)
+        except ConditionalCheckFailedException as error:
+            self._refused(prepared.item, error.fields.get("Item"))
+        except TransactionCanceledException as error:
+            self._explain(prepared.item, error, len(guards))
+
+    def _prepared(
+        self, changed: Changed, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
+    ) -> _Prepared:
         job = changed.job
         item = self._layout.main(job)
         # With the process in it: one that was forked has the same prefix and goes on with the same numbers.
@@ -103,20 +139,13 @@ class JobWriter:
             **condition,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        actions: list[Action] = [{"Put": main}, *guards]
         told = changed.moved_out if self._layout.keeps_events else changed.event and (changed.event,)
         if told:
             records = (*records, *(self._layout.event(job, event) for event in told))
-        actions += ({"Put": {"TableName": record.table, "Item": record.item}} for record in records)
-        try:
-            if len(actions) == 1:
-                self._db.execute("PutItem", main)
-            else:
-                self._db.execute("TransactWriteItems", {"TransactItems": actions})
-        except ConditionalCheckFailedException as error:
-            self._refused(item, error.fields.get("Item"))
-        except TransactionCanceledException as error:
-            self._explain(item, error, len(guards))
+        if not records and not guards:
+            return _Prepared("PutItem", main, item)
+        puts = ({"Put": {"TableName": record.table, "Item": record.item}} for record in records)
+        return _Prepared("TransactWriteItems", {"TransactItems": [{"Put": main}, *guards, *puts]}, item)
 
     def _explain(self, item: Item, error: TransactionCanceledException, guards: int) -> None:
         reasons = error.fields.get("CancellationReasons") or []

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import orjson
+
 from penstock.client.transports.base import Answer, Request
-from penstock.engine.engine import Engine
+from penstock.engine.engine import Engine, Pending
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
-from penstock.errors import StorageError
+from penstock.errors import DynamoDBError, StorageError
 
 
 class EmbeddedTransport:
@@ -21,6 +25,13 @@ class EmbeddedTransport:
         if self._closed:
             raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
         return self.engine.execute(operation, request, self.scope)
+
+    def execute_together(self, calls: Sequence[tuple[str, Request]]) -> list[Answer | DynamoDBError]:
+        """Several calls with one commit; the error of one is in its place, and concerns no other."""
+        if self._closed:
+            raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
+        answers = self.engine.answer_many([Pending(operation, request, self.scope) for operation, request in calls])
+        return [orjson.loads(answer) if isinstance(answer, bytes) else answer for answer in answers]
 
     def close(self) -> None:
         """Releases the file. A second close does nothing."""
