@@ -199,7 +199,7 @@ def cut(text: str, characters: int) -> str:
 
 def new_id(now: float) -> str:
     """`job_{milliseconds in base 36}_{6 random digits}`: ids sort by age."""
-    suffix = "".join(secrets.choice(_DIGITS) for _ in range(_SUFFIX_DIGITS))
+    suffix = _base36(secrets.randbelow(36**_SUFFIX_DIGITS)).rjust(_SUFFIX_DIGITS, "0")
     return f"job_{_base36(int(now * 1000))}_{suffix}"
 
 

@@ -35,6 +35,7 @@ from penstock.jobs.job import (
     JobNotFound,
     JobPage,
     Payload,
+    altered,
     cut,
     new_id,
 )
@@ -140,7 +141,7 @@ class JobStore:
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
         for _ in range(_TRIES):
             payload, records = self.payloads.kept(job, "args", text)
-            job = replace(job, args=payload)
+            job = altered(job, {"args": payload})
             created = changes.created(job)
             try:
                 self._writer.create(created, records, self.sides.hold_unique(job))
