@@ -6,6 +6,9 @@
     │   ├── (read again, decide)   ConditionalCheckFailedException, TransactionCanceledException, …
     │   └── (repeat it)            ProvisionedThroughputExceededException, InternalServerError, …
     ├── StorageError               the database file cannot be used: it says which file and why
+    ├── JobNotFound, BadJob, …     a job is not there, or cannot be as it was asked for (penstock.jobs)
+    ├── LeaseLost, JobCancelled    stop working on it: nothing more will be stored (penstock.records, penstock.jobs)
+    ├── FileError, …               a file is missing, has changed, or cannot be kept (penstock.files)
     ├── DefinitionError, …         a table's definition, export or plan is wrong (penstock.tables says which)
     └── TransportError             no answer came: it says from which endpoint, why, and what to do
         ├── (fix the call)         BadUrl, TransportClosed, TlsFailed, CredentialsMissing, NotDynamoDB
