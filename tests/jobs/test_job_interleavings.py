@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from job_worlds import DAY, FAILURE, START, items, new_store
 
 from penstock.client.database import connect
@@ -30,6 +30,10 @@ LEASE = 10.0
 LIMIT = 2
 SKEWS = (0.0, allowance_seconds(LEASE) / 2, -allowance_seconds(LEASE) / 2)
 """By how much the workers' clocks are off: no two differ by more than the allowance."""
+
+
+NUMBER = st.integers(0, 5)
+WHICH = st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5, 8, 13])
 
 
 class Skewed:
@@ -79,9 +83,6 @@ class Held:
 
 
 class Interleavings(RuleBasedStateMachine):
-    jobs: Bundle[str] = Bundle("jobs")
-    held: Bundle[Held] = Bundle("held")
-
     @initialize()
     def begin(self) -> None:
         self.clock = ManualClock(START)
@@ -93,6 +94,18 @@ class Interleavings(RuleBasedStateMachine):
         self.model: dict[str, Modelled] = {}
         self.serial = 0
         self.long_waits = 0
+        self.values: list[Held] = []
+        for limited in (False, True, True):
+            self._enqueue(0, None, limited)
+        self._claim(1, self._job(0))
+        self._claim(2, self._job(1))
+
+    def _job(self, number: int) -> str:
+        return list(self.model)[number % len(self.model)]
+
+    def _holder(self, which: int) -> Held:
+        """One of the values that workers have in hand: mostly a new one, now and then one from long ago."""
+        return self.values[-1 - which % len(self.values)]
 
     def teardown(self) -> None:
         if hasattr(self, "db"):
@@ -100,17 +113,19 @@ class Interleavings(RuleBasedStateMachine):
 
     # ── making ───────────────────────────────────────────────────────────────────────────────────
 
-    @rule(target=jobs, worker=st.sampled_from(range(3)), unique=st.sampled_from([None, "a"]), limited=st.booleans())
-    def enqueue(self, worker: int, unique: str | None, limited: bool) -> Any:
+    @rule(worker=st.sampled_from(range(3)), unique=st.sampled_from([None, "a"]), limited=st.booleans())
+    def enqueue(self, worker: int, unique: str | None, limited: bool) -> None:
+        self._enqueue(worker, unique, limited)
+
+    def _enqueue(self, worker: int, unique: str | None, limited: bool) -> None:
         limit_key = "k" if limited else None
         job, is_new = self.stores[worker].create(NewJob("t", {}, unique=unique, limit_key=limit_key, limit=LIMIT))
         holder = self._unique_holder(unique)
         assert is_new == (holder is None)
         if holder is not None:
             assert job.id == holder.id
-            return multiple()
+            return
         self.model[job.id] = Modelled(job.id, unique, limited)
-        return job.id
 
     def _unique_holder(self, unique: str | None) -> Modelled | None:
         holders = [one for one in self.model.values() if unique and one.unique == unique and not one.is_terminal]
@@ -119,55 +134,59 @@ class Interleavings(RuleBasedStateMachine):
 
     # ── workers ──────────────────────────────────────────────────────────────────────────────────
 
-    @rule(target=held, worker=st.sampled_from(range(3)), job_id=jobs)
-    def claim(self, worker: int, job_id: str) -> Any:
+    @rule(worker=st.sampled_from(range(3)), number=NUMBER)
+    def claim(self, worker: int, number: int) -> None:
+        self._claim(worker, self._job(number))
+
+    def _claim(self, worker: int, job_id: str) -> None:
         store, model = self.stores[worker], self.model[job_id]
         if self._is_gone(model):
-            return multiple()
+            return
         now = store.clock.now()
         seen = store.get(job_id)
         if model.state is State.QUEUED:
             if model.limited and len(self._slots()) >= LIMIT:
                 self._refused(LimitReached, lambda: store.claim(seen, f"w{worker}", LEASE))
-                return multiple()
+                return
             assert claim_place(seen) is not None
             if seen.run_at > max(now, seen.updated_at):
                 assert store.claim(seen, f"w{worker}", LEASE) is None
-                return multiple()
-            return self._granted(worker, model, "started", store.claim(seen, f"w{worker}", LEASE))
+                return
+            self._granted(worker, model, "started", store.claim(seen, f"w{worker}", LEASE))
+            return
         if model.state is State.PROCESSING and seen.lease is not None and seen.lease.takeable_at <= now:
-            return self._taken(worker, model, seen)
+            self._taken(worker, model, seen)
+            return
         assert store.claim(seen, f"w{worker}", LEASE) is None
-        return multiple()
 
-    def _taken(self, worker: int, model: Modelled, seen: Job) -> Any:
+    def _taken(self, worker: int, model: Modelled, seen: Job) -> None:
         got = self.stores[worker].claim(seen, f"w{worker}", LEASE)
         # 1, 3, 4: the one before has stopped believing in its lease, however the clocks differ.
         assert model.believed_until <= self.clock.now() + 1e-3
         if model.cancel_asked:
             model.moved("cancelled", State.CANCELLED)
             assert got is None
-            return multiple()
+            return
         model.crashes += 1
         if model.crashes >= MOST_CRASHES:
             model.moved("parked", State.FAILED)
             assert got is None
-            return multiple()
-        return self._granted(worker, model, "taken_over", got)
+            return
+        self._granted(worker, model, "taken_over", got)
 
-    def _granted(self, worker: int, model: Modelled, event: str, got: Job | None) -> Held:
+    def _granted(self, worker: int, model: Modelled, event: str, got: Job | None) -> None:
         assert got is not None
         assert got.token == model.token + 1, "2: tokens only grow"
         model.token = got.token
         model.believed_until = self.clock.now() + LEASE
         model.moved(event, State.PROCESSING)
-        return Held(worker, got)
+        self.values.append(Held(worker, got))
 
-    @rule(worker=st.sampled_from(range(3)), job_id=jobs, held_by=held)
-    def claim_what_was_seen_before(self, worker: int, job_id: str, held_by: Held) -> None:
+    @rule(worker=st.sampled_from(range(3)), which=WHICH)
+    def claim_what_was_seen_before(self, worker: int, which: int) -> None:
         """A candidate that has changed since it was read is nobody's."""
         current = self.stores[worker]
-        seen = held_by.job
+        seen = self._holder(which).job
         model = self.model[seen.id]
         if self._is_gone(model) or current.get(seen.id).version == seen.version:
             return
@@ -175,52 +194,57 @@ class Interleavings(RuleBasedStateMachine):
         assert current.claim(seen, f"w{worker}", LEASE) is None
         assert items(current) == before
 
-    @rule(target=held, holder=held)
-    def renew(self, holder: Held) -> Any:
-        return self._write(holder, lambda store: store.renew(holder.job))
+    @rule(which=WHICH)
+    def renew(self, which: int) -> None:
+        holder = self._holder(which)
+        self._write(holder, lambda store: store.renew(holder.job))
 
-    @rule(target=held, holder=held, progress=st.one_of(st.none(), st.integers(0, 100)))
-    def report(self, holder: Held, progress: int | None) -> Any:
+    @rule(which=WHICH, progress=st.one_of(st.none(), st.integers(0, 100)))
+    def report(self, which: int, progress: int | None) -> None:
+        holder = self._holder(which)
         message = self._words()
-        return self._write(
-            holder, lambda store: store.report(holder.job, progress=progress, message=message), entry=message
-        )
+        self._write(holder, lambda store: store.report(holder.job, progress=progress, message=message), entry=message)
 
-    @rule(target=held, holder=held, name=st.sampled_from(["rows", "pages"]))
-    def checkpoint(self, holder: Held, name: str) -> Any:
+    @rule(which=WHICH, name=st.sampled_from(["rows", "pages"]))
+    def checkpoint(self, which: int, name: str) -> None:
+        holder = self._holder(which)
         message = self._words()
         value = self.serial
         report = lambda store: store.report(holder.job, message=message, checkpoint=name, value=value)  # noqa: E731
         after = self._write(holder, report, entry=message)
         if isinstance(after, Held):
             self.model[holder.job.id].checkpoints[name] = value
-        return after
 
-    @rule(holder=held)
-    def complete(self, holder: Held) -> None:
+    @rule(which=WHICH)
+    def complete(self, which: int) -> None:
+        holder = self._holder(which)
         if isinstance(self._write(holder, lambda store: store.complete(holder.job, {"n": 1})), Held):
             model = self.model[holder.job.id]
             model.completions += 1
             model.moved("completed", State.COMPLETED)
 
-    @rule(holder=held)
-    def fail(self, holder: Held) -> None:
+    @rule(which=WHICH)
+    def fail(self, which: int) -> None:
+        holder = self._holder(which)
         if isinstance(self._write(holder, lambda store: store.fail(holder.job, FAILURE)), Held):
             self.model[holder.job.id].moved("failed", State.FAILED)
 
-    @rule(holder=held, later=st.sampled_from([0.0, 5.0, 40 * DAY]))
-    def fail_and_retry(self, holder: Held, later: float) -> None:
+    @rule(which=WHICH, later=st.sampled_from([0.0, 5.0, 40 * DAY]))
+    def fail_and_retry(self, which: int, later: float) -> None:
+        holder = self._holder(which)
         at = self.clock.now() + later
         if isinstance(self._write(holder, lambda store: store.fail(holder.job, FAILURE, retry_at=at)), Held):
             self.model[holder.job.id].moved("retrying", State.QUEUED)
 
-    @rule(holder=held)
-    def hand_over(self, holder: Held) -> None:
+    @rule(which=WHICH)
+    def hand_over(self, which: int) -> None:
+        holder = self._holder(which)
         if isinstance(self._write(holder, lambda store: store.hand_over(holder.job, "it stops")), Held):
             self.model[holder.job.id].moved("handed_over", State.QUEUED)
 
-    @rule(holder=held)
-    def end_cancelled(self, holder: Held) -> None:
+    @rule(which=WHICH)
+    def end_cancelled(self, which: int) -> None:
+        holder = self._holder(which)
         model = self.model[holder.job.id]
         if self._is_gone(model) or not (model.cancel_asked or self._is_fenced(holder)):
             return
@@ -231,17 +255,17 @@ class Interleavings(RuleBasedStateMachine):
             end()
             model.moved("cancelled", State.CANCELLED)
 
-    def _write(self, holder: Held, write: Callable[[JobStore], Job], entry: str | None = None) -> Any:
+    def _write(self, holder: Held, write: Callable[[JobStore], Job], entry: str | None = None) -> Held | None:
         """A write under a lease: done by the holder, even if it has been frozen for long; refused to everybody else."""
         store, model = self.stores[holder.worker], self.model[holder.job.id]
         if self._is_gone(model):
-            return multiple()
+            return None
         if self._is_fenced(holder):
             self._refused(LeaseLost, lambda: write(store))
-            return multiple()
+            return None
         if model.cancel_asked:
             self._refused(JobCancelled, lambda: write(store))
-            return multiple()
+            return None
         after = write(store)
         if after.lease is not None:
             assert holder.job.lease is not None
@@ -249,7 +273,8 @@ class Interleavings(RuleBasedStateMachine):
             model.believed_until = self.clock.now() + LEASE
         if entry is not None:
             model.entries.append(entry)
-        return Held(holder.worker, after)
+        self.values.append(Held(holder.worker, after))
+        return self.values[-1]
 
     def _is_fenced(self, holder: Held) -> bool:
         model = self.model[holder.job.id]
@@ -266,8 +291,9 @@ class Interleavings(RuleBasedStateMachine):
 
     # ── anybody ──────────────────────────────────────────────────────────────────────────────────
 
-    @rule(job_id=jobs)
-    def cancel(self, job_id: str) -> None:
+    @rule(number=NUMBER)
+    def cancel(self, number: int) -> None:
+        job_id = self._job(number)
         model = self.model[job_id]
         if self._is_gone(model):
             return
@@ -281,8 +307,9 @@ class Interleavings(RuleBasedStateMachine):
         else:
             model.moved("cancelled", State.CANCELLED)
 
-    @rule(job_id=jobs)
-    def retry(self, job_id: str) -> None:
+    @rule(number=NUMBER)
+    def retry(self, number: int) -> None:
+        job_id = self._job(number)
         model = self.model[job_id]
         if self._is_gone(model):
             return
@@ -300,18 +327,28 @@ class Interleavings(RuleBasedStateMachine):
             model.cancel_asked = False
             model.moved("retried", State.QUEUED)
 
-    @rule(worker=st.sampled_from(range(3)), job_id=jobs)
-    def log(self, worker: int, job_id: str) -> None:
+    @rule(worker=st.sampled_from(range(3)), number=NUMBER)
+    def log(self, worker: int, number: int) -> None:
+        job_id = self._job(number)
         if not self._is_gone(self.model[job_id]):
             message = self._words()
             self.stores[worker].log(job_id, message)
             self.model[job_id].entries.append(message)
 
+    @rule(worker=st.sampled_from(range(3)), number=NUMBER, after=st.sampled_from([-0.6, 0.0, 0.6, 1.0, 1.6]))
+    def claim_at_the_edge(self, worker: int, number: int, after: float) -> None:
+        """Just before and just after the lease can be taken."""
+        job_id = self._job(number)
+        lease = None if self._is_gone(self.model[job_id]) else self.stores[0].get(job_id).lease
+        if lease is not None and lease.until + after > self.clock.now():
+            self.clock.advance(lease.until + after - self.clock.now())
+        self._claim(worker, job_id)
+
     @rule(seconds=st.sampled_from([0.2, 3.0, LEASE - 0.4, LEASE + 1.2, 4 * LEASE]))
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    @precondition(lambda self: self.model and self.long_waits < 3)
+    @precondition(lambda self: self.long_waits < 2)
     @rule()
     def weeks_pass(self) -> None:
         """A worker runs and looks at the queue, but has no time for these jobs."""
@@ -392,5 +429,9 @@ class Interleavings(RuleBasedStateMachine):
 
 
 _EXPLORING = bool(os.environ.get("PENSTOCK_EXPLORE"))
-Interleavings.TestCase.settings = settings(max_examples=1_000 if _EXPLORING else 25, stateful_step_count=40)
+# Making a long walk shorter takes minutes: a red build need not wait for it.
+_PHASES = tuple(phase for phase in Phase if _EXPLORING or phase is not Phase.shrink)
+Interleavings.TestCase.settings = settings(
+    max_examples=1_000 if _EXPLORING else 60, stateful_step_count=40, phases=_PHASES
+)
 TestInterleavings = Interleavings.TestCase
