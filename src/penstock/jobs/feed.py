@@ -5,6 +5,8 @@
    to nothing. It knows when the next lease runs out or the next job is due, and asks then; a job that this process
    enqueues wakes it at once.
 3. What it holds are candidates: a job is a worker's only when its claim has been written.
+4. Where the worker's threads write in turn, one more begins only while the turn is nobody's: short jobs are then run by
+   one or two threads, which do not share the interpreter with the others; long ones soon by all.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ _FIRST_PAUSE_SECONDS: Final = 0.02
 DEFAULT_IDLE_SECONDS: Final = 1.0
 _CANDIDATES: Final = 64
 _WAKE_SECONDS: Final = 0.25
+_WATCH_SECONDS: Final = 0.004
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _EMPTY_QUERY_UNITS: Final = 0.5
@@ -42,6 +45,7 @@ class Feed:
         verdict: Callable[[Job], Verdict],
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
+        turn: threading.Lock | None = None,
     ) -> None:
         self._store = store
         self._queues = queues
@@ -51,6 +55,9 @@ class Feed:
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
         self._in_hand: set[str] = set()
+        self._turn = turn
+        self._active = 0
+        self._watching = False
         self._asking = False
         self._found_last = False
         self._wake_at = 0.0
@@ -65,14 +72,26 @@ class Feed:
         """What asking has cost at least: a consistent GetItem, and two Queries for each shard."""
         return self.polls * (1 + 2 * self._store.layout.shards * _EMPTY_QUERY_UNITS)
 
-    def take(self) -> Job | None:
-        """A candidate; None when the worker stops, or (in a burst) when there is nothing more."""
+    def take(self, *, back: bool = False) -> Job | None:
+        """A candidate; None when the worker stops, or (in a burst) when there is nothing more.
+
+        `back` says that the thread is done with the one that it took before.
+        """
+        with self._changed:
+            self._active -= back
         while True:
             with self._changed:
                 if self._wait():
-                    return self._pop()
+                    return self._handed_out()
                 self._asking = True
             self._ask()
+
+    def _handed_out(self) -> Job | None:
+        job = self._pop()
+        self._active += job is not None
+        if self._candidates:
+            self._changed.notify()  # one of those who wait watches now
+        return job
 
     def take_at_hand(self) -> Job | None:
         """A candidate that is there already; None where one would have to wait."""
@@ -92,7 +111,11 @@ class Feed:
 
     def _wait(self) -> bool:
         """Waits for a candidate or the end: True. False if it is for this thread to ask now."""
-        while not self._stopped and not self._candidates:
+        while not self._stopped:
+            if self._candidates:
+                if not self._active or self._turn is None or self._is_needed(self._turn):
+                    return True
+                continue
             if self._asking:
                 self._changed.wait()
                 continue
@@ -104,6 +127,16 @@ class Feed:
             self._changed.wait(pause)
             self._asking = False
         return True
+
+    def _is_needed(self, turn: threading.Lock) -> bool:
+        """Whether those at work are all at their tasks, so that another thread can take a job meanwhile (4)."""
+        if self._watching:
+            self._changed.wait()
+            return False
+        self._watching = True
+        self._changed.wait(_WATCH_SECONDS)
+        self._watching = False
+        return not turn.locked()
 
     def _ask(self) -> None:
         try:

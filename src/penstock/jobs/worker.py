@@ -88,7 +88,12 @@ class Worker:
         self.app = app
         self.name = name or new_owner()
         self.counts = Counts()
-        self.feed = Feed(app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst)
+        # On the engine of this process, threads that write at once only take the interpreter from each other, at every
+        # step of every statement: in turn, each job costs half as much.
+        embedded = embedded_engine(app.store.db.transport) is not None
+        turn = threading.Lock() if embedded else None
+        self._turn: AbstractContextManager[Any] = turn or nullcontext()
+        self.feed = Feed(app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, turn=turn)
         self._store = app.store
         self._queues = queues
         self._concurrency = concurrency
@@ -102,10 +107,6 @@ class Worker:
         self._threads: list[threading.Thread] = []
         self._counting = threading.Lock()
         self._stopping = threading.Event()
-        # On the engine of this process, threads that write at once only take the interpreter from each other, at every
-        # step of every statement: in turn, each job costs half as much.
-        embedded = embedded_engine(self._store.db.transport) is not None
-        self._turn: AbstractContextManager[Any] = threading.Lock() if embedded else nullcontext()
         self._blocked: dict[str, float] = {}
         self._unknown: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -195,11 +196,15 @@ class Worker:
 
     def _work(self) -> None:
         candidate: Job | None = None
+        is_busy = False
         while not self._stopping.is_set():
             try:
-                candidate = candidate or self.feed.take()
                 if candidate is None:
-                    return
+                    was_busy, is_busy = is_busy, False
+                    candidate = self.feed.take(back=was_busy)
+                    if candidate is None:
+                        return
+                    is_busy = True
                 with self._turn:
                     run = self._claim(candidate)
             except Exception as error:
@@ -241,6 +246,8 @@ class Worker:
         """Runs the job to an end; False if its slot was given to another thread meanwhile."""
         task = self.app.tasks[run.job.task]
         self._runs[run.id] = run
+        if self._stopping.is_set():
+            run.stop(self._keeper.stop_reason)
         self._places[run.id] = threading.current_thread()
         self._keeper.watch(run)
         try:
