@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
@@ -19,6 +20,8 @@ HIGHEST_PRIORITY: Final = 9
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SUFFIX_DIGITS: Final = 6
+_LARGEST_SUFFIX: Final = 36**_SUFFIX_DIGITS
+_SUFFIX_STEP: Final = 10_000
 
 
 class JobNotFound(PenstockError):
@@ -198,9 +201,30 @@ def cut(text: str, characters: int) -> str:
 
 
 def new_id(now: float) -> str:
-    """`job_{milliseconds in base 36}_{6 random digits}`: ids sort by age."""
-    suffix = _base36(secrets.randbelow(36**_SUFFIX_DIGITS)).rjust(_SUFFIX_DIGITS, "0")
-    return f"job_{_base36(int(now * 1000))}_{suffix}"
+    """`job_{milliseconds in base 36}_{6 random digits}`: they sort by age, within a process always."""
+    at = int(now * 1000)
+    suffix = _base36(_SUFFIXES.next(at)).rjust(_SUFFIX_DIGITS, "0")
+    return f"job_{_base36(at)}_{suffix}"
+
+
+class _Suffixes:
+    """Random numbers that grow within a millisecond: jobs that are made one after the other are claimed so."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._at = 0
+        self._last = 0
+
+    def next(self, at: int) -> int:
+        with self._lock:
+            if at == self._at and self._last < _LARGEST_SUFFIX - _SUFFIX_STEP:
+                self._last += 1 + secrets.randbelow(_SUFFIX_STEP)
+            else:
+                self._at, self._last = at, secrets.randbelow(_LARGEST_SUFFIX // 2)
+            return self._last
+
+
+_SUFFIXES: Final = _Suffixes()
 
 
 def _base36(number: int) -> str:
