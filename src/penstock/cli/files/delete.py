@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
 from penstock.cli.files.group import NOT_FOUND
-from penstock.cli.files.options import (
-    confirmed,
-    continued,
-    count_text,
-    dry_run_option,
-    home_argument,
-    json_option,
-    opened,
-    show_json,
-    yes_option,
-)
+from penstock.cli.files.options import count_text, home_argument, opened
 
 
 @click.command("delete")

@@ -12,7 +12,8 @@ from typing import BinaryIO
 
 import click
 
-from penstock.cli.files.options import ByteLine, continued, home_argument, json_option, opened, show_json, size_text
+from penstock.cli.conversation import continued, json_option, show_json
+from penstock.cli.files.options import ByteLine, home_argument, opened, size_text
 from penstock.files import Files
 from penstock.files.sources import BLOCK_BYTES
 

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.files.options import (
-    confirmed,
-    continued,
-    dry_run_option,
-    home_argument,
-    json_option,
-    show_json,
-    yes_option,
-)
+from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
+from penstock.cli.files.options import home_argument
 from penstock.files import open_files
 from penstock.files.bucket import BucketFiles
 from penstock.files.lifecycle import EXPIRY_DAYS, Change, apply, described, inspected, planned

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.files.options import count_text, home_argument, json_option, opened, show_json, size_text
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.files.options import count_text, home_argument, opened, size_text
 from penstock.files.saved import ListedFile, moment_text
 
 

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
-from penstock.cli.lazy import INTERRUPTED
 from penstock.files import Files, HomeMissing, open_files
 from penstock.files.folder import FolderFiles
 
 home_argument = click.argument("home", metavar="HOME")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and no progress.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
 
 _QUIET_SECONDS = 1.0  # what takes less shows no progress
 _EVERY_SECONDS = 0.2
@@ -61,32 +53,6 @@ def size_text(size: float) -> str:
 
 def count_text(number: int, noun: str = "file") -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def show_json(form: Any) -> None:
-    click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2))
-
-
-def confirmed(question: str, *, yes: bool) -> None:
-    """Goes on, or ends with exit code 2: nothing is changed unasked."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Give --yes to do it; there is no terminal to ask on.")
-    if not click.confirm(question, err=True):
-        click.echo("Nothing was changed.", err=True)
-        raise click.exceptions.Exit(2)
-
-
-@contextmanager
-def continued(what: str) -> Iterator[None]:
-    """Ctrl-C says what is so now, and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        again = shlex.join(["penstock", *sys.argv[1:]])
-        click.echo(f"\nInterrupted: {what} To go on, run it again:\n  {again}", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 class ByteLine:

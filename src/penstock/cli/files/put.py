@@ -9,7 +9,8 @@ from typing import BinaryIO
 
 import click
 
-from penstock.cli.files.options import ByteLine, continued, home_argument, json_option, show_json, size_text
+from penstock.cli.conversation import continued, json_option, show_json
+from penstock.cli.files.options import ByteLine, home_argument, size_text
 from penstock.files import open_files
 
 _STDIN = "-"

@@ -7,19 +7,8 @@ from typing import TextIO
 
 import click
 
-from penstock.cli.files.options import (
-    Age,
-    confirmed,
-    continued,
-    count_text,
-    dry_run_option,
-    home_argument,
-    json_option,
-    opened,
-    show_json,
-    size_text,
-    yes_option,
-)
+from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
+from penstock.cli.files.options import Age, count_text, home_argument, opened, size_text
 from penstock.files import Files, ListedFile, Swept
 from penstock.files.home import Keep
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.files.options import home_argument, json_option, opened, show_json
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.files.options import home_argument, opened
 from penstock.files import errors
 from penstock.files.home import LONGEST_URL_SECONDS, URL_SECONDS
 

@@ -6,16 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.files.options import (
-    ByteLine,
-    continued,
-    count_text,
-    home_argument,
-    json_option,
-    opened,
-    show_json,
-    size_text,
-)
+from penstock.cli.conversation import continued, json_option, show_json
+from penstock.cli.files.options import ByteLine, count_text, home_argument, opened, size_text
 from penstock.files.verifying import Verified, verify
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.databases import note_missing_file, opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import agreed, carry_out
-from penstock.cli.tables.options import Manner, Order, manner_options, note_missing_file, opened, ordered, url_option
+from penstock.cli.tables.options import Manner, Order, manner_options, ordered, url_option
 from penstock.tables.survey import Survey, survey
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import continued, dry_run_option, json_option, opened, permitted, url_option
-from penstock.cli.tables.screen import Line, show_json
+from penstock.cli.conversation import continued, dry_run_option, json_option, show_json
+from penstock.cli.databases import opened
+from penstock.cli.tables.options import permitted, url_option
+from penstock.cli.tables.screen import Line
 from penstock.tables import backups
 from penstock.tables.dump_folder import replace_file
 from penstock.tables.exports import export_text

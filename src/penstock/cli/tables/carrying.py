@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from penstock.cli.conversation import confirmed, show_json
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import INTERRUPTED, Manner, confirmed
+from penstock.cli.tables.options import INTERRUPTED, Manner
 from penstock.client.database import Database
 from penstock.tables.apply import ApplyReport, Interrupted, apply
 from penstock.tables.survey import Survey
@@ -43,7 +44,7 @@ def agreed(
         show()
     if manner.dry_run:
         if manner.as_json:
-            screen.show_json(screen.survey_json(survey) | (more or {}) | {"dry_run": True})
+            show_json(screen.survey_json(survey) | (more or {}) | {"dry_run": True})
         return False
     if not survey.plan.is_empty:
         confirmed(question, yes=manner.yes)
@@ -84,6 +85,6 @@ def carry_out(
 
 def _show(report: ApplyReport, as_json: bool, more: dict[str, Any] | None) -> None:
     if as_json:
-        screen.show_json(screen.report_json(report) | (more or {}))
+        show_json(screen.report_json(report) | (more or {}))
     else:
         screen.show_report(report)

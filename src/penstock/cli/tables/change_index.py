@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import click
 
+from penstock.cli.conversation import confirmed, show_json
+from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.add_index import index_json, show_index
 from penstock.cli.tables.carrying import carry_out
 from penstock.cli.tables.index_options import Said, defined_table, full_name, index_options
 from penstock.cli.tables.options import (
     Manner,
-    confirmed,
     definitions_argument,
     manner_options,
     naming_options,
-    opened,
     order_of,
     url_option,
 )
@@ -79,7 +79,7 @@ def command(
                 screen.show_plan(removal.plan)
         if manner.dry_run:
             if manner.as_json:
-                screen.show_json({"add": screen.survey_json(plan.survey), "drop": screen.survey_json(removal)})
+                show_json({"add": screen.survey_json(plan.survey), "drop": screen.survey_json(removal)})
             return
         if not plan.exists:
             confirmed(f"Add index {new_name} to {db.name}?", yes=manner.yes)

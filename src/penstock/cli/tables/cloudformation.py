@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import Order, json_option, ordered, unused_url_option
+from penstock.cli.conversation import json_option
+from penstock.cli.tables.options import Order, ordered, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.cloudformation import template_text
 

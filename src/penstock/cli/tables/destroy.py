@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import propose
-from penstock.cli.tables.options import Manner, Order, manner_options, opened, ordered, url_option
+from penstock.cli.tables.options import Manner, Order, manner_options, ordered, url_option
 from penstock.tables.costs import count
 from penstock.tables.survey import Survey, survey_to_delete
 

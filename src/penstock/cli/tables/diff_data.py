@@ -7,8 +7,10 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.tables.options import continued, json_option, opened, pacer_of, permitted, rate_option, url_option
-from penstock.cli.tables.screen import Line, show_json
+from penstock.cli.conversation import continued, json_option, show_json
+from penstock.cli.databases import opened
+from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
+from penstock.cli.tables.screen import Line
 from penstock.tables import comparing
 from penstock.tables.comparing import Comparison, Difference
 from penstock.tables.inspection import required

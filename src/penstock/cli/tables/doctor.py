@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import click
 
-from penstock.cli.tables import screen
-from penstock.cli.tables.options import Order, json_option, opened, ordered
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.databases import opened
+from penstock.cli.tables.options import Order, ordered
 from penstock.tables.costs import count
 from penstock.tables.doctor import Finding
 from penstock.tables.examination import examine_definitions, examine_live
@@ -51,7 +52,7 @@ def _show(findings: Iterable[Finding], as_json: bool) -> None:
     if as_json:
         members = ("rule", "severity", "table", "index", "text", "mend")
         found = [{member: getattr(one, member) for member in members} for one in several]
-        screen.show_json({"findings": found, "warnings": warnings})
+        show_json({"findings": found, "warnings": warnings})
         return
     for one in several:
         click.echo(click.style(str(one), fg="yellow" if one.severity == "warning" else None))

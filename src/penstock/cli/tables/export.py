@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from penstock.cli.conversation import dry_run_option, json_option, show_json
+from penstock.cli.databases import opened
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import Order, dry_run_option, json_option, opened, ordered, url_option
+from penstock.cli.tables.options import Order, ordered, url_option
 from penstock.tables.costs import count
 from penstock.tables.exporting import DEFAULT_FOLDER, ExportReport, export
 
@@ -43,7 +45,7 @@ def command(order: Order, url: str, out: Path, warm: bool, dry_run: bool, as_jso
         policy = order.policy_command("export")
         report = export(db, order.tables, order.naming, out, warm=warm, dry_run=dry_run, policy=policy)
     if as_json:
-        screen.show_json(_json(report, dry_run))
+        show_json(_json(report, dry_run))
     else:
         _show(report, out, dry_run)
     if not report.is_whole:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from penstock.client import endpoints
-from penstock.client.database import Database, connect
+from penstock.cli.conversation import dry_run_option, json_option, yes_option
+from penstock.client.database import Database
 from penstock.client.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.systems import SYSTEMS
@@ -52,9 +50,6 @@ layout_option = click.option(
     show_default=True,
     help="Which tables, where a system has its original ones too.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and no progress.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
 max_wait_option = click.option(
     "--max-wait",
     type=click.FloatRange(min=0),
@@ -152,53 +147,6 @@ def is_named(table: Table, name: str, naming: Naming) -> bool:
     return name in (table.name, naming.full_name(table.name))
 
 
-_SQLITE = b"SQLite format 3\0"
-
-Absent = Literal["refused", "made", "empty"]
-"""What becomes of a file that does not exist: an error, a new database, or an empty one that is never written."""
-
-
-def creating(may_create: bool, *, dry_run: bool) -> Absent:
-    """What becomes of a missing file where a command may make a table; a dry run makes nothing."""
-    return ("empty" if dry_run else "made") if may_create else "refused"
-
-
-@contextmanager
-def opened(url: str, absent: Absent = "refused", *, maker: str = "penstock tables apply") -> Iterator[Database]:
-    """The database. A command that only looks, or that needs a table, makes no file."""
-    file = _missing_file(url)
-    if absent == "made":
-        file = None
-    if file is not None and absent == "refused":
-        raise PenstockError(f"{file}: there is no such database. Check the name; `{maker}` makes a new one.")
-    with connect(endpoints.MEMORY if file is not None else url) as db:
-        yield db
-
-
-def note_missing_file(url: str) -> None:
-    """Says that what is shown is about a database that is yet to be made."""
-    file = _missing_file(url)
-    if file is not None:
-        click.echo(f"{file} does not exist yet: compared with an empty database.", err=True)
-
-
-def _missing_file(url: str) -> Path | None:
-    """The file of this URL if it is not there, or empty. Raises PenstockError for one that is no database."""
-    if "://" in url or url == endpoints.MEMORY:
-        return None
-    path = Path(url)
-    if not path.exists():
-        return path
-    if not path.is_file() or Path(f"{url}-wal").exists():
-        return None
-    with path.open("rb") as file:
-        start = file.read(len(_SQLITE))
-    if start and start != _SQLITE:
-        # SQLite takes a file of a few bytes for an empty one, and writes over it.
-        raise PenstockError(f"{url}: this file is not a database. Name another one.")
-    return None if start else path
-
-
 def pacer_of(db: Database, rate: float | None) -> Pacer | None:
     """A fixed rate; else one learnt from throttles. The embedded engine needs none."""
     if rate is not None:
@@ -218,25 +166,3 @@ def permitted(command: str, *tables: str) -> Iterator[None]:
         names = [word for table in tables for word in ("--name", table)]
         writer = shlex.join(["penstock", "tables", "policy", "--for", command, *names])
         raise PenstockError(f"{error} `{writer}` writes the policy that allows all of `{command}`.") from error
-
-
-@contextmanager
-def continued(what: str) -> Iterator[None]:
-    """Ctrl-C leaves what was done, and says how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        again = shlex.join(["penstock", *sys.argv[1:]])
-        click.echo(f"\nInterrupted: {what} To go on, run it again:\n  {again}", err=True)
-        raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-def confirmed(question: str, *, yes: bool) -> None:
-    """Goes on, or ends with exit code 2: nothing is changed unasked."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Give --yes to do it; there is no terminal to ask on.")
-    if not click.confirm(question, err=True):
-        click.echo("Nothing was changed.", err=True)
-        raise click.exceptions.Exit(2)

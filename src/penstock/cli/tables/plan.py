@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.databases import note_missing_file, opened
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import CHANGES, Order, json_option, note_missing_file, opened, ordered, url_option
+from penstock.cli.tables.options import CHANGES, Order, ordered, url_option
 from penstock.tables.survey import survey
 
 
@@ -30,7 +32,7 @@ def command(order: Order, url: str, exit_code: bool, as_json: bool) -> None:
     with opened(url, "empty") as db:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("plan"))
     if as_json:
-        screen.show_json(screen.survey_json(found))
+        show_json(screen.survey_json(found))
     else:
         screen.show_plan(found.plan)
         screen.show_under_way(found)

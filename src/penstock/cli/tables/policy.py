@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import json_option, naming_options, order_of, tables_option, unused_url_option
+from penstock.cli.conversation import json_option
+from penstock.cli.tables.options import naming_options, order_of, tables_option, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.definitions import Table
 from penstock.tables.naming import Naming

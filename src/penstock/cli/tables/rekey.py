@@ -7,18 +7,10 @@ from typing import Any
 
 import click
 
-from penstock.cli.tables.options import (
-    confirmed,
-    continued,
-    json_option,
-    opened,
-    pacer_of,
-    permitted,
-    rate_option,
-    url_option,
-    yes_option,
-)
-from penstock.cli.tables.screen import Line, show_json
+from penstock.cli.conversation import confirmed, continued, json_option, show_json, yes_option
+from penstock.cli.databases import opened
+from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
+from penstock.cli.tables.screen import Line
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables import rekey

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.options import (
-    continued,
-    creating,
-    dry_run_option,
-    json_option,
-    opened,
-    pacer_of,
-    permitted,
-    rate_option,
-    url_option,
-)
-from penstock.cli.tables.screen import Line, show_json
+from penstock.cli.conversation import continued, dry_run_option, json_option, show_json
+from penstock.cli.databases import creating, opened
+from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
+from penstock.cli.tables.screen import Line
 from penstock.tables import backups
 from penstock.tables.backups import Backup, DumpFolder, PointInTime, Source
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-import orjson
 
 from penstock.tables.apply import ApplyReport, Outcome
 from penstock.tables.plan import Plan
@@ -28,10 +27,6 @@ _COLOURS: dict[Style, dict[str, Any]] = {
     "cost": {"dim": True},
     "danger": {"fg": "red"},
 }
-
-
-def show_json(form: Any) -> None:
-    click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2))
 
 
 def show_plan(plan: Plan) -> None:

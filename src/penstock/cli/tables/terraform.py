@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 import orjson
 
-from penstock.cli.tables.options import Order, json_option, ordered, unused_url_option
+from penstock.cli.conversation import json_option
+from penstock.cli.tables.options import Order, ordered, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.terraform import template_text
 

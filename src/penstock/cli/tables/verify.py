@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.databases import opened
 from penstock.cli.tables import screen
-from penstock.cli.tables.options import Order, json_option, opened, ordered, url_option
+from penstock.cli.tables.options import Order, ordered, url_option
 from penstock.tables.costs import count
 from penstock.tables.survey import survey
 
@@ -28,7 +30,7 @@ def command(order: Order, url: str, as_json: bool) -> None:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("verify"))
     plan = found.plan
     if as_json:
-        screen.show_json({"equal": plan.is_empty, **screen.survey_json(found)})
+        show_json({"equal": plan.is_empty, **screen.survey_json(found)})
     elif plan.is_empty:
         click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
         screen.show_under_way(found)
