@@ -183,7 +183,7 @@ def test_a_database_must_be_named_and_be_there(folder: Path) -> None:
     assert run("list").exit_code == 2
     missing = run("list", "--db", "none.db")
     assert missing.exit_code == 1
-    assert "There is no database none.db" in missing.output
+    assert "none.db: there is no such database" in missing.output
     assert not (folder / "none.db").exists()
 
 
@@ -245,3 +245,23 @@ def test_an_app_that_cannot_be_found_is_named(folder: Path, place: str, said: st
     answer = subprocess.run(code, cwd=folder, capture_output=True, text=True, timeout=60)
     assert answer.returncode == 1
     assert said in answer.stderr
+
+
+def test_all_shards_of_a_table_are_looked_at(folder: Path) -> None:
+    """The commands ask the table how many it has: with the default's four, half of the jobs were not listed."""
+    with penstock.App(folder / "many.db", shards=8) as app:
+
+        @app.task()
+        def noop(run: penstock.Run) -> None: ...
+
+        ids = {app.enqueue(noop).id for _ in range(24)}
+    listed = json.loads(run("list", "--db", "many.db", "--limit", "100", "--json").stdout)
+    assert {job["id"] for job in listed["jobs"]} == ids
+    assert len(json.loads(run("cancel", "--db", "many.db", "--task", "noop", "--dry-run", "--json").stdout)) == 24
+
+
+def test_looking_writes_nothing_into_an_empty_file(folder: Path) -> None:
+    (folder / "empty.db").touch()
+    answer = run("list", "--db", "empty.db")
+    assert answer.exit_code == 1
+    assert (folder / "empty.db").stat().st_size == 0

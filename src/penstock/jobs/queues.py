@@ -76,6 +76,11 @@ class Sides:
 
     # ── shards ───────────────────────────────────────────────────────────────────────────────────
 
+    def shards(self) -> int | None:
+        """As many as the table was made with; None where nobody has used it yet."""
+        item = self.read("settings") or {}
+        return int(item["shards"]["N"]) if "shards" in item else None
+
     def agree_on_shards(self, shards: int) -> int:
         """How many shards the table has: as many as whoever was first wanted (3)."""
         item = self.read("settings")

@@ -98,6 +98,13 @@ class JobStore:
         self._looked_after: dict[str, float] = {}
         self._freed: dict[str, float] = {}
 
+    @classmethod
+    def of_table(cls, db: Database, table: str, *, files: Files | None = None) -> JobStore:
+        """A store on a table that an app has made, with the shards that it was made with: for those who look at it."""
+        layout = CollectionLayout(table)
+        shards = Sides(db, table, layout.main_key).shards()
+        return cls(db, layout if shards is None else CollectionLayout(table, shards=shards), files=files)
+
     def create_tables(self) -> None:
         """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
         report = apply(self.db, survey(self.db, self.layout.definitions, Naming(prefix="")))

@@ -3,72 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 import click
 
-from penstock.cli.jobs.options import FAILED, NOT_FOUND, opened, print_json
+from penstock.cli.conversation import dry_run_option, json_option, yes_option
+from penstock.cli.jobs.options import FAILED, NOT_FOUND, opened, place_options, print_json
 from penstock.errors import PenstockError
 from penstock.jobs.job import Job, JobNotFound
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
 
-F = TypeVar("F", bound=Callable[..., Any])
 _PAGE = 500
 
 
-def choice_options(command: F) -> F:
-    """JOB…, or --state, --task and --tenant; --dry-run and --yes."""
-    decorators = (
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which jobs a command is for, where they are, and how it is to be done."""
+
+    job_ids: tuple[str, ...]
+    state: str | None
+    task: str | None
+    tenant: str | None
+    url: str | None
+    table: str
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+def choice_options(function: Callable[..., None]) -> Callable[..., None]:
+    """JOB…, or --state, --task and --tenant; --url, --table, --dry-run, --yes, --json: given as `choice`."""
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        mine = {name: given.pop(name) for name in Choice.__dataclass_fields__}
+        function(choice=Choice(**mine), **given)
+
+    decorators: tuple[Callable[[Any], Any], ...] = (
         click.argument("job_ids", metavar="[JOB]...", nargs=-1),
+        place_options,
         click.option("--state", type=click.Choice([state.value for state in State]), help="All in this state."),
         click.option("--task", metavar="NAME", help="All of this task."),
         click.option("--tenant", metavar="NAME", help="All of this tenant."),
-        click.option("--dry-run", is_flag=True, help="Say which they are, and do nothing."),
-        click.option("--yes", is_flag=True, help="Do it to many without asking."),
+        dry_run_option,
+        yes_option,
+        json_option,
     )
     for decorator in reversed(decorators):
         command = decorator(command)
     return command
 
 
-def run_on_jobs(
-    verb: str,
-    act: Callable[[JobStore, str], Job],
-    states: tuple[State, ...],
-    *,
-    job_ids: tuple[str, ...],
-    state: str | None,
-    task: str | None,
-    tenant: str | None,
-    dry_run: bool,
-    yes: bool,
-    url: str | None,
-    table: str,
-    as_json: bool,
-) -> None:
+def run_on_jobs(verb: str, act: Callable[[JobStore, str], Job], states: tuple[State, ...], choice: Choice) -> None:
     """Does it to each; one that cannot be stops no other. Exit 3 if one could not, 4 if one was not found."""
-    if bool(job_ids) == any(choice is not None for choice in (state, task, tenant)):
+    if bool(choice.job_ids) == any(one is not None for one in (choice.state, choice.task, choice.tenant)):
         raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.")
-    with opened(url, table) as store:
-        chosen = list(job_ids) or [job.id for job in _chosen(store, state, task, tenant, states)]
-        if not job_ids:
+    with opened(choice.url, choice.table) as store:
+        chosen = list(choice.job_ids) or [job.id for job in _chosen(store, choice, states)]
+        if not choice.job_ids:
             click.echo(f"{len(chosen):,} jobs to {verb}.", err=True)
-        if dry_run or (
-            not job_ids and chosen and not yes and not click.confirm(f"{verb.capitalize()} them?", err=True)
-        ):
-            _tell([{"id": one, "would": verb} for one in chosen], as_json)
+        asks = not choice.job_ids and chosen and not choice.yes
+        if choice.dry_run or (asks and not click.confirm(f"{verb.capitalize()} them?", err=True)):
+            _tell([{"id": one, "would": verb} for one in chosen], choice.as_json)
             return
-        raise SystemExit(_run(store, verb, act, chosen, as_json))
+        raise SystemExit(_run(store, verb, act, chosen, choice.as_json))
 
 
-def _chosen(
-    store: JobStore, state: str | None, task: str | None, tenant: str | None, states: tuple[State, ...]
-) -> Iterator[Job]:
-    for one in states if state is None else (State(state),):
+def _chosen(store: JobStore, choice: Choice, states: tuple[State, ...]) -> Iterator[Job]:
+    for one in states if choice.state is None else (State(choice.state),):
         token: str | None = None
         while True:
-            page = store.find(state=one, task=task, tenant=tenant, limit=_PAGE, token=token)
+            page = store.find(state=one, task=choice.task, tenant=choice.tenant, limit=_PAGE, token=token)
             yield from page.jobs
             token = page.token
             if token is None:

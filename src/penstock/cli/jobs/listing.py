@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import click
 
-from penstock.cli.jobs.options import job_form, json_option, opened, place_options, print_json
+from penstock.cli.conversation import json_option
+from penstock.cli.jobs.options import job_form, opened, place_options, print_json
 from penstock.jobs.job import Job
 from penstock.jobs.state import State
 from penstock.jobs.why import span

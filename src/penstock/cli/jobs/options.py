@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,10 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from penstock.client.database import connect
+from penstock.cli import databases
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import open_files
 from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.layout import CollectionLayout
 from penstock.jobs.store import JobStore
 from penstock.jobs.tables import DEFAULT_TABLE
 from penstock.jobs.times import to_text
@@ -42,7 +40,6 @@ _table_option = click.option(
     metavar="NAME",
     help="Their table.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 job_argument = click.argument("job_id", metavar="JOB")
 
 
@@ -55,13 +52,10 @@ def place_options(command: F) -> F:
 def opened(url: str | None, table: str) -> Iterator[JobStore]:
     """The store; what is not found, lost or failed ends with its own exit code."""
     place = url or _only_database()
-    if "://" not in place and not Path(place).exists():
-        raise PenstockError(f"There is no database {place}. Name the app's own: --url FILE, or set PENSTOCK_URL.")
-    with connect(place) as db:
+    with databases.opened(place, maker="penstock worker") as db:
         files = None if "://" in place or not Path(f"{place}.files").is_dir() else open_files(f"{place}.files")
-        store = JobStore(db, CollectionLayout(table), files=files)
         try:
-            yield store
+            yield JobStore.of_table(db, table, files=files)
         except ResourceNotFoundException as error:
             raise PenstockError(
                 f"{place} has no table {table}: no app has used it yet, or its jobs are in another one (--table)."
@@ -125,9 +119,8 @@ def job_form(job: Job, store: JobStore, *, payloads: bool = False) -> dict[str, 
 
 
 def print_json(value: object) -> None:
-    """On one line where a program reads it, indented on a terminal."""
-    option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
-    click.echo(orjson.dumps(value, option=option).decode())
+    """On one line: commands that follow a job print one after the other."""
+    click.echo(orjson.dumps(value).decode())
 
 
 def exit_of(job: Job) -> int:

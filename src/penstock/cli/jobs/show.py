@@ -7,7 +7,8 @@ from typing import Any
 import click
 import orjson
 
-from penstock.cli.jobs.options import job_argument, job_form, json_option, opened, place_options, print_json
+from penstock.cli.conversation import json_option
+from penstock.cli.jobs.options import job_argument, job_form, opened, place_options, print_json
 from penstock.jobs.job import Entry, History
 from penstock.jobs.store import JobStore
 from penstock.jobs.times import to_text

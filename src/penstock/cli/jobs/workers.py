@@ -6,7 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.jobs.options import json_option, opened, place_options, print_json
+from penstock.cli.conversation import json_option
+from penstock.cli.jobs.options import opened, place_options, print_json
 from penstock.jobs.why import span
 from penstock.jobs.workers import Registry
 
