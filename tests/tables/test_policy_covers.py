@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from penstock.cli import databases
 from penstock.cli.main import cli
-from penstock.cli.tables import options
 from penstock.client.database import Database, connect
 from penstock.client.recording import Recording
 from penstock.errors import AccessDeniedException
@@ -40,7 +40,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "policed", raising=False)
     Path("policed.py").write_text(MODULE)
-    monkeypatch.setattr(options, "connect", lambda url: Database(Recording(connect(url).transport, LOG)))
+    monkeypatch.setattr(databases, "connect", lambda url: Database(Recording(connect(url).transport, LOG)))
 
 
 def run(*words: str, code: int = 0) -> str:
