@@ -8,8 +8,9 @@ from penstock.client.database import Database
 from penstock.client.transports.base import Transport
 from penstock.clock import Clock
 from penstock.files import Files
+from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.job import Job, JobError
-from penstock.jobs.layout import CollectionLayout, Item
+from penstock.jobs.layout import Item
 from penstock.jobs.new import NewJob
 from penstock.jobs.store import DEFAULT_KEEP_SECONDS, JobStore
 

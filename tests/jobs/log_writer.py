@@ -6,7 +6,7 @@ import sys
 
 from penstock.client.database import connect
 from penstock.clock import ManualClock
-from penstock.jobs.layout import CollectionLayout
+from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.store import JobStore
 
 

@@ -13,8 +13,8 @@ from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.files.saved import SavedFile
+from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.job import Checkpoint, Entry, Event, Job, JobError, JobFile, Payload
-from penstock.jobs.layout import CollectionLayout
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
 from penstock.jobs.times import from_text, to_text

@@ -19,8 +19,8 @@ from penstock.client.retries import Retrying, RetryPolicy
 from penstock.clock import ManualClock
 from penstock.errors import ConnectionFailed
 from penstock.jobs.changes import Changed, reported
+from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.job import Entry, Job, JobFile
-from penstock.jobs.layout import CollectionLayout
 from penstock.jobs.new import NewJob
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore

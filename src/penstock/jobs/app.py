@@ -24,9 +24,10 @@ from penstock.client.database import MEMORY, Database, connect
 from penstock.clock import Clock
 from penstock.errors import PenstockError
 from penstock.files import Files, open_files
+from penstock.jobs.collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.cron import Schedule
 from penstock.jobs.job import DEFAULT_PRIORITY, Job
-from penstock.jobs.layout import DEFAULT_SHARDS, CollectionLayout, Layout
+from penstock.jobs.layout import Layout
 from penstock.jobs.run import AsyncRun, Run
 from penstock.jobs.state import State
 from penstock.jobs.store import DEFAULT_KEEP_SECONDS, JobStore

@@ -22,6 +22,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs import changes
 from penstock.jobs.changes import Change, Changed
+from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.dependencies import Dependencies
 from penstock.jobs.expiry import Expiry
 from penstock.jobs.job import (
@@ -39,7 +40,7 @@ from penstock.jobs.job import (
     cut,
     new_id,
 )
-from penstock.jobs.layout import CollectionLayout, Layout, Record
+from penstock.jobs.layout import Layout, Record
 from penstock.jobs.new import BadJob, NewJob, check_new, checked_name, checked_progress, first_version
 from penstock.jobs.payloads import RECORD_BYTES, Payloads, to_json
 from penstock.jobs.queues import Queue, Sides

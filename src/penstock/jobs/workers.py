@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.errors import ConditionalCheckFailedException, ValidationException
-from penstock.jobs.layout import Item, Layout, number_text
+from penstock.jobs.attributes import number_text
+from penstock.jobs.layout import Item, Layout
 from penstock.jobs.times import from_text, to_text
 
 BEAT_SECONDS: Final = 10.0

@@ -1,0 +1,403 @@
+"""The default layout: each job is one item collection, so that all of it is read by one Query.
+
+job_id          record                  what
+job_…           main                    the job
+job_…           progress#000000001      its numbered log
+job_…           checkpoint#parsed       its checkpoints
+job_…           event#00000003          what happened to it, long ago; the newest events are in main
+job_…           file#report.xlsx        its files
+job_…           payload#args            arguments or a result that are long
+job_…           child#job_…             who waits for it
+queue#default   main                    a queue's settings; likewise limit#…, unique#…; and tenants, workers,
+                                        schedules and settings, of which there is one each
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from penstock.jobs import tables
+from penstock.jobs.attributes import (
+    add_texts,
+    error_of,
+    error_value,
+    file_of,
+    file_value,
+    maybe_text_of,
+    maybe_time_of,
+    number_of,
+    number_text,
+    payload_of,
+    payload_value,
+    text_of,
+)
+from penstock.jobs.job import DEFAULT_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
+from penstock.jobs.layout import WRITE_NAME, Call, ClaimIndex, Item, Listing, Record, claim_place, shard_of
+from penstock.jobs.state import State
+from penstock.jobs.times import from_text, to_text
+from penstock.records.leases import Lease
+from penstock.tables.definitions import Table
+
+# Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
+DEFAULT_SHARDS: Final = 4
+
+
+class CollectionLayout:
+    """The default layout, on a table of tables.jobs_table()."""
+
+    version_name: Final = "version"
+    keeps_events: Final = True
+    """The newest events are in the main record: a change of state is then one write of one item."""
+    ttl_name: Final = "ttl"
+    claim_index: Final = ClaimIndex(tables.CLAIM_INDEX, "claim_pool", "claim_order")
+
+    def __init__(self, table: str = tables.DEFAULT_TABLE, *, shards: int = DEFAULT_SHARDS) -> None:
+        if not 1 <= shards <= _MOST_SHARDS:
+            raise ValueError(f"shards is 1 to {_MOST_SHARDS}, not {shards}")
+        self.table = table
+        self.shards = shards
+
+    @property
+    def definitions(self) -> tuple[Table, ...]:
+        return (tables.jobs_table(self.table),)
+
+    # ── keys ─────────────────────────────────────────────────────────────────────────────────────
+
+    def main_key(self, job_id: str) -> Item:
+        """Also of the items beside the jobs, whose names no job can have (queues.py, new.py)."""
+        return {"job_id": {"S": job_id}, "record": {"S": "main"}}
+
+    def listing(self, tenant: str, state: State | None, task: str | None) -> Listing:
+        if state is not None:
+            return self._listing(tables.STATE_INDEX, "state_shard", f"{tenant}#{state.value}")
+        if task is not None:
+            return self._listing(tables.TASK_INDEX, "task_shard", f"{tenant}#{task}")
+        return self._listing(tables.TIME_INDEX, "time_shard", tenant)
+
+    def place(self, job: Job) -> str:
+        """Where the job stands in every list: the value of its `order`."""
+        return f"{to_text(job.created_at)}#{job.id}"
+
+    def _listing(self, index: str, name: str, prefix: str) -> Listing:
+        return Listing(index, name, tuple(f"{prefix}#{shard}" for shard in range(self.shards)), "listed_at")
+
+    def reads(self, job_id: str) -> tuple[Call, ...]:
+        """The calls that read all of a job, page by page."""
+        return (self._query(job_id),)
+
+    def children(self, job_id: str) -> Call:
+        return self._query(job_id, "child#")
+
+    def entries(self, job_id: str, after: int) -> Call:
+        request = {
+            "TableName": self.table,
+            "KeyConditionExpression": "#job = :job AND #record BETWEEN :first AND :last",
+            "ExpressionAttributeNames": {"#job": "job_id", "#record": "record"},
+            "ExpressionAttributeValues": {
+                ":job": {"S": job_id},
+                ":first": {"S": _entry_record(after + 1)},
+                ":last": {"S": "progress#~"},
+            },
+            "ConsistentRead": True,
+        }
+        return Call("Query", request)
+
+    def child_of(self, item: Item) -> str:
+        child: str = item["record"]["S"].partition("#")[2]
+        return child
+
+    def record_get(self, job_id: str, record: str) -> Call:
+        key = {"job_id": {"S": job_id}, "record": {"S": record}}
+        return Call("GetItem", {"TableName": self.table, "Key": key, "ConsistentRead": True})
+
+    def _query(self, job_id: str, prefix: str = "") -> Call:
+        names, values = {"#job": "job_id"}, {":job": {"S": job_id}}
+        condition = "#job = :job"
+        if prefix:
+            names["#record"], values[":prefix"] = "record", {"S": prefix}
+            condition += " AND begins_with(#record, :prefix)"
+        request = {
+            "TableName": self.table,
+            "KeyConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+            "ConsistentRead": True,
+        }
+        return Call("Query", request)
+
+    # ── values to items ──────────────────────────────────────────────────────────────────────────
+
+    def main(self, job: Job) -> Item:
+        shard = shard_of(job.id, self.shards)
+        created = to_text(job.created_at)
+        item: Item = {
+            **job.others,
+            "job_id": {"S": job.id},
+            "record": _MAIN,
+            "task": {"S": job.task},
+            "state": {"S": job.state.value},
+            "created_at": {"S": created},
+            "updated_at": {"S": to_text(job.updated_at)},
+            "run_at": {"S": to_text(job.run_at)},
+            "ttl": {"N": str(job.expires_at)},
+            "queue": {"S": job.queue},
+            "args": payload_value(job.args),
+            "version": {"N": str(job.version)},
+            "state_shard": {"S": f"{job.tenant}#{job.state.value}#{shard}"},
+            "task_shard": {"S": f"{job.tenant}#{job.task}#{shard}"},
+            "time_shard": {"S": f"{job.tenant}#{shard}"},
+            "listed_at": {"S": f"{created}#{job.id}"},
+        }
+        place = claim_place(job)
+        if place is not None:
+            item["claim_pool"] = {"S": f"{job.queue}#{place[0]}#{shard}"}
+            item["claim_order"] = {"S": place[1]}
+        if job.events:
+            item["events"] = {"L": [{"S": _event_text(event)} for event in job.events]}
+        _add_counts(item, job)
+        _add_options(item, job)
+        _add_outcome(item, job)
+        return item
+
+    def entry(self, job: Job, entry: Entry) -> Record:
+        item = self._record(job, _entry_record(entry.number), entry.at)
+        item["number"] = {"N": str(entry.number)}
+        item["attempt"] = {"N": str(entry.attempt)}
+        if entry.progress is not None:
+            item["progress"] = {"N": number_text(entry.progress)}
+        add_texts(item, step=entry.step, message=entry.message, data=entry.data or "")
+        return Record(self.table, item)
+
+    def event(self, job: Job, event: Event) -> Record:
+        item = self._record(job, f"event#{event.number:08d}", event.at)
+        item["type"] = {"S": event.type}
+        item["attempt"] = {"N": str(event.attempt)}
+        add_texts(item, owner=event.owner, detail=event.detail)
+        return Record(self.table, item)
+
+    def checkpoint(self, job: Job, checkpoint: Checkpoint) -> Record:
+        item = self._record(job, f"checkpoint#{checkpoint.name}", checkpoint.at)
+        item["version"] = {"N": str(checkpoint.version)}
+        item["attempt"] = {"N": str(checkpoint.attempt)}
+        item["data"] = payload_value(checkpoint.data)
+        add_texts(item, summary=checkpoint.summary)
+        return Record(self.table, item)
+
+    def file(self, job: Job, file: JobFile) -> Record:
+        item = self._record(job, f"file#{file.name}", job.updated_at)
+        item["file"] = file_value(file.saved)
+        return Record(self.table, item)
+
+    def payload(self, job: Job, name: str, text: str) -> Record:
+        item = self._record(job, f"payload#{name}", job.updated_at)
+        item["data"] = {"S": text}
+        return Record(self.table, item)
+
+    def child(self, parent: Job, child_id: str) -> Record:
+        return Record(self.table, self._record(parent, f"child#{child_id}", parent.updated_at))
+
+    def _record(self, job: Job, record: str, at: float) -> Item:
+        return {
+            "job_id": {"S": job.id},
+            "record": {"S": record},
+            "at": {"S": to_text(at)},
+            "ttl": {"N": str(job.expires_at)},
+        }
+
+    # ── items to values ──────────────────────────────────────────────────────────────────────────
+
+    def job(self, item: Item) -> Job:
+        get = item.get
+        lease_owner = get("lease_owner")
+        token = int(number_of(get("lease_token")))
+        lease = None
+        if lease_owner is not None:
+            seconds = float(item["lease_seconds"]["N"])
+            lease = Lease(lease_owner["S"], token, from_text(item["lease_until"]["S"]), seconds)
+        return Job(
+            id=item["job_id"]["S"],
+            task=item["task"]["S"],
+            state=State(item["state"]["S"]),
+            created_at=from_text(item["created_at"]["S"]),
+            updated_at=from_text(item["updated_at"]["S"]),
+            run_at=from_text(item["run_at"]["S"]),
+            expires_at=int(item["ttl"]["N"]),
+            queue=item["queue"]["S"],
+            tenant=text_of(get("tenant")),
+            args=payload_of(item["args"]),
+            priority=int(number_of(get("priority"), DEFAULT_PRIORITY)),
+            retries=int(number_of(get("retries"))),
+            version=int(item["version"]["N"]),
+            attempt=int(number_of(get("attempt"))),
+            failures=int(number_of(get("failures"))),
+            crashes=int(number_of(get("crashes"))),
+            token=token,
+            lease=lease,
+            progress=number_of(get("progress")),
+            step=text_of(get("step")),
+            entries=int(number_of(get("entries"))),
+            result=payload_of(item["result"]) if "result" in item else None,
+            error=error_of(get("error")),
+            cancel_reason=maybe_text_of(get("cancel_reason")),
+            waiting_for=frozenset(item["waiting_for"]["SS"]) if "waiting_for" in item else frozenset(),
+            after=tuple(one["S"] for one in item["after"]["L"]) if "after" in item else (),
+            unregistered="unregistered" in item,
+            has_children="has_children" in item,
+            unique=maybe_text_of(get("unique")),
+            limit_key=maybe_text_of(get("limit_key")),
+            limit=int(number_of(get("limit"))),
+            started_at=maybe_time_of(get("started_at")),
+            ended_at=maybe_time_of(get("ended_at")),
+            events=tuple(_event_from(one["S"]) for one in item["events"]["L"]) if "events" in item else (),
+            others={} if _KNOWN.issuperset(item) else {name: item[name] for name in item if name not in _KNOWN},
+        )
+
+    def history(self, items: list[Item]) -> History | None:
+        """What those calls have read, put together; None without a main record."""
+        kinds: dict[str, list[Item]] = {}
+        for item in items:
+            kinds.setdefault(item["record"]["S"].partition("#")[0], []).append(item)
+        if "main" not in kinds:
+            return None
+        checkpoints = [self.checkpoint_of(item) for item in kinds.get("checkpoint", ())]
+        job = self.job(kinds["main"][0])
+        return History(
+            job,
+            tuple(self.entry_of(item) for item in kinds.get("progress", ())),
+            tuple(sorted(checkpoints, key=lambda checkpoint: checkpoint.at)),
+            (*(self.event_of(item) for item in kinds.get("event", ())), *job.events),
+            tuple(self.file_of(item) for item in kinds.get("file", ())),
+        )
+
+    def entry_of(self, item: Item) -> Entry:
+        get = item.get
+        return Entry(
+            number=int(item["number"]["N"]),
+            at=from_text(item["at"]["S"]),
+            progress=float(item["progress"]["N"]) if "progress" in item else None,
+            step=text_of(get("step")),
+            message=text_of(get("message")),
+            data=maybe_text_of(get("data")),
+            attempt=int(number_of(get("attempt"))),
+        )
+
+    def event_of(self, item: Item) -> Event:
+        get = item.get
+        return Event(
+            number=int(item["record"]["S"].partition("#")[2]),
+            type=item["type"]["S"],
+            at=from_text(item["at"]["S"]),
+            attempt=int(number_of(get("attempt"))),
+            owner=text_of(get("owner")),
+            detail=text_of(get("detail")),
+        )
+
+    def checkpoint_of(self, item: Item) -> Checkpoint:
+        return Checkpoint(
+            name=item["record"]["S"].partition("#")[2],
+            version=int(item["version"]["N"]),
+            at=from_text(item["at"]["S"]),
+            data=payload_of(item["data"]),
+            summary=text_of(item.get("summary")),
+            attempt=int(number_of(item.get("attempt"))),
+        )
+
+    def file_of(self, item: Item) -> JobFile:
+        return JobFile(item["record"]["S"].partition("#")[2], file_of(item["file"]["M"]))
+
+
+_MAIN: Final = {"S": "main"}
+_REMEMBERED: Final = 4_096
+"""Events are written again with each change of their job's main record."""
+_MOST_SHARDS: Final = 256
+_KNOWN: Final = frozenset(
+    {
+        *("job_id", "record", "task", "state", "created_at", "updated_at", "run_at", "ttl", "queue", "tenant", "args"),
+        *("priority", "retries", "version", "attempt", "failures", "crashes", "lease_owner", "lease_token"),
+        *("lease_until", "lease_seconds", "progress", "step", "entries", "result", "error", "cancel_reason"),
+        *("waiting_for", "after", "unregistered", "has_children", "unique", "limit_key", "limit", "started_at"),
+        *("ended_at", "claim_pool", "claim_order", "events", "state_shard", "task_shard", "time_shard", "listed_at"),
+        WRITE_NAME,
+    }
+)
+
+
+def _entry_record(number: int) -> str:
+    return f"progress#{number:09d}"
+
+
+@lru_cache(_REMEMBERED)
+def _event_text(event: Event) -> str:
+    form: dict[str, Any] = {"number": event.number, "type": event.type, "at": to_text(event.at)}
+    form["attempt"] = event.attempt
+    if event.owner:
+        form["owner"] = event.owner
+    if event.detail:
+        form["detail"] = event.detail
+    return orjson.dumps(form).decode()
+
+
+@lru_cache(_REMEMBERED)
+def _event_from(text: str) -> Event:
+    form = orjson.loads(text)
+    at = from_text(form["at"])
+    return Event(form["number"], form["type"], at, form["attempt"], form.get("owner", ""), form.get("detail", ""))
+
+
+def _add_counts(item: Item, job: Job) -> None:
+    if job.token:
+        item["lease_token"] = {"N": str(job.token)}
+        item["attempt"] = {"N": str(job.attempt)}
+    if job.failures:
+        item["failures"] = {"N": str(job.failures)}
+    if job.crashes:
+        item["crashes"] = {"N": str(job.crashes)}
+    if job.entries:
+        item["entries"] = {"N": str(job.entries)}
+        item["progress"] = {"N": number_text(job.progress)}
+    elif job.progress:
+        item["progress"] = {"N": number_text(job.progress)}
+    if job.lease is not None:
+        item["lease_owner"] = {"S": job.lease.owner}
+        item["lease_until"] = {"S": to_text(job.lease.until)}
+        item["lease_seconds"] = {"N": number_text(job.lease.seconds)}
+
+
+def _add_options(item: Item, job: Job) -> None:
+    if job.tenant:
+        item["tenant"] = {"S": job.tenant}
+    if job.priority != DEFAULT_PRIORITY:
+        item["priority"] = {"N": str(job.priority)}
+    if job.retries:
+        item["retries"] = {"N": str(job.retries)}
+    if job.after:
+        item["after"] = {"L": [{"S": one} for one in job.after]}
+    if job.waiting_for:
+        item["waiting_for"] = {"SS": sorted(job.waiting_for)}
+    if job.unregistered:
+        item["unregistered"] = {"BOOL": True}
+    if job.has_children:
+        item["has_children"] = {"BOOL": True}
+    if job.unique is not None:
+        item["unique"] = {"S": job.unique}
+    if job.limit_key is not None:
+        item["limit_key"] = {"S": job.limit_key}
+        item["limit"] = {"N": str(job.limit)}
+
+
+def _add_outcome(item: Item, job: Job) -> None:
+    if job.step:
+        item["step"] = {"S": job.step}
+    if job.started_at is not None:
+        item["started_at"] = {"S": to_text(job.started_at)}
+    if job.ended_at is not None:
+        item["ended_at"] = {"S": to_text(job.ended_at)}
+    if job.result is not None:
+        item["result"] = payload_value(job.result)
+    if job.cancel_reason is not None:
+        item["cancel_reason"] = {"S": job.cancel_reason}
+    if job.error is not None:
+        item["error"] = error_value(job.error)
