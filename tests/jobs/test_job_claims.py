@@ -9,10 +9,11 @@ from job_worlds import DAY, FAILURE, LEASE, claimable, claimed, items, made, run
 
 from penstock.clock import ManualClock
 from penstock.jobs.changes import MOST_CRASHES
+from penstock.jobs.claims import LimitReached
 from penstock.jobs.job import Job, JobCancelled, JobError
 from penstock.jobs.layout import shard_of
 from penstock.jobs.state import BadTransition, State
-from penstock.jobs.store import JobStore, LimitReached
+from penstock.jobs.store import JobStore
 from penstock.records.leases import LeaseLost, allowance_seconds
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────

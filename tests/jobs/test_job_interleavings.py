@@ -19,12 +19,13 @@ from job_worlds import DAY, FAILURE, START, items, new_store
 from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.jobs.changes import MOST_CRASHES
+from penstock.jobs.claims import LimitReached
 from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.job import Job, JobCancelled
 from penstock.jobs.layout import claim_place
 from penstock.jobs.new import NewJob
 from penstock.jobs.state import BadTransition, State
-from penstock.jobs.store import BadJob, JobStore, LimitReached
+from penstock.jobs.store import BadJob, JobStore
 from penstock.records.leases import LeaseLost, allowance_seconds
 
 LEASE = 10.0

@@ -190,6 +190,15 @@ class Sides:
                     "TransactWriteItems", {"TransactItems": [{"ConditionCheck": gone}, {"Update": update}]}
                 )
 
+    def given_back(self, before: Job, after: Job, *, without_key: bool = False) -> list[Action]:
+        """What a job lets go of: its slot when an attempt ends, its unique key when all of it does."""
+        actions: list[Action] = []
+        if after.lease is None:
+            actions += self.release_slot(before)
+        if after.is_terminal and not without_key:
+            actions += self.release_unique(before)
+        return actions
+
     # ── any item ─────────────────────────────────────────────────────────────────────────────────
 
     def read(self, name: str) -> Item | None:

@@ -22,11 +22,13 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs import changes
 from penstock.jobs.changes import Change, Changed
+from penstock.jobs.claims import Claims
 from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.dependencies import Dependencies
 from penstock.jobs.expiry import Expiry
 from penstock.jobs.job import (
     Checkpoint,
+    Contended,
     Entry,
     History,
     Job,
@@ -36,12 +38,11 @@ from penstock.jobs.job import (
     JobNotFound,
     JobPage,
     Payload,
-    altered,
     cut,
-    new_id,
 )
 from penstock.jobs.layout import Layout, Record
-from penstock.jobs.new import BadJob, NewJob, check_new, checked_name, checked_progress, first_version
+from penstock.jobs.making import Maker
+from penstock.jobs.new import BadJob, NewJob, checked_name, checked_progress
 from penstock.jobs.payloads import RECORD_BYTES, Payloads, to_json
 from penstock.jobs.queues import Queue, Sides
 from penstock.jobs.reading import Claimable, JobReader, Wanted
@@ -53,24 +54,12 @@ from penstock.tables.naming import Naming
 from penstock.tables.survey import survey
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
-_SHORT: Final = 1024
 _TRIES: Final = 500
 _TRIES_AT_ONCE: Final = 3
 _LONGEST_WAIT_SECONDS: Final = 0.1
 _MESSAGE_CHARACTERS: Final = 10_000
 _SUMMARY_CHARACTERS: Final = 1_000
 _FILE_NAME_BYTES: Final = 1_000
-_LOOK_AFTER_SECONDS: Final = 24 * 3600.0
-_FREE_SLOTS_SECONDS: Final = 60.0
-
-
-class LimitReached(PenstockError):
-    """As many jobs with this limit key run as may."""
-
-    def __init__(self, job: Job) -> None:
-        super().__init__(f"{job.id}: {job.limit} jobs with the limit key {job.limit_key!r} are running already.")
-        self.job_id = job.id
-        self.limit_key = job.limit_key
 
 
 class JobStore:
@@ -96,8 +85,12 @@ class JobStore:
         self.payloads = Payloads(db, self.layout, files)
         self._expiry = Expiry(db, self.layout, self.sides, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader)
-        self._looked_after: dict[str, float] = {}
-        self._freed: dict[str, float] = {}
+        self._maker = Maker(
+            self.clock, self._reader, self._writer, self.sides, self.payloads, self._dependencies, self._expiry
+        )
+        self._claims = Claims(
+            self.clock, self.layout, self._reader, self._writer, self.sides, self._dependencies, self._expiry
+        )
 
     @classmethod
     def of_table(cls, db: Database, table: str, *, files: Files | None = None) -> JobStore:
@@ -136,57 +129,7 @@ class JobStore:
 
     def create(self, new: NewJob) -> tuple[Job, bool]:
         """The job, and whether it is new: one with the same idempotency or unique key may exist already."""
-        check_new(new)
-        now = self.clock.now()
-        text = to_json(new.args, "args")
-        job = first_version(new, now, self._expiry.of(max(now, new.run_at or now)))
-        if job.after:
-            job = self._dependencies.checked(job)
-        self.sides.note_tenant(job.tenant)
-        made, is_new = self._create(new, job, text)
-        return (self._dependencies.register(made) if made.unregistered else made), is_new
-
-    def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
-        for _ in range(_TRIES):
-            payload, records = self.payloads.kept(job, "args", text)
-            job = altered(job, {"args": payload})
-            created = changes.created(job)
-            try:
-                self._writer.create(created, records, self.sides.hold_unique(job))
-                return created.job, True
-            except Conflict as conflict:
-                found = conflict.current
-                if new.key is None and new.id is None:
-                    job = replace(job, id=new_id(job.created_at))  # one id in two billion
-                elif found is not None and found.expires_at > job.created_at:
-                    return self._existing(new, found, text), False
-                elif found is not None:
-                    self._expiry.remove(found)
-            except Guarded as refusal:
-                holder = self._holder(job, refusal)
-                if holder is not None:
-                    return holder, False
-        raise _contended(job.id)
-
-    def _existing(self, new: NewJob, found: Job, text: str) -> Job:
-        if found.task != new.task or not self.payloads.is_same(found, found.args, text):
-            raise BadJob(
-                f"{found.id} has the same key ({new.key or new.id!r}) and other arguments. "
-                "Use another key for another job, or the same arguments."
-            )
-        return found
-
-    def _holder(self, job: Job, refusal: Guarded) -> Job | None:
-        """Who holds the job's unique key; None, and nobody does any more, if that one is gone or has ended."""
-        holder = (refusal.item or {}).get("holder", {}).get("S", "")
-        try:
-            found = self.get(holder)
-            if not found.is_terminal:
-                return found
-        except JobNotFound:  # it has expired, or was deleted by hand
-            pass
-        self.sides.forget_unique(job, holder)
-        return None
+        return self._maker.create(new)
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
@@ -225,69 +168,21 @@ class JobStore:
     # ── a worker's life ──────────────────────────────────────────────────────────────────────────
 
     def claimable(self, queue: str, limit: int, *, evenly: bool = False, wake: bool = True) -> Claimable:
-        self.look_after(queue)
-        return self._reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake)
+        return self._claims.claimable(queue, limit, evenly=evenly, wake=wake)
 
     def look_after(self, queue: str) -> None:
-        """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.
-
-        For a queue that is paused too: its jobs wait.
-        """
-        now = self.clock.now()
-        if now < self._looked_after.get(queue, 0.0):
-            return
-        often = self._expiry.half_seconds / 4
-        self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
-        for job in self._reader.forgotten(queue, now - often, now):
-            if not job.is_terminal and job.expires_at > now and self._expiry.is_near(job, now):
-                self._dependencies.look_after(self._expiry.extended(job, now, now))
+        """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing."""
+        self._claims.look_after(queue)
 
     def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
-        """The job as it is now that it is ours; None where there is nothing to claim any more.
+        """The job as it is now that it is ours; None where there is nothing to claim any more. Raises LimitReached."""
+        return self._claims.claim(job, owner, lease_seconds)
 
-        A job whose worker is dead is taken over; one that has killed too many is parked, and None is returned.
-        Raises LimitReached.
-        """
-        now = self.clock.now()
-        try:
-            if self._expiry.is_near(job, now):
-                if self._reader.get(job.id, now).version != job.version or job.is_terminal:
-                    return None
-                job = self._expiry.extended(job, now, now)
-            if job.state is State.QUEUED:
-                # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
-                if job.waiting_for or job.run_at > max(now, job.updated_at):
-                    return None
-                changed = changes.started(job, owner, lease_seconds, now)
-                self._writer.change(job, changed, (), self.sides.hold_slot(job))
-            elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
-                changed = self._take_over(job, owner, lease_seconds, now)
-            else:
-                return None
-        except (Conflict, JobNotFound):
-            return None
-        except Guarded:
-            self._free_slots(job.limit_key or "", now)
-            raise LimitReached(job) from None
-        return changed.job if changed.job.state is State.PROCESSING else None
-
-    def _free_slots(self, limit_key: str, now: float) -> None:
-        """Now and then: a job that was deleted while it ran would hold its slot for ever."""
-        if limit_key and now >= self._freed.get(limit_key, 0.0):
-            self._freed[limit_key] = now + _FREE_SLOTS_SECONDS
-            self.sides.free_slots(limit_key)
-
-    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> Changed:
-        if job.cancel_reason is not None:
-            changed = changes.cancelled(job, job.cancel_reason, now)
-        else:
-            changed = changes.taken_over(job, owner, lease_seconds, now)
-        actions = self._given_back(job, changed.job)
-        try:
-            self._writer.change(job, changed, (), actions)
-        except Guarded:  # its unique key is another job's, after its own guard was lost
-            self._writer.change(job, changed, (), self.sides.release_slot(job))
-        return changed
+    def complete_and_claim(
+        self, job: Job, result: object, candidate: Job, owner: str, lease_seconds: float
+    ) -> tuple[Job | None, Job | None]:
+        """`complete` of one job and `claim` of the next with one commit; each is None where it was not done."""
+        return self._claims.complete_and_claim(job, result, candidate, owner, lease_seconds)
 
     def renew(self, job: Job) -> Job:
         return self._held(job, lambda current, now: changes.renewed(current, _lease(current).renewed(now), now))
@@ -369,36 +264,6 @@ class JobStore:
         text = to_json(result, "result")
         payload, records = self.payloads.kept(job, "result", text)
         return self._held(job, lambda current, now: changes.completed(current, payload, now), records, ending=True)
-
-    def complete_and_claim(
-        self, job: Job, result: object, candidate: Job, owner: str, lease_seconds: float
-    ) -> tuple[Job | None, Job | None]:
-        """`complete` of one job and `claim` of the next with one commit: for short jobs, most of whose cost is that.
-
-        Each is None where it was not done: somebody else was quicker, or it is more than one plain write. Then it is
-        for `complete` and `claim` to do.
-        """
-        text = to_json(result, "result")
-        now = self.clock.now()
-        is_ready = candidate.state is State.QUEUED and not candidate.waiting_for and candidate.run_at <= now
-        if not (is_ready and self._is_plain(job, now) and self._is_plain(candidate, now) and len(text) <= _SHORT):
-            return None, None
-        ended = changes.completed(job, Payload(text), now)
-        begun = changes.started(candidate, owner, lease_seconds, now)
-        if ended.moved_out or begun.moved_out:
-            return None, None
-        has_ended, has_begun = self._writer.change_and_claim((job, ended), (candidate, begun))
-        return ended.job if has_ended else None, begun.job if has_begun else None
-
-    def _is_plain(self, job: Job, now: float) -> bool:
-        """Whether a change of its state is one write of one item, with nothing beside it."""
-        return (
-            self.layout.keeps_events
-            and job.unique is None
-            and job.limit_key is None
-            and job.cancel_reason is None
-            and not self._expiry.is_near(job, now)
-        )
 
     def fail(self, job: Job, error: JobError, *, retry_at: float | None = None) -> Job:
         """Ends the attempt; with `retry_at`, another one follows then."""
@@ -488,7 +353,13 @@ class JobStore:
             if self._expiry.is_near(job, max(now, changed.job.run_at)) and not job.is_terminal:
                 job = self._kept_longer(job, change, now)
                 changed = change(job)
-            actions = guards(changed.job) if guards else self._given_back(job, changed.job, kept_key) if ending else []
+            actions = (
+                guards(changed.job)
+                if guards
+                else self.sides.given_back(job, changed.job, without_key=kept_key)
+                if ending
+                else []
+            )
             try:
                 self._writer.change(job, changed, list(records), actions)
                 return changed.job
@@ -500,9 +371,9 @@ class JobStore:
             except Guarded as refusal:
                 if not guards:
                     kept_key = True  # the unique key is another job's, after this one's own guard was lost
-                elif self._holder(job, refusal) is not None:
+                elif self._maker.holder(job, refusal.item) is not None:
                     raise BadJob(f"{job.id}: another job holds its unique key {job.unique!r} now.") from None
-        raise _contended(job.id)
+        raise Contended(job.id, _TRIES)
 
     def _kept_longer(self, job: Job, change: Change, now: float) -> Job:
         """The job, which will not expire before long. Who may not make the change is refused here already."""
@@ -511,15 +382,6 @@ class JobStore:
         if job.is_terminal or not self._expiry.is_near(job, due_at):
             return job
         return self._expiry.extended(job, due_at, now)
-
-    def _given_back(self, before: Job, after: Job, without_key: bool = False) -> list[dict[str, Any]]:
-        """What a job lets go of: its slot when an attempt ends, its unique key when all of it does."""
-        actions: list[dict[str, Any]] = []
-        if after.lease is None:
-            actions += self.sides.release_slot(before)
-        if after.is_terminal and not without_key:
-            actions += self.sides.release_unique(before)
-        return actions
 
 
 def _let_others_write(attempt: int) -> None:
@@ -548,7 +410,3 @@ def _lease(job: Job) -> Any:
     if job.lease is None:
         raise LeaseLost(job.id)
     return job.lease
-
-
-def _contended(job_id: str) -> PenstockError:
-    return PenstockError(f"{job_id}: others wrote it first, {_TRIES} times. Try again.")

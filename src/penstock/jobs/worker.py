@@ -23,11 +23,11 @@ from typing import Any, Final
 from penstock.client.database import embedded_engine
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
+from penstock.jobs.claims import LimitReached
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS, LATER_SECONDS, Feed, Verdict
 from penstock.jobs.job import Job, JobCancelled, JobError
 from penstock.jobs.keeping import Keeper
 from penstock.jobs.run import AsyncRun, HandOver, Run
-from penstock.jobs.store import LimitReached
 from penstock.jobs.tasks import Task
 from penstock.jobs.workers import Registry, WorkerInfo
 from penstock.records.leases import LeaseLost, new_owner

@@ -1,0 +1,141 @@
+"""Claiming: how a job that waits, or whose worker is dead, becomes a worker's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from penstock.clock import Clock
+from penstock.errors import PenstockError
+from penstock.jobs import changes
+from penstock.jobs.changes import Changed
+from penstock.jobs.dependencies import Dependencies
+from penstock.jobs.expiry import Expiry
+from penstock.jobs.job import Job, JobNotFound, Payload
+from penstock.jobs.layout import Layout
+from penstock.jobs.payloads import to_json
+from penstock.jobs.queues import Sides
+from penstock.jobs.reading import Claimable, JobReader
+from penstock.jobs.state import State
+from penstock.jobs.writing import Conflict, Guarded, JobWriter
+
+_SHORT: Final = 1024
+_LOOK_AFTER_SECONDS: Final = 24 * 3600.0
+_FREE_SLOTS_SECONDS: Final = 60.0
+
+
+class LimitReached(PenstockError):
+    """As many jobs with this limit key run as may."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(f"{job.id}: {job.limit} jobs with the limit key {job.limit_key!r} are running already.")
+        self.job_id = job.id
+        self.limit_key = job.limit_key
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    clock: Clock
+    layout: Layout
+    reader: JobReader
+    writer: JobWriter
+    sides: Sides
+    dependencies: Dependencies
+    expiry: Expiry
+    _looked_after: dict[str, float] = field(default_factory=dict)
+    _freed: dict[str, float] = field(default_factory=dict)
+
+    def claimable(self, queue: str, limit: int, *, evenly: bool = False, wake: bool = True) -> Claimable:
+        self.look_after(queue)
+        return self.reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake)
+
+    def look_after(self, queue: str) -> None:
+        """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.
+
+        For a queue that is paused too: its jobs wait.
+        """
+        now = self.clock.now()
+        if now < self._looked_after.get(queue, 0.0):
+            return
+        often = self.expiry.half_seconds / 4
+        self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
+        for job in self.reader.forgotten(queue, now - often, now):
+            if not job.is_terminal and job.expires_at > now and self.expiry.is_near(job, now):
+                self.dependencies.look_after(self.expiry.extended(job, now, now))
+
+    def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
+        """The job as it is now that it is ours; None where there is nothing to claim any more.
+
+        A job whose worker is dead is taken over; one that has killed too many is parked, and None is returned.
+        Raises LimitReached.
+        """
+        now = self.clock.now()
+        try:
+            if self.expiry.is_near(job, now):
+                if self.reader.get(job.id, now).version != job.version or job.is_terminal:
+                    return None
+                job = self.expiry.extended(job, now, now)
+            if job.state is State.QUEUED:
+                # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
+                if job.waiting_for or job.run_at > max(now, job.updated_at):
+                    return None
+                changed = changes.started(job, owner, lease_seconds, now)
+                self.writer.change(job, changed, (), self.sides.hold_slot(job))
+            elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
+                changed = self._take_over(job, owner, lease_seconds, now)
+            else:
+                return None
+        except (Conflict, JobNotFound):
+            return None
+        except Guarded:
+            self._free_slots(job.limit_key or "", now)
+            raise LimitReached(job) from None
+        return changed.job if changed.job.state is State.PROCESSING else None
+
+    def _free_slots(self, limit_key: str, now: float) -> None:
+        """Now and then: a job that was deleted while it ran would hold its slot for ever."""
+        if limit_key and now >= self._freed.get(limit_key, 0.0):
+            self._freed[limit_key] = now + _FREE_SLOTS_SECONDS
+            self.sides.free_slots(limit_key)
+
+    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> Changed:
+        if job.cancel_reason is not None:
+            changed = changes.cancelled(job, job.cancel_reason, now)
+        else:
+            changed = changes.taken_over(job, owner, lease_seconds, now)
+        actions = self.sides.given_back(job, changed.job)
+        try:
+            self.writer.change(job, changed, (), actions)
+        except Guarded:  # its unique key is another job's, after its own guard was lost
+            self.writer.change(job, changed, (), self.sides.release_slot(job))
+        return changed
+
+    def complete_and_claim(
+        self, job: Job, result: object, candidate: Job, owner: str, lease_seconds: float
+    ) -> tuple[Job | None, Job | None]:
+        """`complete` of one job and `claim` of the next with one commit: for short jobs, most of whose cost is that.
+
+        Each is None where it was not done: somebody else was quicker, or it is more than one plain write. Then it is
+        for `complete` and `claim` to do.
+        """
+        text = to_json(result, "result")
+        now = self.clock.now()
+        is_ready = candidate.state is State.QUEUED and not candidate.waiting_for and candidate.run_at <= now
+        if not (is_ready and self._is_plain(job, now) and self._is_plain(candidate, now) and len(text) <= _SHORT):
+            return None, None
+        ended = changes.completed(job, Payload(text), now)
+        begun = changes.started(candidate, owner, lease_seconds, now)
+        if ended.moved_out or begun.moved_out:
+            return None, None
+        has_ended, has_begun = self.writer.change_and_claim((job, ended), (candidate, begun))
+        return ended.job if has_ended else None, begun.job if has_begun else None
+
+    def _is_plain(self, job: Job, now: float) -> bool:
+        """Whether a change of its state is one write of one item, with nothing beside it."""
+        return (
+            self.layout.keeps_events
+            and job.unique is None
+            and job.limit_key is None
+            and job.cancel_reason is None
+            and not self.expiry.is_near(job, now)
+        )
