@@ -23,10 +23,10 @@ _TRIES: Final = 500
 @dataclass(frozen=True, slots=True)
 class Maker:
     clock: Clock
+    payloads: Payloads
     reader: JobReader
     writer: JobWriter
     sides: Sides
-    payloads: Payloads
     dependencies: Dependencies
     expiry: Expiry
 

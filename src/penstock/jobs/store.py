@@ -44,7 +44,7 @@ from penstock.jobs.layout import Layout, Record
 from penstock.jobs.making import Maker
 from penstock.jobs.new import BadJob, NewJob, checked_name, checked_progress
 from penstock.jobs.payloads import RECORD_BYTES, Payloads, to_json
-from penstock.jobs.queues import Queue, Sides
+from penstock.jobs.queues import Action, Queue, Sides
 from penstock.jobs.reading import Claimable, JobReader, Wanted
 from penstock.jobs.state import State
 from penstock.jobs.writing import Conflict, Guarded, JobWriter
@@ -85,12 +85,9 @@ class JobStore:
         self.payloads = Payloads(db, self.layout, files)
         self._expiry = Expiry(db, self.layout, self.sides, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader)
-        self._maker = Maker(
-            self.clock, self._reader, self._writer, self.sides, self.payloads, self._dependencies, self._expiry
-        )
-        self._claims = Claims(
-            self.clock, self.layout, self._reader, self._writer, self.sides, self._dependencies, self._expiry
-        )
+        writes = (self._reader, self._writer, self.sides, self._dependencies, self._expiry)
+        self._maker = Maker(self.clock, self.payloads, *writes)
+        self._claims = Claims(self.clock, self.layout, *writes)
 
     @classmethod
     def of_table(cls, db: Database, table: str, *, files: Files | None = None) -> JobStore:
@@ -353,13 +350,11 @@ class JobStore:
             if self._expiry.is_near(job, max(now, changed.job.run_at)) and not job.is_terminal:
                 job = self._kept_longer(job, change, now)
                 changed = change(job)
-            actions = (
-                guards(changed.job)
-                if guards
-                else self.sides.given_back(job, changed.job, without_key=kept_key)
-                if ending
-                else []
-            )
+            actions: list[Action] = []
+            if guards:
+                actions = guards(changed.job)
+            elif ending:
+                actions = self.sides.given_back(job, changed.job, without_key=kept_key)
             try:
                 self._writer.change(job, changed, list(records), actions)
                 return changed.job
