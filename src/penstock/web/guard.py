@@ -1,0 +1,117 @@
+"""What stands before every face.
+
+1. A request names a host that the face is known by. Otherwise a page of any site, whose name has been made to lead
+   here, could read what this machine serves.
+2. A request of a web page of another origin changes nothing.
+3. A body is never longer than its endpoint's limit, whatever its Content-Length says, and does not take for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.web.problems import Problem
+
+BODY_SECONDS: Final = 60.0
+"""Long enough for a drawing over a slow line."""
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_LOOPBACK: Final = frozenset({"localhost", "::1"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that host."""
+    return host in _LOOPBACK or host.startswith("127.")
+
+
+def host_of(header: str) -> str:
+    """The host of a Host header or of an origin, in lower case and without its port; "" where it is none."""
+    try:
+        return (urlsplit(header if "://" in header else f"//{header}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+class Guard:
+    """ASGI middleware. `body_bytes` gives the limit of a path."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], body_bytes: Callable[[str, str], int]) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._body_bytes = body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        limit = self._body_bytes(scope["method"], scope["path"])
+        problem = self._refusal(scope["method"], headers) or _too_long(headers, limit)
+        if problem is not None:
+            await problem.response()(scope, receive, send)
+            return
+        await self._app(scope, _Limited(receive, limit), send)
+
+    def _refusal(self, method: str, headers: Headers) -> Problem | None:
+        named = headers.getlist("host")
+        if len(named) != 1 or not self._knows(host_of(named[0])):
+            shown = ", ".join(named)[:100] or "no host"
+            return Problem(
+                400,
+                f"This server is not known as {shown}.",
+                "Use the address that it printed, or start it with --allow-host NAME.",
+                kind="bad_host",
+            )
+        origin = headers.get("origin")
+        if method not in _SAFE_METHODS and origin is not None and not self._knows(host_of(origin)):
+            return Problem(403, f"A page of {origin[:100]} may not do this.", "Call from a program, or from this host.")
+        return None
+
+    def _knows(self, host: str) -> bool:
+        return is_loopback(host) or host in self._hosts
+
+
+def _too_long(headers: Headers, limit: int) -> Problem | None:
+    told = headers.get("content-length")
+    if told is None:
+        return None
+    if not (told.isascii() and told.isdigit()):
+        return Problem(400, "Content-Length is a whole number.")
+    return too_large(limit) if len(told) > _LONGEST_LENGTH or int(told) > limit else None
+
+
+_LONGEST_LENGTH: Final = 18
+
+
+def too_large(limit: int) -> Problem:
+    return Problem(413, f"The body has more than {limit:,} bytes.", "Send less.", headers={"Connection": "close"})
+
+
+class _Limited:
+    """`receive`, counting what comes."""
+
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive = receive
+        self._limit = limit
+        self._seen = 0
+        self._more = True
+        self._until = time.monotonic() + BODY_SECONDS
+
+    async def __call__(self) -> Message:
+        if not self._more:  # what comes after the body is the client's leaving, which may take long
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
+        except TimeoutError:
+            raise Problem(408, f"The body has not come within {BODY_SECONDS:g} s.", "Send it again.") from None
+        self._more = message.get("more_body", False)
+        self._seen += len(message.get("body", b""))
+        if self._seen > self._limit:
+            raise too_large(self._limit)
+        return message

@@ -1,0 +1,78 @@
+"""What a face answers when something is wrong: JSON that names the thing, the reason and the next step.
+
+    {"error": {"kind": "not_found", "message": "There is no job job_1 …", "next_step": "…", "errors": [...]}}
+
+`errors` is there where several things are wrong at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from starlette.responses import Response
+
+from penstock.errors import PenstockError
+
+KINDS: Final = {
+    400: "bad_request",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "timed_out",
+    409: "conflict",
+    413: "too_large",
+    415: "unsupported_media_type",
+    422: "unprocessable",
+    423: "not_ready",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+class Problem(Exception):
+    """Raised by a handler, it is the answer."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        next_step: str = "",
+        *,
+        kind: str | None = None,
+        errors: Sequence[str] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.next_step = next_step
+        self.kind = kind or KINDS.get(status, "error")
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+
+    def form(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"kind": self.kind, "message": self.message, "next_step": self.next_step}
+        if self.errors:
+            told["errors"] = list(self.errors)
+        return {"error": told}
+
+    def response(self) -> Response:
+        return json_answer(self.form(), self.status, self.headers)
+
+
+def json_answer(form: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A Response of JSON."""
+    body = orjson.dumps(form, option=orjson.OPT_NON_STR_KEYS)
+    return Response(body, status, {"Cache-Control": "no-store", **(headers or {})}, "application/json")
+
+
+def problem_of(error: PenstockError, statuses: Mapping[type[Exception], int]) -> Problem:
+    """An error of ours as an answer: by its class, else 503 where repeating helps and 500 where not."""
+    for kind in type(error).__mro__:
+        if kind in statuses:
+            return Problem(statuses[kind], str(error))
+    if error.retryable:
+        return Problem(503, str(error), "Try again in a moment.", headers={"Retry-After": "1"})
+    return Problem(500, str(error), "See the server's log.")
