@@ -13,9 +13,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.errors import PenstockError, ThrottlingException
+from penstock.systems.shapes import Between, Length, Misshapen, Named, parse, schema
 from penstock.web.faces import Call, Endpoint, make_face, running_face
 from penstock.web.problems import Problem, json_answer
-from penstock.web.shapes import Between, Length, Misshapen, Named, parse, schema
 
 
 @dataclass(frozen=True, slots=True)

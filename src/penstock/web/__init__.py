@@ -1,1 +1,1 @@
-"""HTTP faces of the systems, on Starlette: what they share (faces, guard, shapes), and a file for each system."""
+"""HTTP faces of the systems, on Starlette: what they share (faces, guard, problems), and a file for each system."""

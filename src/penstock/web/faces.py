@@ -37,9 +37,9 @@ from starlette.routing import Route
 from penstock import __version__
 from penstock.errors import PenstockError
 from penstock.server.run import listen, url_of
+from penstock.systems.shapes import Misshapen, parse, schema
 from penstock.web.guard import Guard
 from penstock.web.problems import Problem, json_answer, problem_of
-from penstock.web.shapes import Misshapen, parse, schema
 
 BODY_BYTES: Final = 64 * 1024
 """Of a JSON body, unless the endpoint has another limit."""
