@@ -11,6 +11,7 @@ from penstock.cli.lazy import LazyGroup
 
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
+    "construction": ("penstock.cli.construction.group", "Construction expenses: companies, webhooks, dead letters."),
     "files": ("penstock.cli.files.group", "Files in a folder or in S3: list, get, put, verify, and more."),
     "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),

@@ -1,0 +1,1 @@
+"""`penstock construction`: one file a command."""

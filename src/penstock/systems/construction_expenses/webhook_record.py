@@ -1,0 +1,151 @@
+"""The record of a webhook in its table, and how it changes: pure functions from an item to what is set in it.
+
+    queued ──► processing ──► completed
+      ▲            │
+      │            ├──► queued       a transient error: after 1, 2, 4, 8, 16 seconds
+      │            └──► failed       for good; an entry of the dead-letter table is made in the same transaction
+      └──────────────────┘           replay
+
+1. Every change is conditional on the state and on the lease's token that were read (`fence`): of two that want to
+   change a record, one does.
+2. `attempts` and the token are counted when a record is taken, so that an attempt whose process died is counted too.
+3. `processedAt` is there only when it is completed: the index of processed webhooks has no others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from penstock.client.conditions import Condition, F
+from penstock.client.values import Item
+from penstock.jobs.times import to_text
+from penstock.records.leases import Lease, grant
+from penstock.systems.construction_expenses.failures import Failure
+from penstock.systems.construction_expenses.webhook import Webhook
+
+RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+MAX_RETRIES: Final = len(RETRY_SECONDS)
+
+HISTORY_ENTRIES: Final = 100
+"""The newest are kept: sixteen replays of six attempts each."""
+
+QUEUED, PROCESSING, COMPLETED, FAILED = "queued", "processing", "completed", "failed"
+
+ABANDONED = Failure("Abandoned", "the process that had it ended, or took longer than its lease", transient=True)
+
+Changes = dict[str, Any]
+
+
+def new_record(webhook: Webhook, now: float) -> Item:
+    return {
+        "webhookId": webhook.webhook_id,
+        "alertName": webhook.event_type,
+        "payload": webhook.payload,
+        "status": QUEUED,
+        "receivedAt": to_text(now),
+        "dueAt": now,
+        "attempts": 0,
+        "retryCount": 0,
+        "processingHistory": [],
+        "lease": {"owner": "", "token": 0, "until": 0, "seconds": 0},
+    }
+
+
+def webhook_in(record: Item) -> Webhook:
+    return Webhook(record["webhookId"], record["alertName"], record["payload"])
+
+
+def fence(record: Item) -> Condition:
+    """Holds while nobody has changed the record's state since it was read."""
+    state: Condition = F("status") == record["status"]
+    token: Condition = F("lease", "token") == record["lease"]["token"]
+    return state & token
+
+
+def lease_of(record: Item) -> Lease:
+    lease = record["lease"]
+    return Lease(lease["owner"], int(lease["token"]), float(lease["until"]), float(lease["seconds"]))
+
+
+def due_in_seconds(record: Item, now: float) -> float | None:
+    """When it may be taken: 0 for now, None for never, as it has ended."""
+    match record["status"]:
+        case "queued":
+            return max(0.0, float(record["dueAt"]) - now)
+        case "processing":
+            return max(0.0, lease_of(record).takeable_at - now)
+        case _:
+            return None
+
+
+def is_spent(record: Item) -> bool:
+    """Whether a record that its holder has left has no retry any more: it would kill one process after the other."""
+    return bool(record["status"] == PROCESSING and record["retryCount"] >= MAX_RETRIES)
+
+
+def taken(record: Item, owner: str, now: float, lease_seconds: float) -> Changes:
+    """Under a new lease. What its last holder left is an attempt that failed."""
+    lease = grant(int(record["lease"]["token"]), owner, now, lease_seconds)
+    changes: Changes = {
+        "status": PROCESSING,
+        "attempts": record["attempts"] + 1,
+        "lease": {"owner": lease.owner, "token": lease.token, "until": lease.until, "seconds": lease.seconds},
+    }
+    if record["status"] == PROCESSING:
+        changes |= _failed_once(record, ABANDONED, now) | {"retryCount": record["retryCount"] + 1}
+    return changes
+
+
+def completed(record: Item, now: float) -> Changes:
+    entry = {"attempt": record["attempts"], "at": to_text(now), "outcome": COMPLETED}
+    return {"status": COMPLETED, "processedAt": to_text(now), "processingHistory": _history(record, entry)}
+
+
+def retried(record: Item, failure: Failure, now: float) -> Changes:
+    """Queued for its next attempt."""
+    delay = RETRY_SECONDS[int(record["retryCount"])]
+    return _failed_once(record, failure, now) | {
+        "status": QUEUED,
+        "dueAt": now + delay,
+        "retryCount": record["retryCount"] + 1,
+    }
+
+
+def failed(record: Item, failure: Failure, now: float) -> Changes:
+    return _failed_once(record, failure, now) | {"status": FAILED, "failureReason": failure.reason}
+
+
+def given_back(record: Item, now: float) -> Changes:
+    """Queued as if it had not been taken: its holder was interrupted."""
+    return {"status": QUEUED, "dueAt": now, "attempts": record["attempts"] - 1}
+
+
+def queued_again(now: float) -> Changes:
+    """For a replay: with all its retries."""
+    return {"status": QUEUED, "dueAt": now, "retryCount": 0}
+
+
+def may_retry(record: Item, failure: Failure) -> bool:
+    return failure.transient and record["retryCount"] < MAX_RETRIES
+
+
+def _failed_once(record: Item, failure: Failure, now: float) -> Changes:
+    entry = {
+        "attempt": record["attempts"],
+        "at": to_text(now),
+        "outcome": FAILED,
+        "kind": failure.kind,
+        "message": failure.message,
+        "transient": failure.transient,
+    }
+    if failure.code is not None:
+        entry["code"] = failure.code
+    return {
+        "processingHistory": _history(record, entry),
+        "firstFailedAt": record.get("firstFailedAt", to_text(now)),
+        "lastFailedAt": to_text(now),
+    }
+
+
+def _history(record: Item, entry: dict[str, Any]) -> list[Any]:
+    return [*record["processingHistory"], entry][-HISTORY_ENTRIES:]
