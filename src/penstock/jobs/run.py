@@ -72,6 +72,11 @@ class Run:
         return self._job
 
     @property
+    def store(self) -> JobStore:
+        """Where the job lives."""
+        return self._store
+
+    @property
     def files(self) -> RunFiles:
         return RunFiles(self)
 
@@ -236,14 +241,18 @@ class RunFiles:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def save(self, name: str, data: Data) -> JobFile:
-        """Saves it whole or not at all, then puts it into the job's list of files."""
+    def save(self, name: str, data: Data, *, may_stop: bool = True) -> JobFile:
+        """Saves it whole or not at all, then puts it into the job's list of files.
+
+        Without `may_stop`, a run that should end is not told so here, just before the checkpoint that names the file.
+        """
         run = self._run
         saved = self._home().save(self._key(name), data)
         file = JobFile(name, saved)
         with run._lock:
             run._attempted(lambda: run._store.attach(run._job, file))
-        run.stop_if_asked()
+        if may_stop:
+            run.stop_if_asked()
         return file
 
     def open(self, name: str) -> BinaryIO:

@@ -1,0 +1,132 @@
+"""Where each thing that a job made comes from: which step, of which version, from what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.files import SavedFile
+from penstock.jobs.job import Checkpoint, Job, JobNotFound
+from penstock.jobs.store import JobStore
+from penstock.pipelines.definition import sorted_by_need
+from penstock.pipelines.errors import required_job_id
+from penstock.pipelines.execution import note_name
+from penstock.pipelines.inputs import NOTE
+from penstock.pipelines.ledger import rounds
+from penstock.pipelines.values import Product
+
+_HASH_CHARACTERS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One thing of a job: an input, an output, or another file that a step saved (`{step}/{name}`)."""
+
+    name: str
+    sha256: str
+    size: int
+    file: SavedFile | None = None
+    """None for a value."""
+    step: str = ""
+    """Which made it; empty for what the job was given."""
+    version: int = 0
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """What it was made from, and the hashes that those had then."""
+    at: str = ""
+    attempt: int = 0
+
+    def form(self) -> dict[str, Any]:
+        """As JSON."""
+        names = ("name", "sha256", "size", "step", "version", "at", "attempt")
+        told = {name: getattr(self, name) for name in names}
+        return told | {"inputs": dict(self.inputs), "key": None if self.file is None else self.file.key}
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """All that a job was given and has made, what was first needed first."""
+
+    job_id: str
+    origins: tuple[Origin, ...]
+
+    def __getitem__(self, name: str) -> Origin:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[Origin]:
+        return iter(self.origins)
+
+    def sources(self, name: str) -> tuple[Origin, ...]:
+        """What it was made from, and what that was made from, and so on; the nearest first."""
+        found: dict[str, Origin] = {}
+        waiting = list(self[name].inputs)
+        while waiting:
+            source = waiting.pop(0)
+            if source not in found and source in self._by_name:
+                found[source] = self[source]
+                waiting += found[source].inputs
+        return tuple(found.values())
+
+    def is_current(self, name: str) -> bool:
+        """Whether all that it was made from is still what it was then."""
+        known = self._by_name
+        return all(
+            source in known and known[source].sha256 == digest
+            for origin in (known[name], *self.sources(name))
+            for source, digest in origin.inputs.items()
+        )
+
+    @property
+    def _by_name(self) -> dict[str, Origin]:
+        return {origin.name: origin for origin in self.origins}
+
+    def __str__(self) -> str:
+        return "\n".join(self._line(origin) for origin in self.origins)
+
+    def _line(self, origin: Origin) -> str:
+        head = f"{origin.name:<20} {origin.sha256[:_HASH_CHARACTERS]} {origin.size:>12,} bytes"
+        if not origin.step:
+            return f"{head}  given"
+        made = f"{head}  {origin.step} v{origin.version} from {', '.join(origin.inputs) or 'nothing'}"
+        return made if self.is_current(origin.name) else f"{made} (as it was before)"
+
+
+def lineage(store: JobStore, job_id: str | None) -> Lineage:
+    """What the job's checkpoints tell. Raises JobIdRequired, JobNotFound."""
+    job_id = required_job_id(job_id)
+    found = rounds(store, job_id)
+    if not found:
+        raise JobNotFound(job_id)
+    notes: dict[str, Any] = {}
+    for job in reversed(found):  # the newer ones take the place of the older
+        notes |= {point.name: _value(store, job, point) for point in _points(store, job)}
+    origins = [_origin(name, Product.parse(form)) for name, form in notes.pop(NOTE, {}).items()]
+    told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
+    ordered, circular = sorted_by_need([(note, note["inputs"], note["outputs"]) for note in told])
+    for note in (*ordered, *circular):  # steps that were since declared otherwise may seem to need each other
+        origins += _made(note)
+    return Lineage(job_id, tuple(origins))
+
+
+def _points(store: JobStore, job: Job) -> list[Checkpoint]:
+    return [one for one in store.history(job.id).checkpoints if one.name == NOTE or one.name.startswith(note_name(""))]
+
+
+def _value(store: JobStore, job: Job, point: Checkpoint) -> Any:
+    return store.load(job, point.data)
+
+
+def _made(note: Mapping[str, Any]) -> list[Origin]:
+    step = str(note["step"])
+    outputs = {name: Product.parse(form) for name, form in note["outputs"].items()}
+    keys = {product.file.key for product in outputs.values() if product.file is not None}
+    files = [SavedFile.parse(form) for form in note["files"]]
+    others = {f"{step}/{one.key.split('/', 2)[-1]}": Product.of_file(one) for one in files if one.key not in keys}
+    return [_origin(name, product, note) for name, product in (outputs | others).items()]
+
+
+def _origin(name: str, product: Product, note: Mapping[str, Any] | None = None) -> Origin:
+    thing = (name, product.sha256, product.size, product.file)
+    if note is None:
+        return Origin(*thing)
+    return Origin(*thing, note["step"], note["version"], note["inputs"], note["ended_at"], note["attempt"])

@@ -1,0 +1,64 @@
+"""A store for pipelines: embedded; for a few tests also on moto's server, and on the one at PENSTOCK_TABLES_URL."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client.database import Database, connect
+from penstock.clock import ManualClock
+from penstock.files import open_files
+from penstock.jobs.collection import CollectionLayout
+from penstock.jobs.store import JobStore
+
+START = 1_900_000_000.0
+ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")
+"""Another server on this machine, such as DynamoDB Local."""
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+@pytest.fixture
+def store(clock: ManualClock, tmp_path: Path) -> Iterator[JobStore]:
+    with connect(":memory:") as db:
+        yield made_store(db, clock, tmp_path)
+
+
+@pytest.fixture(params=["embedded", "moto", *(["elsewhere"] if ELSEWHERE else [])])
+def any_store(
+    request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[JobStore]:
+    """In a table of its own."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    url = str(tmp_path / "jobs.db") if request.param == "embedded" else ELSEWHERE
+    if request.param == "moto":
+        url = request.getfixturevalue("moto_url")
+    with connect(url) as db:
+        store = made_store(db, clock, tmp_path)
+        yield store
+        db.execute("DeleteTable", {"TableName": store.layout.table})
+
+
+@pytest.fixture(scope="session")
+def moto_url() -> Iterator[str]:
+    server = pytest.importorskip("moto.server", reason="moto is not installed")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+def made_store(db: Database, clock: ManualClock, folder: Path) -> JobStore:
+    layout = CollectionLayout(f"jobs-{secrets.token_hex(4)}", shards=2)
+    store = JobStore(db, layout, files=open_files(folder / "files"), clock=clock)
+    store.create_tables()
+    return store
