@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.jobs.app import App
     from penstock.jobs.job import Job
     from penstock.jobs.run import AsyncRun, Run
+    from penstock.records.processor import RecordProcessor
     from penstock.tables.definitions import Index, Table
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "Index",
     "Job",
     "PenstockError",
+    "RecordProcessor",
     "Run",
     "Table",
     "__version__",
@@ -54,6 +56,7 @@ _HOMES = {
     "Index": "penstock.tables.definitions",
     "Job": "penstock.jobs.job",
     "PenstockError": "penstock.errors",
+    "RecordProcessor": "penstock.records.processor",
     "Run": "penstock.jobs.run",
     "Table": "penstock.tables.definitions",
     "boto3_client": "penstock.client.boto",

@@ -22,6 +22,7 @@ def test_the_root_names_are_these():
         "Index",
         "Job",
         "PenstockError",
+        "RecordProcessor",
         "Run",
         "Table",
         "__version__",

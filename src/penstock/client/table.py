@@ -28,6 +28,11 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
         self._database = database
 
     @property
+    def database(self) -> Database:
+        """The database that has the table."""
+        return self._database
+
+    @property
     def key(self) -> TableKey:
         """The table's key; asked of the database once, unless it was declared."""
         if self._known is None:

@@ -1,0 +1,112 @@
+"""Parked records: listed by what went wrong, and made pending again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.client.values import Item, decode_item
+from penstock.records.attempts import normalised
+from penstock.records.standing import PARKED, Standing
+from penstock.records.store import RecordStore
+from penstock.wire.values import AttributeValue
+from penstock.wire.values import Item as WireItem
+
+MOST_GROUPS: Final = 1_000
+MOST_EXAMPLES: Final = 5
+OTHERS: Final = "(further messages)"
+
+
+@dataclass(slots=True)
+class FailureGroup:
+    """Parked records with the same kind of error and the same message, but for numbers and ids in it."""
+
+    kind: str
+    message: str
+    count: int = 0
+    first_at: float = 0.0
+    last_at: float = 0.0
+    examples: list[tuple[Item, str]] = field(default_factory=list)
+    """Some of the records' keys, each with its own message."""
+
+    def form(self) -> dict[str, Any]:
+        """For JSON."""
+        examples = [{"key": {name: str(value) for name, value in key.items()}, "message": text}
+                    for key, text in self.examples]  # fmt: skip
+        times = {"first_at": self.first_at, "last_at": self.last_at}
+        return {"kind": self.kind, "message": self.message, "count": self.count, **times, "examples": examples}
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A parked record."""
+
+    key: WireItem
+    seen: AttributeValue
+    standing: Standing
+
+    def is_one_of(self, kind: str | None, message: str | None) -> bool:
+        return kind in (None, self.standing.kind) and message in (None, normalised(self.standing.message))
+
+
+class Failures:
+    """The parked records of a table."""
+
+    def __init__(self, store: RecordStore) -> None:
+        self._store = store
+
+    def groups(self) -> list[FailureGroup]:
+        """By kind and message, the largest first; of more than 1,000 groups the rest are put together by kind."""
+        groups: dict[tuple[str, str], FailureGroup] = {}
+        for parked in self:
+            standing = parked.standing
+            name = (standing.kind, normalised(standing.message))
+            if name not in groups and len(groups) >= MOST_GROUPS:
+                name = (standing.kind, OTHERS)
+            _add(groups.setdefault(name, FailureGroup(*name)), parked)
+        return sorted(groups.values(), key=lambda group: (-group.count, group.kind, group.message))
+
+    def redrive(self, *, kind: str | None = None, message: str | None = None, limit: int | None = None) -> int:
+        """Makes those records pending that are parked at this moment; one that changes meanwhile is left alone."""
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit is at least 1, not {limit}")
+        count = 0
+        for parked in self:
+            if parked.is_one_of(kind, message):
+                count += self._store.replace_standing(parked.key, parked.seen, parked.standing.redriven())
+                if count == limit:
+                    break
+        return count
+
+    def __iter__(self) -> Iterator[Parked]:
+        """A page at a time."""
+        source = self._store.source
+        name = source.work.bookkeeping
+        request: dict[str, Any] = {
+            "TableName": source.work.table,
+            "ProjectionExpression": ", ".join(["#b", *(f"#k{number}" for number in range(len(source.key.names)))]),
+            "FilterExpression": "begins_with(#b, :parked)",
+            "ExpressionAttributeNames": {
+                "#b": name,
+                **{f"#k{number}": one for number, one in enumerate(source.key.names)},
+            },
+            "ExpressionAttributeValues": {":parked": {"S": PARKED}},
+            "ConsistentRead": True,
+        }
+        while True:
+            answer = source.db.execute("Scan", request)
+            for item in answer["Items"]:
+                yield Parked(source.key.key_of(item), item[name], Standing.of(item[name]))
+            if not answer.get("LastEvaluatedKey"):
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+
+def _add(group: FailureGroup, parked: Parked) -> None:
+    standing = parked.standing
+    group.count += 1
+    group.first_at = min(group.first_at or standing.parked, standing.parked)
+    group.last_at = max(group.last_at, standing.parked)
+    if len(group.examples) < MOST_EXAMPLES:
+        group.examples.append((decode_item(parked.key), standing.message))

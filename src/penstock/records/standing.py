@@ -1,0 +1,201 @@
+"""How a record stands: one attribute of it, a text, says who works on it and what became of earlier attempts.
+
+1. A record without the attribute is free. Everything that is decided about a record is decided by a pure function of
+   its standing and the time, and is written on the condition that the standing is still that one.
+2. `token` only grows, also after the attribute was removed and made again: it is never below the time at which it was
+   granted, in microseconds.
+3. `attempts` counts those that were begun, at the claim; `failures` those that ended in an error; `crashes` those whose
+   worker died. What was given back has not been an attempt.
+4. A parked record is claimed by nobody until it is redriven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+import orjson
+
+from penstock.records.leases import Lease, allowance_seconds, grant
+from penstock.wire.values import AttributeValue
+
+BOOKKEEPING: Final = "_penstock"
+"""The attribute's name, unless another is chosen."""
+
+LEASED: Final = "leased"
+WAITING: Final = "waiting"
+PARKED: Final = "parked"
+DONE: Final = "done"
+_WORDS: Final = frozenset({LEASED, WAITING, PARKED, DONE})
+
+WORKER_DIED: Final = "WorkerDied"
+_WORKER_DIED_MESSAGE: Final = "The worker died, or lost touch, while it ran this record"
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """It may be claimed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Another worker has it, and may be taken over from `takeable_at` on."""
+
+    standing: Standing
+    takeable_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """It failed, and its next attempt is due at `due_at`."""
+
+    due_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Poison:
+    """Its workers died too often: it is to be parked."""
+
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """It is parked, or done: nothing is to be done now."""
+
+    parked: bool
+
+
+Verdict = Free | Held | Later | Poison | Settled
+
+FREE: Final = Free()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Zero and empty mean: there is none. Times are seconds since the epoch."""
+
+    token: int = 0
+    attempts: int = 0
+    failures: int = 0
+    crashes: int = 0
+    owner: str = ""
+    until: float = 0.0
+    lease: float = 0.0
+    due: float = 0.0
+    kind: str = ""
+    message: str = ""
+    failed: float = 0.0
+    parked: float = 0.0
+    done: float = 0.0
+    redrives: int = 0
+
+    # ── deciding ─────────────────────────────────────────────────────────────────────────────────
+
+    def verdict(self, now: float, max_crashes: int) -> Verdict:
+        """What may be done with the record now."""
+        if self.parked or self.done:
+            return Settled(bool(self.parked))
+        if self.owner:
+            takeable_at = self.until + allowance_seconds(self.lease)
+            if now < takeable_at:
+                return Held(self, takeable_at)
+            return Poison(self) if self.crashes + 1 >= max_crashes else FREE
+        return Later(self.due) if now < self.due else FREE
+
+    def claimed(self, owner: str, now: float, seconds: float) -> Standing:
+        """With a lease for `owner`. A lease that was left by another has been a crash (3)."""
+        lease = grant(max(self.token, int(now * 1e6)), owner, now, seconds)
+        return replace(
+            self,
+            token=lease.token,
+            attempts=self.attempts + 1,
+            crashes=self.crashes + (1 if self.owner else 0),
+            owner=owner,
+            until=round(lease.until, 3),
+            lease=seconds,
+            due=0.0,
+        )
+
+    def renewed(self, now: float) -> Standing:
+        return replace(self, until=round(Lease(self.owner, self.token, self.until, self.lease).renewed(now).until, 3))
+
+    def given_back(self) -> Standing:
+        """As if it had not been claimed, but for the token."""
+        return replace(self._free(), attempts=self.attempts - 1)
+
+    def after_failure(self, kind: str, message: str, now: float, due: float) -> Standing:
+        """To be tried again at `due`."""
+        return replace(self._failed(kind, message, now), failures=self.failures + 1, due=round(due, 3))
+
+    def after_crash(self, message: str, now: float, due: float) -> Standing:
+        return replace(self._failed(WORKER_DIED, message, now), crashes=self.crashes + 1, due=round(due, 3))
+
+    def parked_for(self, kind: str, message: str, now: float) -> Standing:
+        """Put aside after a failure (4)."""
+        return replace(self._failed(kind, message, now), failures=self.failures + 1, parked=round(now, 3))
+
+    def parked_as_poison(self, now: float, message: str = _WORKER_DIED_MESSAGE) -> Standing:
+        died = replace(self._failed(WORKER_DIED, message, now), parked=round(now, 3))
+        return replace(died, crashes=self.crashes + (1 if self.owner else 0))
+
+    def finished(self, now: float) -> Standing:
+        """Done, where the record has no marks of its own to say so."""
+        return Standing(token=self.token, attempts=self.attempts, done=round(now, 3))
+
+    def redriven(self) -> Standing:
+        """Free again, with all its attempts before it."""
+        return Standing(token=self.token, redrives=self.redrives + 1)
+
+    def _free(self) -> Standing:
+        return replace(self, owner="", until=0.0, lease=0.0)
+
+    def _failed(self, kind: str, message: str, now: float) -> Standing:
+        return replace(self._free(), kind=kind, message=message, failed=round(now, 3), due=0.0)
+
+    # ── in the table ─────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def of(cls, value: AttributeValue | None) -> Standing:
+        """Read from the record. What is no text of ours is an error."""
+        if value is None:
+            return NONE
+        word, _, members = value.get("S", "").partition(" ")
+        if word not in _WORDS:
+            raise NotOurs(value)
+        try:
+            return cls(**orjson.loads(members))
+        except (TypeError, ValueError):
+            raise NotOurs(value) from None
+
+    @property
+    def word(self) -> str:
+        """What a filter can ask for: the text begins with it."""
+        if self.parked:
+            return PARKED
+        if self.done:
+            return DONE
+        return LEASED if self.owner else WAITING
+
+    def wire(self) -> AttributeValue:
+        """`leased {"token":…,"owner":…}`: what has a value, in JSON."""
+        members = {name: value for name in _MEMBERS if (value := getattr(self, name))}
+        return {"S": f"{self.word} {orjson.dumps(members).decode()}"}
+
+    def is_of(self, other: Standing) -> bool:
+        """Whether both are under the same grant, however often it was renewed."""
+        return bool(self.owner) and (self.owner, self.token) == (other.owner, other.token)
+
+
+class NotOurs(ValueError):
+    """The attribute for the bookkeeping has something else in it."""
+
+    def __init__(self, value: AttributeValue) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+NONE: Final = Standing()
+"""Of a record that nobody has worked on."""
+
+_MEMBERS = tuple(one.name for one in fields(Standing))

@@ -1,0 +1,371 @@
+"""The writes of a processor, each one conditional UpdateItem.
+
+1. A record is claimed only if it is pending and stands as it was judged; so at most one holds an unexpired lease.
+2. Done, failed, given back and renewed are written only while the record stands as the claim, or its last renewal, left
+   it: under its owner and token.
+3. Done is written only if the record is as the function was given it: the condition decides, not the last writer.
+4. No write makes a record: one that was deleted meanwhile stays deleted.
+5. A write whose answer was lost, and which was repeated, is recognised by what it left.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from penstock.client.values import Item, decode_item, encode
+from penstock.clock import Clock, SystemClock
+from penstock.errors import ConditionalCheckFailedException, PenstockError
+from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
+from penstock.records.standing import (
+    Free,
+    Held,
+    Later,
+    NotOurs,
+    Poison,
+    Settled,
+    Standing,
+)
+from penstock.records.work import Found, Source
+from penstock.wire.values import AttributeValue, equal
+from penstock.wire.values import Item as WireItem
+
+Unchanged = Literal["record"] | Sequence[str] | None
+"""What must be as it was when a record is marked: all its attributes, these ones (a version, say), or nothing."""
+
+MOST_COMPARED: Final = 150
+"""Attributes that a condition compares: DynamoDB takes 300 operators and 4 KB of text."""
+
+DEFAULT_MAX_CRASHES: Final = 3
+_TRIES: Final = 5  # at claiming a record that others claim and let go at the same moment
+
+
+@dataclass(slots=True)
+class Claim:
+    """A record that we hold. `believed_until` is on the monotonic clock, counted from before the claim was sent."""
+
+    key: WireItem
+    record: WireItem
+    standing: Standing
+    value: AttributeValue | None
+    believed_until: float
+
+    @property
+    def item(self) -> Item:
+        """The record in Python's values."""
+        return decode_item(self.record)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The record has been deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotPending:
+    """Somebody else has done it, or it is no longer what is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Another holds the record now, or nobody does: what we wanted to write was refused."""
+
+    held_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Somebody has changed the record since it was claimed."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """It is so in the table."""
+
+    standing: Standing
+
+
+Names = dict[str, str]
+ClaimAnswer = Claim | Gone | NotPending | Held | Later | Poison | Settled
+WriteAnswer = Written | Gone | Lost
+MarkAnswer = Written | Gone | Lost | Changed
+
+
+class BookkeepingTaken(PenstockError):
+    """A record's attribute for the bookkeeping has something of somebody else's."""
+
+
+class RecordStore:
+    """One processor's writes. Safe to share between threads."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        max_crashes: int = DEFAULT_MAX_CRASHES,
+        unchanged: Unchanged = "record",
+        owner: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        self.source = source
+        self.owner = owner or new_owner()
+        self.clock = clock or SystemClock()
+        self.lease_seconds = checked_seconds(lease_seconds)
+        self.max_crashes = max_crashes
+        self._execute = source.db.execute
+        self._table = source.work.table
+        self._name = source.work.bookkeeping
+        self._unchanged = unchanged
+        self._not_compared = frozenset({*source.key.names, self._name})
+        removed = {f"#r{number}": name for number, name in enumerate(source.work.remove)}
+        self._removal = f"REMOVE {', '.join(('#b', *removed))}" if source.work.has_marks else ""
+        self._mark_names = {"#b": self._name, **removed}
+        self._claim_new = f"{source.pending} AND attribute_not_exists(#b)"
+        self._claim_seen = f"{source.pending} AND #b = :seen"
+        self._plain_marks = {name: encode(mark, name) for name, mark in source.work.set.items() if not callable(mark)}
+        self._computed_marks = {name: mark for name, mark in source.work.set.items() if callable(mark)}
+
+    # ── claiming ─────────────────────────────────────────────────────────────────────────────────
+
+    def claim(self, found: Found) -> ClaimAnswer:
+        """The record for us (1), or why not."""
+        seen = found.standing
+        for _ in range(_TRIES):
+            standing = self._standing(found.key, seen)
+            now = self.clock.now()
+            verdict = standing.verdict(now, self.max_crashes)
+            if not isinstance(verdict, Free):
+                return verdict
+            answer = self._try_claim(found, seen, standing.claimed(self.owner, now, self.lease_seconds))
+            if not isinstance(answer, _Seen):
+                return answer
+            seen = answer.standing
+        return Later(self.clock.now() + 0.1)
+
+    def _try_claim(
+        self, found: Found, seen: AttributeValue | None, standing: Standing
+    ) -> Claim | Gone | NotPending | _Seen:
+        wire = standing.wire()
+        values = {**self.source.claim_values, ":b": wire}
+        if found.value is not None:
+            values[":iv"] = found.value
+        if seen is not None:
+            values[":seen"] = seen
+        request = {
+            "TableName": self._table,
+            "Key": found.key,
+            "UpdateExpression": "SET #b = :b",
+            "ConditionExpression": self._claim_new if seen is None else self._claim_seen,
+            "ExpressionAttributeNames": self.source.names,
+            "ExpressionAttributeValues": values,
+            "ReturnValues": "ALL_NEW",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        asked_at = time.monotonic()
+        try:
+            record = self._execute("UpdateItem", request)["Attributes"]
+        except ConditionalCheckFailedException as error:
+            there = self._there(found.key, error)
+            if there is None:
+                return Gone()
+            now_seen = there.get(self._name)
+            if now_seen != wire:  # else it is ours (5)
+                return NotPending() if now_seen == seen else _Seen(now_seen)
+            record = there
+        record.pop(self._name, None)
+        return Claim(found.key, record, standing, found.value, asked_at + self.lease_seconds)
+
+    def look(self, found: Found) -> Found | None:
+        """The record as it stands now; None if it is gone."""
+        request = {"TableName": self._table, "Key": found.key, "ConsistentRead": True}
+        item = self._execute("GetItem", request).get("Item")
+        return None if item is None else replace(found, standing=item.get(self._name))
+
+    def _standing(self, key: WireItem, value: AttributeValue | None) -> Standing:
+        try:
+            return Standing.of(value)
+        except NotOurs:
+            raise BookkeepingTaken(
+                f"{self._table} {self.source.key_text(key)}: the attribute {self._name}, which is for the bookkeeping, "
+                f"has something else in it. Choose another name (bookkeeping=)."
+            ) from None
+
+    def _there(self, key: WireItem, error: ConditionalCheckFailedException) -> WireItem | None:
+        """The record that stood in the way. Some servers do not tell it."""
+        if error.item is not None:
+            return error.item
+        found: WireItem | None = self._execute(
+            "GetItem", {"TableName": self._table, "Key": key, "ConsistentRead": True}
+        ).get("Item")
+        return found
+
+    # ── under a claim ────────────────────────────────────────────────────────────────────────────
+
+    def renew(self, claim: Claim) -> WriteAnswer:
+        """A later end of the lease. The claim's own is moved where it was written."""
+        asked_at = time.monotonic()
+        standing = claim.standing.renewed(self.clock.now())
+        answer = self.put_standing(claim, standing)
+        if isinstance(answer, Written):
+            claim.standing = standing
+            claim.believed_until = asked_at + self.lease_seconds
+        return answer
+
+    def put_standing(self, claim: Claim, standing: Standing) -> WriteAnswer:
+        """The record stands like this now: failed, parked, given back, or renewed."""
+        wire = standing.wire()
+        names, values = {"#b": self._name}, {":b": wire}
+        for _ in range(_TRIES):
+            values[":own"] = claim.standing.wire()
+            try:
+                self._update(claim.key, "SET #b = :b", "#b = :own", names, values)
+            except ConditionalCheckFailedException as error:
+                there = self._there(claim.key, error)
+                now = None if there is None else there.get(self._name)
+                if now == wire:  # our own first try (5)
+                    return Written(standing)
+                if not self._adopted(claim, now):
+                    return Gone() if there is None else self._lost(now)
+            else:
+                return Written(standing)
+        return Lost()
+
+    def _adopted(self, claim: Claim, now: AttributeValue | None) -> bool:
+        """Whether it is ours still, with a renewal that this writer had not heard of."""
+        if now is None or now == claim.standing.wire():
+            return False
+        standing = self._standing(claim.key, now)
+        if not standing.is_of(claim.standing):
+            return False
+        claim.standing = standing
+        return True
+
+    def _update(self, key: WireItem, update: str, condition: str, names: Names, values: WireItem) -> None:
+        request = {
+            "TableName": self._table,
+            "Key": key,
+            "UpdateExpression": update,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        self._execute("UpdateItem", request)
+
+    def _lost(self, value: AttributeValue | None) -> Lost:
+        try:
+            return Lost(Standing.of(value).owner)
+        except NotOurs:
+            return Lost()
+
+    # ── done ─────────────────────────────────────────────────────────────────────────────────────
+
+    def mark(self, claim: Claim, result: Mapping[str, Any] | None) -> MarkAnswer:
+        """Done: the marks and the function's result in one write (2, 3)."""
+        marks = self._marks(claim, result)
+        names, values, assignments = dict(self._mark_names), {}, []
+        for number, (name, value) in enumerate(marks.items()):
+            names[f"#m{number}"], values[f":m{number}"] = name, value
+            assignments.append(f"#m{number} = :m{number}")
+        if not self.source.work.has_marks:
+            values[":b"] = claim.standing.finished(self.clock.now()).wire()
+            assignments.append("#b = :b")
+        update = f"SET {', '.join(assignments)} {self._removal}" if assignments else self._removal
+        condition = self._unchanged_condition(claim.record, names, values)
+        for _ in range(_TRIES):
+            values[":own"] = claim.standing.wire()
+            try:
+                self._update(claim.key, update, condition, names, values)
+            except ConditionalCheckFailedException as error:
+                there = self._there(claim.key, error)
+                if there is None or not self._adopted(claim, there.get(self._name)):
+                    return self._not_marked(claim, there, marks, maybe_ours=error.maybe_ours)
+            else:
+                return Written(claim.standing)
+        return Lost()
+
+    def _marks(self, claim: Claim, result: Mapping[str, Any] | None) -> WireItem:
+        marks = dict(self._plain_marks)
+        if self._computed_marks:
+            item = claim.item
+            marks |= {name: encode(mark(item), name) for name, mark in self._computed_marks.items()}
+        if result:
+            marks |= {name: encode(value, name) for name, value in result.items()}
+        return marks
+
+    def _unchanged_condition(self, record: WireItem, names: Names, values: WireItem) -> str:
+        parts = ["#b = :own"]
+        for number, name in enumerate(self._compared(record)):
+            names[f"#a{number}"] = name
+            if name in record:
+                values[f":a{number}"] = record[name]
+                parts.append(f"#a{number} = :a{number}")
+            else:
+                parts.append(f"attribute_not_exists(#a{number})")
+        return " AND ".join(parts)
+
+    def _compared(self, record: WireItem) -> list[str]:
+        wanted = record if self._unchanged == "record" else self._unchanged or ()
+        return [name for name in wanted if name not in self._not_compared]
+
+    def too_many_to_compare(self, record: WireItem) -> str:
+        """Why a record cannot be compared as a whole; empty if it can."""
+        if len(record) <= MOST_COMPARED or len(self._compared(record)) <= MOST_COMPARED:
+            return ""
+        return (
+            f"the record has {len(record)} attributes, and a condition compares {MOST_COMPARED} at most: "
+            'name those that matter, such as unchanged=["version"]'
+        )
+
+    def _not_marked(self, claim: Claim, there: WireItem | None, marks: WireItem, *, maybe_ours: bool) -> MarkAnswer:
+        if there is None:
+            return Gone()
+        now = there.get(self._name)
+        if now == claim.standing.wire():
+            before, compared = claim.record, self._compared(claim.record)
+            return Changed(tuple(name for name in compared if not _same(there.get(name), before.get(name))))
+        if maybe_ours and self._is_marked(there, marks, claim):
+            return Written(claim.standing)
+        return self._lost(now)
+
+    def _is_marked(self, there: WireItem, marks: WireItem, claim: Claim) -> bool:
+        """Our first try had done it, and only its answer was lost (5)."""
+        if not all(_same(there.get(name), value) for name, value in marks.items()):
+            return False
+        if self.source.work.has_marks:
+            return self._name not in there and not any(name in there for name in self.source.work.remove)
+        standing = self._standing(claim.key, there.get(self._name))
+        return bool(standing.done) and standing.token == claim.standing.token
+
+    # ── without a claim ──────────────────────────────────────────────────────────────────────────
+
+    def park_poison(self, found: Found, standing: Standing) -> Standing | None:
+        """Puts aside a record whose workers died; None if it stands otherwise by now."""
+        parked = standing.parked_as_poison(self.clock.now())
+        return parked if self.replace_standing(found.key, standing.wire(), parked) else None
+
+    def replace_standing(self, key: WireItem, seen: AttributeValue, standing: Standing) -> bool:
+        """The record stands otherwise now, if it still stood as it was seen."""
+        wire = standing.wire()
+        try:
+            self._update(key, "SET #b = :b", "#b = :seen", {"#b": self._name}, {":b": wire, ":seen": seen})
+        except ConditionalCheckFailedException as error:
+            # Another who wanted the same has done it; it is ours only if we cannot tell (5).
+            return error.maybe_ours and (self._there(key, error) or {}).get(self._name) == wire
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """It stands otherwise than it was judged by: to be judged again."""
+
+    standing: AttributeValue | None
+
+
+def _same(one: AttributeValue | None, other: AttributeValue | None) -> bool:
+    return one is other if one is None or other is None else equal(one, other)

@@ -1,0 +1,231 @@
+"""What is to be worked on, and what says that it is done: as DynamoDB's expressions.
+
+A source is a table, or an index and the values of its partition key. A record is *pending* if it is in the source,
+meets `where`, and does not have all marks yet. The feed asks for keys alone; whether a record is pending is decided
+once more by the condition of its claim, because what was read may be old by then.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.client.conditions import Condition
+from penstock.client.database import Database
+from penstock.client.keys import TableKey
+from penstock.client.rendering import Aliases, condition_text
+from penstock.client.values import Item, encode
+from penstock.errors import PenstockError
+from penstock.records.standing import BOOKKEEPING, DONE, PARKED
+from penstock.wire.values import AttributeValue
+from penstock.wire.values import Item as WireItem
+
+PAGE_RECORDS: Final = 200
+"""Records of a page, at most. They are taken in a random order, so that two processors seldom want the same one."""
+
+SEGMENTS: Final = 8
+"""Parts of a scan, each processor in an order of its own: for the same reason."""
+
+
+class BadWork(PenstockError, ValueError):
+    """The source or the marks cannot be as they were given."""
+
+
+Mark = Any | Callable[[Item], Any]
+"""A value, or a function of the record that gives one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A record of the source: its key, how it stood when it was read, and the index value that it was found under."""
+
+    key: WireItem
+    standing: AttributeValue | None = None
+    value: AttributeValue | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """Records of `table` to work on. `set` and `remove` are the marks of one that is done."""
+
+    table: str
+    index: str | None = None
+    values: Sequence[Any] = ()
+    where: Condition | None = None
+    set: Mapping[str, Mark] = field(default_factory=dict)
+    remove: Sequence[str] = ()
+    bookkeeping: str = BOOKKEEPING
+
+    def __post_init__(self) -> None:
+        if self.values and self.index is None:
+            raise BadWork("value= goes with index=: it is the value of that index's partition key")
+        if isinstance(self.remove, str):
+            raise BadWork(f"remove is a list of attributes: [{self.remove!r}]")
+        if self.where is not None and not isinstance(self.where, Condition):
+            raise BadWork(f'where is a condition made from F, such as F("kind") == "invoice"; not {self.where!r}')
+        if self.bookkeeping in {*self.set, *self.remove}:
+            raise BadWork(f"{self.bookkeeping} is the attribute for the bookkeeping: choose another by bookkeeping=")
+
+    @property
+    def has_marks(self) -> bool:
+        """Without marks, the bookkeeping says what is done."""
+        return bool(self.set or self.remove)
+
+
+class Source:
+    """The work as requests: pages to read, and the condition of a claim."""
+
+    def __init__(self, db: Database, work: Work) -> None:
+        described = db.execute("DescribeTable", {"TableName": work.table})["Table"]
+        self.db = db
+        self.work = work
+        self.key = TableKey.described(described)
+        self.item_count: int = described.get("ItemCount", 0)
+        self.index_key, self._shows_standing, self._shows_all = self._index(described)
+        self._check_marks()
+        aliases = Aliases({"#b": work.bookkeeping, "#k0": self.key.names[0]})
+        self.pending = self._pending(aliases)
+        self.names, self.claim_values = aliases.names, aliases.values
+
+    def _index(self, described: Mapping[str, Any]) -> tuple[str | None, bool, bool]:
+        """The index's partition key, and whether it has the bookkeeping, and everything else, of its records."""
+        wanted = self.work.index
+        if wanted is None:
+            return None, True, True
+        indexes = [*described.get("GlobalSecondaryIndexes", ()), *described.get("LocalSecondaryIndexes", ())]
+        for index in indexes:
+            if index["IndexName"] == wanted:
+                projection = index.get("Projection", {})
+                everything = projection.get("ProjectionType", "ALL") == "ALL"
+                shown = everything or self.work.bookkeeping in projection.get("NonKeyAttributes", ())
+                return self.key.indexes[wanted][0], shown, everything
+        known = ", ".join(sorted(index["IndexName"] for index in indexes)) or "none"
+        raise BadWork(f"{self.work.table} has no index {wanted}. It has: {known}.")
+
+    def _check_marks(self) -> None:
+        for name in (*self.work.set, *self.work.remove):
+            if name in self.key.names:
+                raise BadWork(f"{name} is part of the key of {self.work.table}, which cannot be changed")
+        for name, mark in self.work.set.items():
+            if not callable(mark):
+                encode(mark, name)
+
+    # ── what is pending ──────────────────────────────────────────────────────────────────────────
+
+    def _pending(self, aliases: Aliases) -> str:
+        """The condition of a record that is still to be done; it is there in any case."""
+        parts = ["attribute_exists(#k0)"]
+        if self.index_key is not None:
+            name = aliases.name(self.index_key)
+            parts.append(f"{name} = :iv" if self.work.values else f"attribute_exists({name})")
+        elif self.work.has_marks:
+            parts.append(f"({self._unmarked(aliases)})")
+        if self.work.where is not None:
+            parts.append(f"({condition_text(self.work.where, aliases)})")
+        return " AND ".join(parts)
+
+    def _unmarked(self, aliases: Aliases) -> str:
+        """At least one mark is missing."""
+        parts = []
+        for name, mark in self.work.set.items():
+            alias = aliases.name(name)
+            parts.append(f"attribute_not_exists({alias})")
+            if not callable(mark):
+                parts.append(f"{alias} <> {aliases.value(mark, name)}")
+        parts += [f"attribute_exists({aliases.name(name)})" for name in self.work.remove]
+        return " OR ".join(parts)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def pages(self, draw: random.Random) -> Iterator[list[Found]]:
+        """Keys of the pending records, a page at a time, each page in a random order."""
+        for request, value in self._parts(draw):
+            operation = "Query" if "KeyConditionExpression" in request else "Scan"
+            while True:
+                answer = self.db.execute(operation, request)
+                found = [self._found(item, value) for item in answer["Items"]]
+                draw.shuffle(found)
+                yield found
+                if not answer.get("LastEvaluatedKey"):
+                    break
+                request = {**request, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def count(self) -> int:
+        """How many records are pending now: as many reads as one pass."""
+        counted = 0
+        for request, _ in self._parts(random.Random(0)):
+            operation = "Query" if "KeyConditionExpression" in request else "Scan"
+            names = {name: one for name, one in request["ExpressionAttributeNames"].items() if _used(name, request)}
+            asked = {**request, "Select": "COUNT", "ExpressionAttributeNames": names}
+            for unwanted in ("ProjectionExpression", "Limit", *(() if names else ("ExpressionAttributeNames",))):
+                del asked[unwanted]
+            counted += self._counted(operation, asked)
+        return counted
+
+    def _counted(self, operation: str, request: dict[str, Any]) -> int:
+        counted: int = 0
+        while True:
+            answer = self.db.execute(operation, request)
+            counted += answer["Count"]
+            if not answer.get("LastEvaluatedKey"):
+                return counted
+            request = {**request, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def _found(self, item: WireItem, value: AttributeValue | None) -> Found:
+        return Found({name: item[name] for name in self.key.names}, item.get(self.work.bookkeeping), value)
+
+    def _parts(self, draw: random.Random) -> list[tuple[dict[str, Any], AttributeValue | None]]:
+        """The first requests of all queries, or of the segments of a scan, in a random order."""
+        parts: list[tuple[dict[str, Any], AttributeValue | None]]
+        if self.index_key is not None and self.work.values:
+            encoded = [encode(value, self.index_key) for value in self.work.values]
+            parts = [(self._request(value), value) for value in encoded]
+        else:
+            segments = [{"Segment": number, "TotalSegments": SEGMENTS} for number in range(SEGMENTS)]
+            parts = [(self._request(None) | segment, None) for segment in segments]
+        draw.shuffle(parts)
+        return parts
+
+    def _request(self, value: AttributeValue | None) -> dict[str, Any]:
+        aliases = Aliases()
+        shown = [*self.key.names, self.work.bookkeeping] if self._shows_standing else self.key.names
+        request: dict[str, Any] = {"TableName": self.work.table, "Limit": PAGE_RECORDS}
+        request["ProjectionExpression"] = ", ".join(aliases.name(name) for name in shown)
+        if self.work.index is not None:
+            request["IndexName"] = self.work.index
+        if value is not None:
+            assert self.index_key is not None
+            request["KeyConditionExpression"] = f"{aliases.name(self.index_key)} = :iv"
+            aliases.values[":iv"] = value
+        elif self.work.index is None:
+            # What another processor has finished a moment ago need not be looked at again.
+            request["ConsistentRead"] = True
+        filter_text = self._filter(aliases)
+        if filter_text:
+            request["FilterExpression"] = filter_text
+        return aliases.into(request)
+
+    def _filter(self, aliases: Aliases) -> str:
+        """What the index, or the table, can already leave out."""
+        parts = []
+        if self._shows_standing:
+            settled = (PARKED,) if self.work.has_marks else (PARKED, DONE)
+            name = aliases.name(self.work.bookkeeping)
+            parts += [f"NOT begins_with({name}, {aliases.value(word)})" for word in settled]
+        if self.index_key is None and self.work.has_marks:
+            parts.append(f"({self._unmarked(aliases)})")
+        if self.work.where is not None and self._shows_all:
+            parts.append(f"({condition_text(self.work.where, aliases)})")
+        return " AND ".join(parts)
+
+    def key_text(self, key: WireItem) -> str:
+        """A record's name for messages: `AccountId=a1 RunTime=2026-01-01`."""
+        return " ".join(f"{name}={next(iter(value.values()))}" for name, value in key.items())
+
+
+def _used(name: str, request: Mapping[str, Any]) -> bool:
+    texts = (request.get("KeyConditionExpression", ""), request.get("FilterExpression", ""))
+    return any(name in re.findall(r"#\w+", text) for text in texts)
