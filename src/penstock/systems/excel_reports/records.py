@@ -1,0 +1,266 @@
+"""A report's job and its records, as values and as items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, Literal, get_args
+
+from penstock.errors import PenstockError
+from penstock.jobs.job import JobNotFound
+from penstock.jobs.state import State
+from penstock.jobs.times import from_text, to_text
+from penstock.systems.excel_reports.steps import FIRST_STEP, STEPS
+
+Status = Literal["pending", "processing", "completed", "failed"]
+RecordType = Literal["main_job", "progress_log", "completion_log", "failure_log"]
+Category = Literal["file_not_found", "access_denied", "validation", "timeout", "data_format", "unknown"]
+
+MAIN: Final = "main_job"
+PROGRESS: Final = "progress_log"
+COMPLETION: Final = "completion_log"
+FAILURE: Final = "failure_log"
+
+_STATES: Final[dict[str, State]] = {
+    "pending": State.QUEUED,
+    "processing": State.PROCESSING,
+    "completed": State.COMPLETED,
+    "failed": State.FAILED,
+}
+_STATUSES: Final = {state: status for status, state in _STATES.items()}
+
+
+class BadReport(PenstockError, ValueError):
+    """What was asked for cannot be: `errors` says all that is wrong with it."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("; ".join(errors))
+        self.errors = errors
+
+
+def state_of(status: str) -> State:
+    """The state that the table's spelling means. Raises BadReport."""
+    if status not in _STATES:
+        raise BadReport([f"status is one of {', '.join(_STATES)}, not {status!r}"])
+    return _STATES[status]
+
+
+def status_of(state: State) -> str:
+    return _STATUSES[state]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportJob:
+    """A job's main record as it was when it was read."""
+
+    record_id: str
+    job_id: str
+    id_project: str
+    status: str
+    created_at: float
+    updated_at: float
+    expires_at: int
+    progress: float = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    total_steps: int = len(STEPS)
+    current_step: int = 0
+    step_name: str = FIRST_STEP
+    completed_at: float | None = None
+    last_number: int | None = 0
+    """Of its numbered records; None in a record that others made, which have no such counter."""
+    fence: int = 0
+    """The token of the worker that wrote last; older ones are refused."""
+    result: Mapping[str, Any] | None = None
+    error: Mapping[str, Any] | None = None
+
+    @property
+    def state(self) -> State:
+        return state_of(self.status)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.completed_at is not None or self.status in ("completed", "failed")
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {"totalSteps": self.total_steps, "currentStep": self.current_step, "stepName": self.step_name}
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """A numbered record: progress, completion or failure."""
+
+    record_id: str
+    job_id: str
+    record_type: str
+    number: int
+    at: float
+    progress: float
+    step_name: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What else its writer had to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobWithLogs:
+    """Everything of a job, by number."""
+
+    job: ReportJob
+    logs: tuple[Log, ...]
+
+    @property
+    def progress(self) -> tuple[Log, ...]:
+        return tuple(log for log in self.logs if log.record_type == PROGRESS)
+
+    @property
+    def completion(self) -> Log | None:
+        return next((log for log in reversed(self.logs) if log.record_type == COMPLETION), None)
+
+    @property
+    def failure(self) -> Log | None:
+        return next((log for log in reversed(self.logs) if log.record_type == FAILURE), None)
+
+
+# ── items ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def main_item(job: ReportJob) -> dict[str, Any]:
+    """The main record as it is first written."""
+    return {
+        "recordId": job.record_id,
+        "jobId": job.job_id,
+        "recordType": MAIN,
+        "sequenceNumber": 0,
+        "idProject": job.id_project,
+        "status": job.status,
+        "progress": job.progress,
+        "createdAt": to_text(job.created_at),
+        "updatedAt": to_text(job.updated_at),
+        "ttl": job.expires_at,
+        "options": dict(job.options),
+        "metadata": job.metadata,
+        "lastSequence": job.last_number,
+    }
+
+
+def job_of(item: Mapping[str, Any]) -> ReportJob:
+    """A main record of ours or of others, who have no counter and may have left out what is optional."""
+    metadata = item.get("metadata") or {}
+    ended = item.get("completedAt")
+    last = item.get("lastSequence")
+    return ReportJob(
+        record_id=item["recordId"],
+        job_id=item["jobId"],
+        id_project=item.get("idProject", ""),
+        status=item["status"],
+        created_at=from_text(item["createdAt"]),
+        updated_at=from_text(item.get("updatedAt", item["createdAt"])),
+        expires_at=int(item.get("ttl", _NEVER)),
+        progress=_number(item.get("progress", 0)),
+        options=plain(item.get("options") or {}),
+        total_steps=int(metadata.get("totalSteps", len(STEPS))),
+        current_step=int(metadata.get("currentStep", 0)),
+        step_name=metadata.get("stepName", ""),
+        completed_at=None if ended is None else from_text(ended),
+        last_number=None if last is None else int(last),
+        fence=int(item.get("fence", 0)),
+        result=plain(item.get("result")),
+        error=plain(item.get("error")),
+    )
+
+
+def log_item(log: Log, expires_at: int) -> dict[str, Any]:
+    return {
+        **log.fields,
+        "recordId": log.record_id,
+        "jobId": log.job_id,
+        "recordType": log.record_type,
+        "sequenceNumber": log.number,
+        "timestamp": to_text(log.at),
+        "progress": log.progress,
+        "stepName": log.step_name,
+        "ttl": expires_at,
+    }
+
+
+def log_of(item: Mapping[str, Any]) -> Log:
+    return Log(
+        record_id=item["recordId"],
+        job_id=item["jobId"],
+        record_type=item["recordType"],
+        number=int(item["sequenceNumber"]),
+        at=from_text(item["timestamp"]),
+        progress=_number(item.get("progress", 0)),
+        step_name=item.get("stepName", ""),
+        fields=plain({name: value for name, value in item.items() if name not in LOG_NAMES}),
+    )
+
+
+LOG_NAMES: Final = frozenset(
+    {"recordId", "jobId", "recordType", "sequenceNumber", "timestamp", "progress", "stepName", "ttl"}
+)
+_NEVER: Final = 2**53
+"""Of a record without a `ttl`: expiry is optional."""
+
+
+def with_logs(items: list[dict[str, Any]]) -> JobWithLogs | None:
+    """A job's records, in any order, put together; None without a main record."""
+    mains = [item for item in items if item.get("recordType") == MAIN]
+    if not mains:
+        return None
+    logs = [log_of(item) for item in items if item.get("recordType") in get_args(RecordType)[1:]]
+    # Others' numbers come from memory, and may be given twice: then the time decides.
+    logs.sort(key=lambda log: (log.number, log.at, log.record_id))
+    return JobWithLogs(job_of(mains[0]), tuple(logs))
+
+
+def plain(value: Any) -> Any:
+    """Without Decimals: as JSON has it."""
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return _number(value) if isinstance(value, Decimal) else value
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def job_form(job: ReportJob) -> dict[str, Any]:
+    """As JSON, with the table's own names."""
+    form: dict[str, Any] = {
+        "jobId": job.job_id,
+        "idProject": job.id_project,
+        "status": job.status,
+        "progress": job.progress,
+        "createdAt": to_text(job.created_at),
+        "updatedAt": to_text(job.updated_at),
+        "completedAt": None if job.completed_at is None else to_text(job.completed_at),
+        "options": dict(job.options),
+        "metadata": job.metadata,
+    }
+    if job.result is not None:
+        form["result"] = dict(job.result)
+    if job.error is not None:
+        form["error"] = dict(job.error)
+    return form
+
+
+def log_form(log: Log) -> dict[str, Any]:
+    return {
+        "sequenceNumber": log.number,
+        "recordType": log.record_type,
+        "timestamp": to_text(log.at),
+        "progress": log.progress,
+        "stepName": log.step_name,
+        **log.fields,
+    }
+
+
+def not_found(job_id: str) -> JobNotFound:
+    return JobNotFound(job_id[:100])
