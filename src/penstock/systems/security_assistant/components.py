@@ -1,0 +1,170 @@
+"""Components of a drawing, counted by their designators (`CR-1.04` is a card reader).
+
+1. A component is counted once, however often its designator stands on the drawing.
+2. Only letters that the legend knows (or custom, without one) make a designator.
+3. What stands in a title block is none: numbers of drawings look like designators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from penstock.systems.security_assistant.drawing import Drawing, DrawingTooLarge, Page, Row
+from penstock.systems.security_assistant.legend import CUSTOM, legend_of, type_of
+
+_DESIGNATOR: Final = re.compile(r"(?<![A-Za-z0-9.-])([A-Z]{1,5})[-.]?(\d{1,4}(?:\.\d{1,4})?[A-Z]?)(?![A-Za-z0-9-])")
+_TITLE_BLOCK: Final = re.compile(r"(drawing|dwg|sheet|rev(ision)?|project|job|client|scale|date|drawn|checked)\b", re.I)
+_STATED: Final = re.compile(r"total\s+(?:number\s+of\s+)?([a-z ]+?)s?\s*[:=]\s*(\d{1,6})", re.I)
+MOST_COMPONENTS: Final = 20_000
+AT_DOORS: Final = (
+    *("door", "reader", "keypad", "exit_button", "magnetic_lock", "electric_strike", "electric_lock"),
+    *("door_contact", "break_glass", "intercom"),
+)
+"""Types of what belongs to a door, in the order of a schedule's columns. Cameras and detectors are numbered apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """`door` is the designator of the door that it belongs to, "" for what belongs to none."""
+
+    designator: str
+    type: str
+    description: str
+    pages: tuple[int, ...]
+    door: str = ""
+    location: str = ""
+    level: str = ""
+    on_plan: bool = False
+    in_schedule: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    found: tuple[Component, ...]
+    legend: dict[str, str] = field(default_factory=dict)
+    stated: dict[str, int] = field(default_factory=dict)
+    """Totals that the drawing itself states, by type."""
+
+    @property
+    def by_type(self) -> dict[str, int]:
+        """The most frequent first."""
+        counted = Counter(one.type for one in self.found)
+        return dict(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    def summary(self) -> dict[str, Any]:
+        return {"total_components": len(self.found), "by_type": self.by_type}
+
+    def form(self) -> dict[str, Any]:
+        return {"legend": self.legend, "stated": self.stated, "components": [asdict(one) for one in self.found]}
+
+    @classmethod
+    def of(cls, form: dict[str, Any]) -> Components:
+        found = (Component(**{**one, "pages": tuple(one["pages"])}) for one in form["components"])
+        return cls(tuple(found), form["legend"], form["stated"])
+
+
+@dataclass(slots=True)
+class _Seen:
+    code: str
+    number: str
+    plans: set[int] = field(default_factory=set)
+    schedules: set[int] = field(default_factory=set)
+    row: dict[str, str] = field(default_factory=dict)
+    level: str = ""
+
+
+def count_components(drawing: Drawing) -> Components:
+    """All components, in the order of type and number."""
+    legend = legend_of(drawing)
+    meanings = legend or CUSTOM
+    seen: dict[str, _Seen] = {}
+    for page in drawing.pages:
+        _look(page, meanings, seen)
+    doors = {one.number: name for name, one in seen.items() if type_of(meanings[one.code]) == "door"}
+    rows = {number: seen[name] for number, name in doors.items()}
+    found = [_component(name, one, meanings, doors, rows) for name, one in seen.items()]
+    found.sort(key=lambda one: (one.type, _order(one.designator)))
+    if len(found) > MOST_COMPONENTS:
+        raise DrawingTooLarge(
+            f"The drawing has {len(found):,} components; {MOST_COMPONENTS:,} are the limit. Split it."
+        )
+    return Components(tuple(found), legend, _stated(drawing))
+
+
+def _look(page: Page, meanings: dict[str, str], seen: dict[str, _Seen]) -> None:
+    level = _level(page)
+    scheduled = {text for table in page.tables for row in table.rows for text in row.values()}
+    for text in _texts(page):
+        for name, code, number in _designators(text, meanings):
+            one = seen.setdefault(name, _Seen(code, number))
+            if text in scheduled:
+                one.schedules.add(page.number)
+            else:
+                one.plans.add(page.number)
+                one.level = one.level or level
+    for table in page.tables:
+        for row in table.rows:
+            for text in row.values():
+                for name, _, _ in _designators(text, meanings):
+                    seen[name].row = seen[name].row or row
+
+
+def _texts(page: Page) -> Iterator[str]:
+    """The texts of a page but for its title block (3)."""
+    for row in page.rows:
+        for at, cell in enumerate(row.cells):
+            label = row.cells[at - 1].text if at else ""
+            if not _TITLE_BLOCK.match(cell.text) and not (_TITLE_BLOCK.match(label) and len(label.split()) <= 2):
+                yield cell.text
+
+
+def _designators(text: str, meanings: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    for found in _DESIGNATOR.finditer(text):
+        code, number = found.groups()
+        if code in meanings:
+            yield f"{code}-{number}", code, number
+
+
+def _level(page: Page) -> str:
+    found = re.search(r"\b(level|floor|storey)\s+([A-Za-z0-9]{1,3})\b", page.title, re.I)
+    return f"Level {found.group(2)}" if found else ""
+
+
+def _component(
+    name: str, one: _Seen, meanings: dict[str, str], doors: dict[str, str], rows: dict[str, _Seen]
+) -> Component:
+    kind = type_of(meanings[one.code])
+    # What has the number of a door is at that door: so drawings are numbered.
+    door = doors.get(one.number, "") if kind in AT_DOORS else ""
+    row = one.row or (rows[one.number].row if door else {})
+    level = _cell(row, "level", "floor") or one.level or (rows[one.number].level if door else "")
+    return Component(
+        designator=name,
+        type=kind,
+        description=meanings[one.code],
+        pages=tuple(sorted(one.plans | one.schedules)),
+        door=door,
+        location=_cell(row, "location", "room", "area", "description"),
+        level=level,
+        on_plan=bool(one.plans),
+        in_schedule=bool(one.schedules),
+    )
+
+
+def _cell(row: dict[str, str], *names: str) -> str:
+    return next((row[name] for name in names if row.get(name, "-") not in ("", "-")), "")
+
+
+def _order(designator: str) -> tuple[str, list[int], str]:
+    code, _, number = designator.partition("-")
+    return code, [int(part) for part in re.findall(r"\d+", number)], number
+
+
+def _stated(drawing: Drawing) -> dict[str, int]:
+    rows: Iterator[Row] = (row for page in drawing.pages for row in page.rows)
+    found = (_STATED.search(cell.text) for row in rows for cell in row.cells)
+    return {type_of(one.group(1)): int(one.group(2)) for one in found if one is not None}
