@@ -33,6 +33,7 @@ class Figures:
     """One round of one system. Rates are a second, CPU is seconds a job."""
 
     enqueued: float
+    together: float  # enqueued by one call for all; 0 where there is none
     executed: float
     producer_cpu: float
     worker_cpu: float
@@ -100,12 +101,15 @@ def _round(place: Bench, jobs: int) -> Figures:
         enqueued = producer.ask(f"enqueue {jobs}")
         with place.worker() as worker:
             seconds, worker_cpu = _executed(place, worker, producer, jobs)
+        store_cpu = place.store_cpu_seconds() - before
+        together = producer.ask(f"all {jobs}")
         return Figures(
             enqueued=jobs / enqueued["wall"],
+            together=jobs / together["wall"] if together["value"] else 0.0,
             executed=jobs / seconds,
             producer_cpu=enqueued["cpu"] / jobs,
             worker_cpu=worker_cpu / jobs,
-            store_cpu=(place.store_cpu_seconds() - before) / jobs,
+            store_cpu=store_cpu / jobs,
         )
 
 
@@ -136,13 +140,14 @@ def _median(taken: list[Figures]) -> Figures:
 
 
 def _rates(measured: dict[str, Figures]) -> Table:
-    columns = ["", "enqueued a second", "executed a second", "producer's", "worker's", "its server's"]
+    columns = ["", "enqueued a second", "by one call", "executed a second", "producer's", "worker's", "its server's"]
     table = Table("No-op jobs a second, and milliseconds of CPU a job", columns)
     for system in SYSTEMS:
         if system.name in measured:
             one = measured[system.name]
             cpu = (f"{1000 * seconds:.2f}" for seconds in (one.producer_cpu, one.worker_cpu, one.store_cpu))
-            shown = [count(one.enqueued), count(one.executed), *cpu]
+            together = count(one.together) if one.together else "–"
+            shown = [count(one.enqueued), together, count(one.executed), *cpu]
             table.rows.append([system.title, *(shown if system.store else [*shown[:-1], "none"])])
     return table
 
@@ -167,7 +172,8 @@ def _cpu(one: Figures) -> float:
 def _explanations(plan: Plan, servers: str) -> list[str]:
     return [
         f"{plan.jobs:,} jobs whose body appends eight bytes to a file; medians of rounds ({plan.rounds}) in which the "
-        f"systems take turns. One producer enqueues them one call after another; then one worker at concurrency "
+        f"systems take turns. One producer enqueues them one call after another (where a system can, all by one call "
+        f"too, at the end); then one worker at concurrency "
         f"{CONCURRENCY} starts, and is timed from its first job until none is left.",
         "CPU is user and system time of the process with its children, from its first job on (starting is not "
         f"counted). A server's CPU, of enqueueing and executing together, is extra. Servers: {servers or 'none'}.",

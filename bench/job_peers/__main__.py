@@ -1,4 +1,4 @@
-"""A producer: reads `enqueue 5000`, `steps`, `left` or `prepare` a line, answers each with a line of JSON."""
+"""A producer: reads `enqueue 5000`, `all 5000`, `steps`, `left` or `prepare` a line; answers with JSON."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def _done(peer: Any, words: list[str]) -> Any:
             return peer.prepare()
         case ["enqueue", count]:
             return peer.enqueue(int(count))
+        case ["all", count]:
+            return hasattr(peer, "enqueue_all") and (peer.enqueue_all(int(count)) or True)
         case ["steps"]:
             return peer.enqueue_steps()
         case ["left"]:

@@ -34,6 +34,10 @@ def enqueue(count: int) -> None:
         app.enqueue(no_op)
 
 
+def enqueue_all(count: int) -> None:
+    app.enqueue_all(no_op, ({} for _ in range(count)))
+
+
 def enqueue_steps() -> None:
     app.enqueue(steps)
 

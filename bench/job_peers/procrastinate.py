@@ -35,6 +35,10 @@ def enqueue(count: int) -> None:
         job.defer()
 
 
+def enqueue_all(count: int) -> None:
+    app.configure_task("no_op").batch_defer(*({} for _ in range(count)))
+
+
 def enqueue_steps() -> None:
     app.configure_task("steps").defer()
 

@@ -425,3 +425,39 @@ def test_what_is_no_job_is_not_found(store: JobStore, job_id: Any) -> None:
     for call in (store.get, store.history, store.cancel, store.retry, lambda one: store.log(one, "hello")):
         with pytest.raises(JobNotFound):
             call(job_id)
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_many_jobs_are_made_at_once_each_as_if_alone(store: JobStore) -> None:
+    old = made(store, "report", args={"n": 1}, key="old")
+    parent = made(store, "parent")
+    long = {"text": "x" * (INLINE_BYTES + 1)}
+    news = [
+        NewJob("report", {"n": 0}),
+        NewJob("report", {"n": 1}, key="old"),
+        NewJob("report", long),
+        NewJob("report", {"n": 3}, after=(parent.id,)),
+        NewJob("report", {"n": 4}, unique="u"),
+        NewJob("report", {"n": 5}, unique="u"),
+        NewJob("report", {"n": 6}, key="new", tenant="x"),
+        NewJob("report", {"n": 6}, key="new", tenant="x"),
+    ]
+    several = store.create_all(news)
+    assert [is_new for _, is_new in several] == [True, False, True, True, True, False, True, False]
+    jobs = [job for job, _ in several]
+    assert jobs[1].id == old.id
+    assert store.load(jobs[2], store.get(jobs[2].id).args) == long
+    assert store.get(jobs[3].id).waiting_for == {parent.id}
+    assert jobs[4].id == jobs[5].id
+    assert jobs[6].id == jobs[7].id
+    assert {job.id for job in jobs} | {parent.id} == {job.id for job in store.find().jobs}
+    assert [event.type for event in store.history(jobs[0].id).events] == ["created"]
+
+
+def test_of_many_jobs_none_is_made_if_one_is_refused(store: JobStore) -> None:
+    with pytest.raises(PenstockError, match="args"):
+        store.create_all([*(NewJob("report", {"n": n}) for n in range(150)), NewJob("report", {"n": object()})])
+    assert store.find().jobs == ()
+    assert store.create_all([]) == []

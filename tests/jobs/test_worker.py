@@ -622,3 +622,20 @@ def test_what_cannot_share_a_commit_is_done_apart(app: penstock.App) -> None:
     assert {ended(app, job).state for job in jobs} == {State.COMPLETED}
     assert app.store.sides.slot_holders("one") == []
     assert app.enqueue(noop.options(unique="0")).id != unique[0].id
+
+
+def test_many_jobs_share_a_commit_and_wake_the_workers(tmp_path: Path) -> None:
+    app = penstock.App(tmp_path / "jobs.db")
+
+    @app.task()
+    def noop(run: penstock.Run, n: int) -> None: ...
+
+    woken: list[int] = []
+    app.when_enqueued(lambda: woken.append(1))
+    commits: list[str] = []
+    engine = app.store.db.transport.engine  # type: ignore[attr-defined]
+    engine.store.connection().set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
+    jobs = app.enqueue_all(noop, ({"n": n} for n in range(200)))
+    assert len({job.id for job in jobs}) == 200
+    assert len(commits) == 2
+    assert woken == [1]

@@ -124,13 +124,22 @@ class App:
     def enqueue(self, task: Task[P, Any], *args: P.args, **kwargs: P.kwargs) -> Job:
         """Makes a job. Arguments that the task does not take, or that are not JSON, are refused here."""
         job, _ = self.store.create(task.new_job(args, kwargs, self.store.clock.now()))
-        for listener in self._listeners:
-            listener()
+        self._tell()
         return job
 
     def enqueue_all(self, task: Task[P, Any], arguments: Iterable[dict[str, Any]]) -> list[Job]:
-        """A job for each dict of arguments."""
-        return [self.store.create(task.new_job((), one, self.store.clock.now()))[0] for one in arguments]
+        """A job for each dict of arguments; in process, a hundred at a time are one commit.
+
+        Nothing is made if one of them is refused.
+        """
+        now = self.store.clock.now()
+        made = self.store.create_all([task.new_job((), one, now) for one in arguments])
+        self._tell()
+        return [job for job, _ in made]
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""

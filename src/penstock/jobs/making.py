@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.clock import Clock
 from penstock.jobs import changes
+from penstock.jobs.changes import Changed
 from penstock.jobs.dependencies import Dependencies
 from penstock.jobs.expiry import Expiry
-from penstock.jobs.job import Contended, Job, JobNotFound, altered, new_id
+from penstock.jobs.job import Contended, Job, JobNotFound, Payload, altered, new_id
 from penstock.jobs.layout import Item
 from penstock.jobs.new import BadJob, NewJob, check_new, first_version
 from penstock.jobs.payloads import Payloads, to_json
@@ -18,6 +20,8 @@ from penstock.jobs.reading import JobReader
 from penstock.jobs.writing import Conflict, Guarded, JobWriter
 
 _TRIES: Final = 500
+_TOGETHER: Final = 100
+_SHORT: Final = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,30 @@ class Maker:
 
     def create(self, new: NewJob) -> tuple[Job, bool]:
         """The job, and whether it is new: one with the same idempotency or unique key may exist already."""
+        job, text = self._first(new)
+        made, is_new = self._create(new, job, text)
+        return (self.dependencies.register(made) if made.unregistered else made), is_new
+
+    def create_all(self, news: Sequence[NewJob]) -> list[tuple[Job, bool]]:
+        """The same for each; in process, so many at a time share a commit. Nothing is made if one is refused."""
+        made: dict[int, Job] = {}
+        plain: list[tuple[int, Changed]] = []
+        for place, new in enumerate(news):
+            job, text = self._first(new)
+            if self._is_plain(job, text):
+                plain.append((place, changes.created(altered(job, {"args": Payload(text)}))))
+        for start in range(0, len(plain), _TOGETHER):
+            group = plain[start : start + _TOGETHER]
+            written = self.writer.create_together([created for _, created in group])
+            made.update({place: created.job for (place, created), is_new in zip(group, written, strict=True) if is_new})
+        # What is more than one write, or is there already, is made as any other.
+        return [(made[place], True) if place in made else self.create(new) for place, new in enumerate(news)]
+
+    def _is_plain(self, job: Job, text: str) -> bool:
+        return self.writer.keeps_events and not job.after and job.unique is None and len(text) <= _SHORT
+
+    def _first(self, new: NewJob) -> tuple[Job, str]:
+        """The job as it is to be, and its arguments."""
         check_new(new)
         now = self.clock.now()
         text = to_json(new.args, "args")
@@ -39,8 +67,7 @@ class Maker:
         if job.after:
             job = self.dependencies.checked(job)
         self.sides.note_tenant(job.tenant)
-        made, is_new = self._create(new, job, text)
-        return (self.dependencies.register(made) if made.unregistered else made), is_new
+        return job, text
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
         for _ in range(_TRIES):

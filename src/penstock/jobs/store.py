@@ -128,6 +128,10 @@ class JobStore:
         """The job, and whether it is new: one with the same idempotency or unique key may exist already."""
         return self._maker.create(new)
 
+    def create_all(self, news: Sequence[NewJob]) -> list[tuple[Job, bool]]:
+        """The same for each; in process, a hundred at a time are one commit. Nothing is made if one is refused."""
+        return self._maker.create_all(news)
+
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
         return self._reader.get(job_id, self.clock.now())

@@ -61,6 +61,7 @@ class JobWriter:
     def __init__(self, db: Database, layout: Layout) -> None:
         self._db = db
         self._layout = layout
+        self.keeps_events = layout.keeps_events
         self._unchanged = (
             "#version = :version",
             {"#version": layout.version_name},
@@ -72,9 +73,7 @@ class JobWriter:
 
     def create(self, changed: Changed, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
         """Raises Conflict if there is such a job already, Guarded if one of the `guards` says no."""
-        expression, names = self._absent
-        condition = {"ConditionExpression": expression, "ExpressionAttributeNames": names}
-        self._write(changed, condition, records, guards)
+        self._write(changed, self._unless_there(), records, guards)
 
     def change(self, old: Job, changed: Changed, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
         """Raises Conflict if the job is not `old` any more, Guarded if one of the `guards` says no."""
@@ -94,10 +93,16 @@ class JobWriter:
 
         In process they share one commit. Raises what is neither a success nor a refusal.
         """
-        prepared = [self._prepared(changed, self._condition(old), (), ()) for old, changed in (first, second)]
-        answers = self._db.execute_together([(one.operation, one.request) for one in prepared])
-        written = [self._is_written(one, answer) for one, answer in zip(prepared, answers, strict=True)]
+        written = self._together([self._prepared(new, self._condition(old), (), ()) for old, new in (first, second)])
         return written[0], written[1]
+
+    def create_together(self, created: Sequence[Changed]) -> list[bool]:
+        """Writes jobs that have no records or guards beside them; whether each has been written, as above."""
+        return self._together([self._prepared(one, self._unless_there(), (), ()) for one in created])
+
+    def _together(self, prepared: list[_Prepared]) -> list[bool]:
+        answers = self._db.execute_together([(one.operation, one.request) for one in prepared])
+        return [self._is_written(one, answer) for one, answer in zip(prepared, answers, strict=True)]
 
     def _is_written(self, prepared: _Prepared, answer: dict[str, Any] | PenstockError) -> bool:
         if isinstance(answer, ConditionalCheckFailedException):
@@ -106,6 +111,10 @@ class JobWriter:
         if isinstance(answer, PenstockError):
             raise answer
         return True
+
+    def _unless_there(self) -> dict[str, Any]:
+        expression, names = self._absent
+        return {"ConditionExpression": expression, "ExpressionAttributeNames": names}
 
     def _condition(self, old: Job) -> dict[str, Any]:
         expression, names = self._unchanged
@@ -139,7 +148,7 @@ class JobWriter:
             **condition,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        told = changed.moved_out if self._layout.keeps_events else changed.event and (changed.event,)
+        told = changed.moved_out if self.keeps_events else changed.event and (changed.event,)
         if told:
             records = (*records, *(self._layout.event(job, event) for event in told))
         if not records and not guards:
