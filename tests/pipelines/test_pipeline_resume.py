@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pipeline_samples import Sample, words_pipeline
 
 from penstock.clock import ManualClock
-from penstock.files import Files, NoSpace, SavedFile
+from penstock.files import BadKey, Files, NoSpace, SavedFile
 from penstock.files.sources import Data
+from penstock.jobs.app import App
 from penstock.jobs.job import JobCancelled, JobNotFound
 from penstock.jobs.new import NewJob
 from penstock.jobs.state import State
@@ -24,6 +26,7 @@ from penstock.pipelines import (
     StepContext,
     lineage,
 )
+from penstock.records.leases import LeaseLost
 
 JOB = "words_1"
 TEXT = {"text": "so much depends upon"}
@@ -201,6 +204,46 @@ def test_a_dead_runs_job_is_taken_over_when_its_lease_is_over(store: JobStore, c
     clock.advance(33)
     assert ran(sample, store, inputs=TEXT).finished
     assert store.get(JOB).crashes == 1
+
+
+def test_a_run_whose_job_was_taken_over_writes_nothing_over_what_the_other_made(
+    store: JobStore, clock: ManualClock
+) -> None:
+    """It was frozen, and wakes up after another run has ended the job (values.py, 4)."""
+    pipeline = Pipeline("frozen")
+    runs: list[PipelineReport] = []
+
+    @pipeline.step(outputs=("who",))
+    def write(context: StepContext) -> PipelineFile:
+        if context.attempt == 1:
+            clock.advance(33)
+            runs.append(pipeline.run(store, job_id=JOB))
+        return context.save("who.txt", f"attempt {context.attempt}".encode())
+
+    with pytest.raises(LeaseLost):
+        pipeline.run(store, job_id=JOB)
+    assert runs[0]["who"].read() == b"attempt 2"
+    assert runs[0]["who"].key == f"{JOB}/write/who~2.txt"
+    assert pipeline.run(store, job_id=JOB).ran == ()
+    assert lineage(store, JOB)["who"].attempt == 2
+
+
+def test_two_runs_at_once_of_which_one_waits_do_each_step_once(tmp_path: Path) -> None:
+    sample = words_pipeline()
+    with App(tmp_path / "jobs.db") as app, ThreadPoolExecutor(3) as threads:
+        store = app.store
+        runs = [threads.submit(ran, sample, store, inputs=TEXT, wait_seconds=100) for _ in range(3)]
+        reports = [one.result(timeout=100) for one in runs]
+    assert all(report["total"] == 17 for report in reports)
+    assert sorted(len(report.ran) for report in reports) == [0, 0, 3]
+    assert set(sample.calls.values()) == {1}
+
+
+def test_a_name_as_of_a_later_attempt_is_refused(store: JobStore) -> None:
+    pipeline = Pipeline("names")
+    pipeline.step(outputs=("out",), name="write")(lambda context: context.save("a~2.txt", b""))
+    with pytest.raises(BadKey, match="later attempts"):
+        pipeline.run(store, job_id=JOB)
 
 
 def test_a_job_that_was_parked_runs_again_when_it_is_asked_for(store: JobStore, clock: ManualClock) -> None:

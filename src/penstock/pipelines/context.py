@@ -11,7 +11,7 @@ from penstock.jobs.run import Run
 from penstock.pipelines.errors import ItemFailure, required_job_id
 from penstock.pipelines.fanout import IN_FLIGHT, FanOut, Key
 from penstock.pipelines.ledger import Ledger
-from penstock.pipelines.values import PipelineFile
+from penstock.pipelines.values import PipelineFile, name_in_attempt
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,8 +53,12 @@ class StepContext:
     # ── files ────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, name: str, data: Data) -> PipelineFile:
-        """Saves a file of this step, `{job_id}/{step}/{name}`, whole or not at all. Return it to make it an output."""
-        file = self._run.files.save(f"{self.step}/{name}", data, may_stop=False)
+        """Saves a file of this step, whole or not at all. Return it to make it an output.
+
+        It is `{job_id}/{step}/{name}`; in a second attempt at the job, `a.txt` is `a~2.txt` (values.py, 4).
+        """
+        stored = name_in_attempt(name, self.attempt)
+        file = self._run.files.save(f"{self.step}/{stored}", data, may_stop=False)
         self.saved[name] = file.saved
         home = self._ledger.home
         assert home is not None  # it has just been saved there

@@ -89,7 +89,7 @@ def _maker_problems(steps: Sequence[Step], given: tuple[str, ...]) -> list[str]:
         for name in step.inputs:
             if name not in makers:
                 found.append(f"the step {step.name!r} needs {name!r}, which no step makes and is no input")
-    if circle := _circle(steps):
+    if circle := _circle(steps, given):
         found.append(f"these steps wait for each other: {', '.join(circle)}")
     return found
 
@@ -100,9 +100,12 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
     return ordered
 
 
-def _circle(steps: Sequence[Step]) -> list[str]:
-    _, left = sorted_by_need([(step, step.inputs, step.outputs) for step in steps])
-    return [step.name for step in left]
+def _circle(steps: Sequence[Step], given: tuple[str, ...]) -> list[str]:
+    """Steps that wait for each other; not those that only wait for them."""
+    made = [(step, set(step.inputs) - set(given), set(step.outputs) - set(given)) for step in steps]
+    _, left = sorted_by_need(made)
+    _, both = sorted_by_need([(step, step.outputs, step.inputs) for step in left])
+    return [step.name for step in steps if step in both]
 
 
 def sorted_by_need(makers: Iterable[tuple[T, Iterable[str], Iterable[str]]]) -> tuple[list[T], list[T]]:

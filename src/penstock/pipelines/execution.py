@@ -96,7 +96,7 @@ class Execution:
     def _damage(self, note: Mapping[str, Any]) -> str:
         """What is wrong with the files that it made; nothing if all are as they were."""
         home = self.ledger.home
-        forms = [*note["files"], *(form["file"] for form in note["outputs"].values() if "file" in form)]
+        forms = [*note["files"].values(), *(form["file"] for form in note["outputs"].values() if "file" in form)]
         for saved in {form["key"]: SavedFile.parse(form) for form in forms}.values():
             if home is None:
                 return f"its file {saved.key} cannot be looked at: this store has no place for files"
@@ -135,7 +135,7 @@ class Execution:
             "inputs": {name: product.sha256 for name, product in inputs.items()},
             "sources": dict(sources),
             "outputs": {name: product.form() for name, product in made.items()},
-            "files": [saved.form() for saved in context.saved.values()],
+            "files": {name: saved.form() for name, saved in context.saved.items()},
             "began_at": to_text(began_at),
             "ended_at": to_text(self.clock.now()),
             "attempt": context.attempt,

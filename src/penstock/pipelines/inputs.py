@@ -11,7 +11,7 @@ from penstock.files import FileChanged, FileMissing, SavedFile
 from penstock.pipelines.definition import INPUTS
 from penstock.pipelines.errors import BadPipeline
 from penstock.pipelines.ledger import Ledger
-from penstock.pipelines.values import PipelineFile, Product, path_hash
+from penstock.pipelines.values import PipelineFile, Product, name_in_attempt, path_hash
 
 NOTE: Final = INPUTS
 _DEFAULT: Final = "default"
@@ -74,8 +74,9 @@ class Inputs:
             return before
         if ledger.run is None:
             return Product(file=SavedFile(str(path), 0, digest, ""), sha256=digest)  # to be compared, not to be read
+        stored = name_in_attempt(f"{name}{path.suffix}", ledger.run.attempt)
         with path.open("rb") as stream:
-            file = ledger.run.files.save(f"{INPUTS}/{name}{path.suffix}", stream, may_stop=False)
+            file = ledger.run.files.save(f"{INPUTS}/{stored}", stream, may_stop=False)
         return Product.of_file(file.saved)
 
 

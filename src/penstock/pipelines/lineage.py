@@ -120,8 +120,8 @@ def _made(note: Mapping[str, Any]) -> list[Origin]:
     step = str(note["step"])
     outputs = {name: Product.parse(form) for name, form in note["outputs"].items()}
     keys = {product.file.key for product in outputs.values() if product.file is not None}
-    files = [SavedFile.parse(form) for form in note["files"]]
-    others = {f"{step}/{one.key.split('/', 2)[-1]}": Product.of_file(one) for one in files if one.key not in keys}
+    files = {f"{step}/{name}": SavedFile.parse(form) for name, form in note["files"].items()}
+    others = {name: Product.of_file(saved) for name, saved in files.items() if saved.key not in keys}
     return [_origin(name, product, note) for name, product in (outputs | others).items()]
 
 

@@ -3,6 +3,8 @@
 1. Equal values have equal hashes, in whatever order their keys are; 1, 1.0 and true are three values.
 2. What a step is given is what was stored, also when its maker ran just before: a resumed run sees the same.
 3. A file is read against the hash that was taken when it was saved.
+4. Files of two attempts have two names: one whose lease is lost cannot write over what the next one has saved, and what
+   a checkpoint names stays as it is until another one takes its place.
 """
 
 from __future__ import annotations
@@ -10,17 +12,19 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.files import Files, SavedFile
+from penstock.files import BadKey, Files, SavedFile
 from penstock.files.home import READ_BYTES
 from penstock.files.sources import BLOCK_BYTES, hash_of
 from penstock.jobs.json_text import NotJson, from_json, to_json
 
 _BYTES: Final = (bytes, bytearray, memoryview)
+_ATTEMPT: Final = re.compile(r"~\d+(\.[^./]*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,17 @@ def value_hash(text: str) -> str:
     """The SHA-256 of JSON, whatever the order of its keys (1)."""
     canonical = json.dumps(json.loads(text), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def name_in_attempt(name: str, attempt: int) -> str:
+    """`words.txt`, then `words~2.txt` in the second attempt: no attempt writes over what another one has saved."""
+    if _ATTEMPT.search(name):
+        raise BadKey(f"name {name!r}", "it ends as those of later attempts do", "Leave out the '~' and the number")
+    if attempt == 1:
+        return name
+    folder, slash, last = name.rpartition("/")
+    stem, dot, ending = last.rpartition(".")
+    return f"{folder}{slash}{stem}~{attempt}.{ending}" if dot else f"{folder}{slash}{last}~{attempt}"
 
 
 def path_hash(path: Path) -> str:
