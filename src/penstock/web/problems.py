@@ -69,10 +69,13 @@ def json_answer(form: Any, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def problem_of(error: PenstockError, statuses: Mapping[type[Exception], int]) -> Problem:
-    """An error of ours as an answer: by its class, else 503 where repeating helps and 500 where not."""
+    """An error of ours as an answer: by its class, else 503 where repeating helps and 500 where not.
+
+    An error that lists several (`errors`) is told in full.
+    """
     for kind in type(error).__mro__:
         if kind in statuses:
-            return Problem(statuses[kind], str(error))
+            return Problem(statuses[kind], str(error), "See /openapi.json.", errors=getattr(error, "errors", ()))
     if error.retryable:
         return Problem(503, str(error), "Try again in a moment.", headers={"Retry-After": "1"})
     return Problem(500, str(error), "See the server's log.")

@@ -39,6 +39,10 @@ class BadReport(PenstockError, ValueError):
         self.errors = errors
 
 
+class JobExists(BadReport):
+    """There is a job of this id already."""
+
+
 def state_of(status: str) -> State:
     """The state that the table's spelling means. Raises BadReport."""
     if status not in _STATES:

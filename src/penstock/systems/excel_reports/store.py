@@ -36,6 +36,7 @@ from penstock.systems.excel_reports.records import (
     MAIN,
     BadReport,
     Category,
+    JobExists,
     JobWithLogs,
     Log,
     ReportJob,
@@ -96,7 +97,7 @@ class ReportJobs:
     def create_job(
         self, id_project: str, options: Mapping[str, Any] | None = None, *, job_id: str | None = None
     ) -> ReportJob:
-        """A new job. Raises BadReport for a project without a name, or an id that is taken."""
+        """A new job. Raises BadReport for a project without a name, JobExists for an id that is taken."""
         if not isinstance(id_project, str) or not 1 <= len(id_project) <= _PROJECT_CHARACTERS:
             raise BadReport([f"idProject is text of 1 to {_PROJECT_CHARACTERS} characters, not {id_project!r:.100}"])
         now = self.clock.now()
@@ -106,7 +107,7 @@ class ReportJobs:
             self._table.put(item, if_=F("recordId").missing())
         except ConditionFailed as taken:
             if not (taken.maybe_ours and taken.item is not None and job_of(taken.item) == job):
-                raise BadReport([f"{job.job_id}: there is such a job already"]) from None
+                raise JobExists([f"{job.job_id}: there is such a job already"]) from None
         return job
 
     def _first(self, job_id: str, id_project: str, options: dict[str, Any], now: float) -> ReportJob:

@@ -1,0 +1,206 @@
+"""Making a report, step by step (S0.13), so that a worker which dies can be taken over.
+
+1. What a step has made is a file, and a checkpoint says so: the next attempt reuses it, checked by its hash.
+2. The job's records are written under the worker's token: one that was taken over writes nothing more.
+3. The job has ended before its work has: an attempt that finds it completed has nothing to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from penstock.errors import DynamoDBError, PenstockError, TransportError
+from penstock.files import Files
+from penstock.files.errors import HomeUnreachable
+from penstock.files.home import LONGEST_URL_SECONDS
+from penstock.files.saved import SavedFile
+from penstock.jobs.job import JobCancelled, JobNotFound
+from penstock.jobs.run import HandOver, Run
+from penstock.jobs.tasks import Retries
+from penstock.jobs.times import to_text
+from penstock.records.leases import LeaseLost
+from penstock.systems.excel_reports.options import ReportOptions, checked_options
+from penstock.systems.excel_reports.project import MadeUpProject, Row, Source
+from penstock.systems.excel_reports.records import JobExists, ReportJob
+from penstock.systems.excel_reports.steps import IMAGES_END, STEPS
+from penstock.systems.excel_reports.store import ReportJobs
+from penstock.systems.excel_reports.workbook import ReportBook, Statistics
+
+_LOG = logging.getLogger("penstock.excel_reports")
+
+RETRIES: Final = Retries(3, on=(TransportError, DynamoDBError, HomeUnreachable))
+"""What may pass is tried again; a report that cannot be made fails at once."""
+_BATCHES: Final = 6
+"""Images are told of so often."""
+
+
+class ReportMaker:
+    """Makes reports of a source's projects; `jobs` is where it tells how far it is."""
+
+    def __init__(self, jobs: ReportJobs, files: Files, source: Source | None = None) -> None:
+        self._jobs = jobs
+        self._files = files
+        self._source = source or MadeUpProject()
+
+    def make(self, run: Run, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
+        """The task: the facts of the finished report. What it raises is in the job's records, too."""
+        try:
+            job = self._begun(run, id_project, options)
+            if job.status == "completed":
+                return dict(job.result or {})
+            return _Making(run, self._jobs, self._files, self._source, job).report()
+        except (LeaseLost, HandOver):
+            raise  # another worker goes on
+        except JobCancelled as cancelled:
+            self._fail(run, cancelled)
+            raise
+        except Exception as error:
+            if not RETRIES.allows(error, run.job.failures):
+                self._fail(run, error)
+            raise
+
+    def _fail(self, run: Run, error: Exception) -> None:
+        """The reason itself is what the worker must hear of, whether or not it can be stored here."""
+        try:
+            self._jobs.fail_job(run.id, error, token=run.job.token)
+        except PenstockError as trouble:
+            _LOG.warning("%s: its failure could not be stored: %s", run.id, trouble)
+
+    def _begun(self, run: Run, id_project: str, options: dict[str, Any]) -> ReportJob:
+        """The job, being processed. Whoever enqueued it may have died before its record was made."""
+        try:
+            job = self._jobs.get_job(run.id)
+        except JobNotFound:
+            job = created(self._jobs, run.id, id_project, options)
+        if job.status == "completed":
+            return job
+        if job.status == "failed":
+            self._jobs.update_job_status(run.id, "pending", token=run.job.token)
+        return self._jobs.update_job_status(run.id, "processing", token=run.job.token)
+
+
+def created(jobs: ReportJobs, job_id: str, id_project: str, options: dict[str, Any]) -> ReportJob:
+    """The job's record, made by this call or by another that was quicker."""
+    try:
+        return jobs.create_job(id_project, options, job_id=job_id)
+    except JobExists:
+        return jobs.get_job(job_id)
+
+
+class _Making:
+    """One attempt at one report."""
+
+    def __init__(self, run: Run, jobs: ReportJobs, files: Files, source: Source, job: ReportJob) -> None:
+        self._run = run
+        self._jobs = jobs
+        self._files = files
+        self._source = source
+        self._job = job
+        self._options: ReportOptions = checked_options(job.options)
+
+    def report(self) -> dict[str, Any]:
+        project, options = self._job.id_project, self._options
+        self._tell("starting")
+        self._tell("initializing", attempt=self._run.attempt)
+        self._tell("fetching-products")
+        products = self._kept("products.jsonl", lambda: _lines(self._source.products(project, options)))
+        self._tell("fetching-users")
+        users = self._kept("users.jsonl", lambda: _lines(self._source.users(project, options)))
+        saved, statistics = self._workbook(products, users)
+        self._tell("finalizing", fileSize=saved.size)
+        return self._completed(saved, statistics)
+
+    def _workbook(self, products: SavedFile, users: SavedFile) -> tuple[SavedFile, dict[str, Any]]:
+        found = self._run.resume("report")
+        if found is not None:
+            return SavedFile.parse(found["file"]), found["statistics"]
+        self._tell("generating-excel")
+        with tempfile.TemporaryDirectory(prefix="penstock-report-") as folder:
+            path = Path(folder) / "report.xlsx"
+            statistics = self._written(path, products, users).form()
+            self._tell("uploading", fileSize=path.stat().st_size)
+            with path.open("rb") as stream:
+                saved = self._files.save(self._key(self._file_name()), stream)
+        self._run.checkpoint("report", {"file": saved.form(), "statistics": statistics})
+        return saved, statistics
+
+    def _written(self, path: Path, products: SavedFile, users: SavedFile) -> Statistics:
+        options = self._options
+        book = ReportBook(options.title or self._job.id_project, by_category=options.by_category)
+        shown = min(options.images, options.products)
+        book.add_products(self._rows(products), shown)
+        book.add_users(self._rows(users))
+        for place, png in enumerate(self._images(products, shown)):
+            book.add_picture(place, png)
+        return book.save(path)
+
+    def _images(self, products: SavedFile, count: int) -> Iterator[bytes]:
+        """The pictures of the first products; each is fetched once, whatever the number of attempts."""
+        self._tell("downloading-images", images=count)
+        first, batch = STEPS["downloading-images"], max(1, -(-count // _BATCHES))
+        rows = self._rows(products)
+        for place in range(count):
+            yield self._image(next(rows)["image"])
+            done = place + 1
+            if done % batch == 0 or done == count:
+                progress = first + (IMAGES_END - first) * done / count
+                self._tell("downloading-images", round(progress, 1), downloaded=done)
+
+    def _image(self, name: str) -> bytes:
+        key = self._key(f"images/{name}")
+        if self._files.exists(key):
+            return self._files.read(key)
+        png = self._source.image(self._job.id_project, name)
+        self._files.save(key, png)
+        return png
+
+    def _completed(self, saved: SavedFile, statistics: dict[str, Any]) -> dict[str, Any]:
+        seconds = int(min(self._jobs.ttl_seconds, LONGEST_URL_SECONDS))
+        job = self._jobs.complete_job(
+            self._run.id,
+            file_name=saved.key.rpartition("/")[2],
+            file_key=saved.key,
+            download_url=self._files.url(saved.key, seconds=max(1, seconds)),
+            statistics={**statistics, "fileSize": saved.size},
+            token=self._run.job.token,
+        )
+        return dict(job.result or {})
+
+    # ── what the steps share ─────────────────────────────────────────────────────────────────────
+
+    def _tell(self, step: str, progress: float | None = None, **fields: Any) -> None:
+        """Progress, in the job's records; and a look whether this attempt should stop."""
+        percent = STEPS[step] if progress is None else progress
+        self._run.progress(percent, step)  # first: it raises where another worker has the job
+        self._jobs.update_job_progress(self._run.id, percent, step, token=self._run.job.token, **fields)
+
+    def _kept(self, name: str, lines: Callable[[], Iterator[bytes]]) -> SavedFile:
+        """The file of a step, made by this attempt or by an earlier one (1)."""
+        key = self._key(name)
+        return SavedFile.parse(self._run.step(name, lambda: self._files.save(key, lines()).form()))
+
+    def _rows(self, file: SavedFile) -> Iterator[Row]:
+        with self._files.open(file.key, expect=file) as stream:
+            for line in stream:
+                yield orjson.loads(line)
+
+    def _key(self, name: str) -> str:
+        return f"{self._run.id}/{name}"
+
+    def _file_name(self) -> str:
+        project = re.sub(r"[^A-Za-z0-9._-]+", "_", self._job.id_project).strip("._")[:_NAME_CHARACTERS]
+        return f"{project or 'report'}_{to_text(self._job.created_at)[:10]}.xlsx"
+
+
+_NAME_CHARACTERS: Final = 100
+
+
+def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
+    return (orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)

@@ -1,0 +1,130 @@
+"""Excel reports as a whole: asking for one, working on it, and reading how far it is.
+
+The job that clients see is in the table of this system, as it always was. The work on it is a job of Penstock's own, of
+the same id, in a table beside it: leases, takeovers and checkpoints are there. docs/decisions/0010 says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.client.database import Database
+from penstock.clock import Clock
+from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.files import Files
+from penstock.jobs.app import App
+from penstock.jobs.job import Job, JobNotFound
+from penstock.jobs.new import NewJob
+from penstock.jobs.run import Run
+from penstock.jobs.state import State
+from penstock.jobs.worker import Worker
+from penstock.systems.excel_reports.options import ReportOptions, checked_options
+from penstock.systems.excel_reports.project import Source
+from penstock.systems.excel_reports.record_ids import new_job_id
+from penstock.systems.excel_reports.records import JobWithLogs, ReportJob
+from penstock.systems.excel_reports.report import RETRIES, ReportMaker, created
+from penstock.systems.excel_reports.settings import Settings
+from penstock.systems.excel_reports.store import ReportJobs
+from penstock.systems.layouts import Layout
+
+TASK: Final = "excel_report"
+DEFAULT_LEASE_SECONDS: Final = 30.0
+
+
+class ExcelReports:
+    """Reports in one database, their files in one home."""
+
+    def __init__(
+        self,
+        db: Database,
+        files: Files,
+        *,
+        layout: Layout = "safe",
+        settings: Settings | None = None,
+        source: Source | None = None,
+        clock: Clock | None = None,
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+    ) -> None:
+        told = settings or Settings()
+        self.files = files
+        self.jobs = ReportJobs(db, layout=layout, table=told.table, ttl_hours=told.ttl_hours, clock=clock)
+        self.app = App(
+            db, table=work_table(told.table), files=files, keep_seconds=max(1, self.jobs.ttl_seconds), clock=clock
+        )
+        maker = ReportMaker(self.jobs, files, source)
+
+        @self.app.task(TASK, retries=RETRIES, lease_seconds=lease_seconds)
+        def excel_report(run: Run, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
+            return maker.make(run, id_project, options)
+
+    def prepare(self) -> None:
+        """Makes the table of jobs where it is missing; the one of the work is made when it is first used."""
+        try:
+            self.jobs.db.execute("DescribeTable", {"TableName": self.jobs.table})
+        except ResourceNotFoundException:
+            self.jobs.create_table()
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+    def generate(self, id_project: str, options: Mapping[str, Any] | ReportOptions | None = None) -> ReportJob:
+        """A job for a report; a worker will make it. Raises BadReport with all that is wrong."""
+        checked = options if isinstance(options, ReportOptions) else checked_options(options)
+        job_id = new_job_id(self.jobs.clock.now())
+        form = checked.form()
+        # The record first, so that a project's bad name is refused; a worker makes it anew where it is missing.
+        job = created(self.jobs, job_id, id_project, form)
+        args = {"id_project": id_project, "options": form}
+        self.app.store.create(NewJob(TASK, args, retries=RETRIES.times, id=job_id))
+        return job
+
+    def retry(self, job_id: str) -> ReportJob:
+        """Another attempt at a report that failed: what it had made is reused. Raises BadTransition, JobNotFound."""
+        self.read(job_id)
+        self.app.retry(job_id)
+        return self.jobs.update_job_status(job_id, "pending")
+
+    def worker(self, **options: Any) -> Worker:
+        return Worker(self.app, **options)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+    def read(self, job_id: str) -> JobWithLogs:
+        """The job with its history, and a download URL that is valid now. Raises JobNotFound."""
+        found = self.jobs.get_job_with_logs(job_id)
+        if not found.job.is_terminal and self._settled(found.job):
+            found = self.jobs.get_job_with_logs(job_id)
+        return replace(found, job=self._with_url(found.job))
+
+    def _settled(self, job: ReportJob) -> bool:
+        """Whether the work had ended without a word in the job's records, and now there is one.
+
+        So it is where the work killed its workers too often, or was cancelled before any began it.
+        """
+        work = self._work(job.job_id)
+        if work is None or work.state not in (State.FAILED, State.CANCELLED):
+            return False
+        reason = f"It was cancelled: {work.cancel_reason}" if work.error is None else work.error.message
+        self.jobs.fail_job(job.job_id, reason, token=max(work.token, job.fence) or None)
+        return True
+
+    def _work(self, job_id: str) -> Job | None:
+        try:
+            return self.app.store.get(job_id)
+        except JobNotFound:
+            return None
+
+    def _with_url(self, job: ReportJob) -> ReportJob:
+        if job.result is None or "fileKey" not in job.result:
+            return job
+        try:
+            url = self.files.url(job.result["fileKey"])
+        except PenstockError:  # the files are elsewhere: the stored URL is what there is
+            return job
+        return replace(job, result={**job.result, "downloadUrl": url})
+
+
+def work_table(table: str) -> str:
+    """The table of the work on the jobs of a table."""
+    return f"{table}-work"
