@@ -9,8 +9,8 @@ from urllib.error import HTTPError, URLError
 from penstock.client.failures import TransactionFailed
 from penstock.errors import DynamoDBError, PenstockError, error_of
 
-MESSAGE_CHARACTERS = 500
-"""Of an error's text, in the history: it may hold a whole web page."""
+MESSAGE_BYTES = 500
+"""Of an error's text, in the history: it may hold a whole web page, and a hundred of them must fit beside a payload."""
 
 _PASSING_REASONS = frozenset(
     {
@@ -49,7 +49,7 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    message = str(error)[:MESSAGE_CHARACTERS]
+    message = str(error).encode(errors="replace")[:MESSAGE_BYTES].decode(errors="ignore")
     return Failure(type(error).__name__, message, is_transient(error), code_of(error))
 
 
