@@ -430,7 +430,7 @@ def test_progress_tells_the_rate_and_what_is_left(db: Database) -> None:
 def test_a_database_that_fails_for_good_stops_the_run_and_says_why(db: Database) -> None:
     table = filled(db, 5)
     records = processor(table)
-    with pytest.raises(ProcessingStopped, match="Stopped after .*: .*resource not found"):
+    with pytest.raises(ProcessingStopped, match=r"Stopped after .*: .*resource not found"):
         records.process_all(lambda record: db.execute("DeleteTable", {"TableName": NAME}) and None)
 
 

@@ -2,8 +2,8 @@
 
 1. A record without the attribute is free. Everything that is decided about a record is decided by a pure function of
    its standing and the time, and is written on the condition that the standing is still that one.
-2. `token` only grows, also after the attribute was removed and made again: it is never below the time at which it was
-   granted, in microseconds.
+2. `token` only grows while the attribute is there, and no owner has the same token twice: so owner and token name one
+   grant, also after the attribute was removed and made again. It is never below the time, in microseconds.
 3. `attempts` counts those that were begun, at the claim; `failures` those that ended in an error; `crashes` those whose
    worker died. What was given back has not been an attempt.
 4. A parked record is claimed by nobody until it is redriven.
@@ -103,9 +103,9 @@ class Standing:
             return Poison(self) if self.crashes + 1 >= max_crashes else FREE
         return Later(self.due) if now < self.due else FREE
 
-    def claimed(self, owner: str, now: float, seconds: float) -> Standing:
-        """With a lease for `owner`. A lease that was left by another has been a crash (3)."""
-        lease = grant(max(self.token, int(now * 1e6)), owner, now, seconds)
+    def claimed(self, owner: str, now: float, seconds: float, last_token: int = 0) -> Standing:
+        """With a lease for `owner`, whose last one had `last_token` (2). A lease that was left is a crash (3)."""
+        lease = grant(max(self.token, last_token, int(now * 1e6)), owner, now, seconds)
         return replace(
             self,
             token=lease.token,

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -117,6 +118,8 @@ class RecordStore:
         self.clock = clock or SystemClock()
         self.lease_seconds = checked_seconds(lease_seconds)
         self.max_crashes = max_crashes
+        self._granting = threading.Lock()
+        self._last_token = 0
         self._execute = source.db.execute
         self._table = source.work.table
         self._name = source.work.bookkeeping
@@ -141,11 +144,17 @@ class RecordStore:
             verdict = standing.verdict(now, self.max_crashes)
             if not isinstance(verdict, Free):
                 return verdict
-            answer = self._try_claim(found, seen, standing.claimed(self.owner, now, self.lease_seconds))
+            answer = self._try_claim(found, seen, self._granted(standing, now))
             if not isinstance(answer, _Seen):
                 return answer
             seen = answer.standing
         return Later(self.clock.now() + 0.1)
+
+    def _granted(self, standing: Standing, now: float) -> Standing:
+        with self._granting:
+            granted = standing.claimed(self.owner, now, self.lease_seconds, self._last_token)
+            self._last_token = granted.token
+        return granted
 
     def _try_claim(
         self, found: Found, seen: AttributeValue | None, standing: Standing
@@ -227,7 +236,7 @@ class RecordStore:
             except ConditionalCheckFailedException as error:
                 there = self._there(claim.key, error)
                 now = None if there is None else there.get(self._name)
-                if now == wire:  # our own first try (5)
+                if error.maybe_ours and now == wire:  # our own first try (5)
                     return Written(standing)
                 if not self._adopted(claim, now):
                     return Gone() if there is None else self._lost(now)
