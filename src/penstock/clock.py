@@ -1,9 +1,17 @@
-"""Time, passed in: everything that asks for the time asks a Clock, so that a test can move it."""
+"""Time, passed in: everything that asks for the time asks a Clock, so that a test can move it.
+
+Times are stored in UTC with milliseconds, `2025-06-16T21:19:33.789Z`: as text they sort by age.
+"""
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final, Protocol
+
+# A record's times are written again with each of its changes, and several of them are mostly the same one.
+_REMEMBERED: Final = 4_096
 
 
 class Clock(Protocol):
@@ -30,3 +38,21 @@ class ManualClock:
 
     def advance(self, seconds: float) -> None:
         self._now += seconds
+
+
+@lru_cache(_REMEMBERED)
+def utc_text(seconds: float) -> str:
+    second, milliseconds = divmod(round(seconds * 1000), 1000)
+    return f"{_second(second)}.{milliseconds:03d}Z"
+
+
+@lru_cache(_REMEMBERED)
+def _second(second: int) -> str:
+    """Most times that are written at once are in the same few seconds."""
+    return datetime.fromtimestamp(second, UTC).isoformat()[:19]
+
+
+@lru_cache(_REMEMBERED)
+def utc_seconds(text: str) -> float:
+    """The time that `utc_text` wrote."""
+    return round(datetime.fromisoformat(text).timestamp(), 3)

@@ -15,13 +15,13 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
-from penstock.clock import Clock
+from penstock.clock import Clock, utc_text
 from penstock.files.errors import FileChanged, FileError, FileMissing
 from penstock.files.home import Files, Sweeping
 from penstock.files.keys import STAGING, is_key
 from penstock.files.reading import changed_size, checked
 from penstock.files.s3_calls import S3
-from penstock.files.saved import OCTETS, ListedFile, SavedFile, moment_text
+from penstock.files.saved import OCTETS, ListedFile, SavedFile
 from penstock.files.sources import Source, hash_of
 from penstock.files.uploads import PART_BYTES, copy, uploading
 
@@ -89,7 +89,7 @@ class BucketFiles(Files):
         return saved
 
     def _described(self, key: str, size: int, sha256: str, content_type: str) -> SavedFile:
-        return SavedFile(key, size, sha256, moment_text(self._clock.now()), content_type)
+        return SavedFile(key, size, sha256, utc_text(self._clock.now()), content_type)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
@@ -211,7 +211,7 @@ def _known(key: str, answer: Any) -> SavedFile | None:
     metadata = answer.get("Metadata", {})
     if _SHA256 not in metadata:
         return None
-    saved_at = metadata.get(_SAVED_AT) or moment_text(answer["LastModified"].timestamp())
+    saved_at = metadata.get(_SAVED_AT) or utc_text(answer["LastModified"].timestamp())
     content_type = answer.get("ContentType", OCTETS)
     return SavedFile(key, answer["ContentLength"], metadata[_SHA256], saved_at, content_type)
 

@@ -22,14 +22,14 @@ from pathlib import Path
 from secrets import randbelow
 from typing import BinaryIO
 
-from penstock.clock import Clock
+from penstock.clock import Clock, utc_text
 from penstock.files import errors
 from penstock.files.errors import FileError
 from penstock.files.home import Files, Sweeping
 from penstock.files.keys import STAGING, checked_prefix, is_key
 from penstock.files.manifest import Manifest, Version, version_of
 from penstock.files.reading import changed_size, checked
-from penstock.files.saved import ListedFile, SavedFile, moment_text
+from penstock.files.saved import ListedFile, SavedFile
 from penstock.files.sources import Source, hash_of
 from penstock.files.staging import Staged, abandoned, staged
 from penstock.files.tree import Place, Tree
@@ -62,7 +62,7 @@ class FolderFiles(Files):
         with self._staged(key) as file:
             size, sha256 = self._fill(file, source, key)
             now = self._clock.now()
-            saved = SavedFile(key, size, sha256, moment_text(now), content_type)
+            saved = SavedFile(key, size, sha256, utc_text(now), content_type)
             with self._told(key):
                 # The part below a millisecond is drawn, so that two versions differ even if the clock stands still.
                 file.place.set_time(round(now * 1000) * _MILLISECOND + randbelow(_MILLISECOND))

@@ -15,9 +15,10 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
+from penstock.clock import utc_text
 from penstock.files.errors import FileMissing, FileTooLarge
 from penstock.files.keys import checked_key, checked_prefix
-from penstock.files.saved import ListedFile, SavedFile, Swept, checked_type, moment_text, type_of
+from penstock.files.saved import ListedFile, SavedFile, Swept, checked_type, type_of
 from penstock.files.sources import Data, Source, hash_of
 
 READ_BYTES = 16 * 1024 * 1024
@@ -121,7 +122,7 @@ class Files(ABC):
         return f"{self.where.rstrip('/')}/{key}"
 
     def _hashed(self, key: str) -> SavedFile:
-        changed_at = moment_text(self._listed(key).changed_at)
+        changed_at = utc_text(self._listed(key).changed_at)
         with self._open(key, None) as stream:
             digest, size = hash_of(stream)
         return SavedFile(key, size, digest, changed_at, type_of(key))

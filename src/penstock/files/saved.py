@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import lru_cache
 from mimetypes import MimeTypes
 from typing import Any
@@ -53,12 +52,6 @@ class Swept:
     """Files that `keep` did not know."""
     size: int
     """Bytes of both."""
-
-
-def moment_text(seconds: float) -> str:
-    """`2025-06-16T21:19:33.789Z`"""
-    moment = datetime.fromtimestamp(round(seconds * 1000) / 1000 + 1e-6, UTC)
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
 def type_of(key: str) -> str:

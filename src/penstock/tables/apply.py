@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from penstock.client.database import Database
+from penstock.clock import utc_text
 from penstock.tables.changes import Change, CreateTable, DeleteTable
 from penstock.tables.survey import Survey, Surveyed
 from penstock.tables.tablework import TableWork
@@ -80,17 +80,13 @@ def apply(
     next step. New tables get the standard tags of the survey's naming.
     """
     pace = pace or Pace()
-    tags = survey.naming.tags(_moment(pace.clock.now()))
+    tags = survey.naming.tags(utc_text(pace.clock.now()))
     works = {one.name: TableWork(one, pace, tags=tags, policy=policy) for one in survey.tables if one.has_work}
     try:
         run_together(db, [work.steps() for work in works.values()], pace, report)
     except KeyboardInterrupt:
         raise Interrupted(_report_of(survey.tables, works)) from None
     return _report_of(survey.tables, works)
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _report_of(tables: Iterable[Surveyed], works: dict[str, TableWork]) -> ApplyReport:

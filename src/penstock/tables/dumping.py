@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import orjson
 
 from penstock.client.database import Database
 from penstock.client.pacing import Pacer
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.tables import dump_folder
 from penstock.tables.dump_folder import DATA, DEFINITION, STATE, SUMMARY, VERSION, Dump, FolderError, Part, PartWriter
@@ -92,7 +91,7 @@ def dump(
         "version": VERSION,
         "tableName": table,
         "startTime": state.started_at,
-        "endTime": _moment(clock),
+        "endTime": utc_text(clock.now()),
         "exportTime": state.started_at,
         "itemCount": sum(part.items for part in state.parts),
         "manifestFilesS3Key": dump_folder.FILES,
@@ -124,7 +123,7 @@ def _begin(db: Database, table: str, folder: Path, live: Live, segments: int, cl
     except OSError as error:
         raise PenstockError(f"{folder}: {error.strerror}. Give another folder.") from error
     dump_folder.replace_file(folder / DEFINITION, export_text(live.table).encode())
-    state = DumpState(table, db.name, _moment(clock), Places(segments), [])
+    state = DumpState(table, db.name, utc_text(clock.now()), Places(segments), [])
     state.save(folder)
     return state
 
@@ -163,7 +162,3 @@ def _close(writer: PartWriter, folder: Path, state: DumpState, places: Places) -
     state.parts.append(writer.close())
     state.places = places.copy()
     state.save(folder)
-
-
-def _moment(clock: Clock) -> str:
-    return datetime.fromtimestamp(clock.now(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

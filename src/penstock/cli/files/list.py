@@ -6,7 +6,8 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.files.options import count_text, home_argument, opened, size_text
-from penstock.files.saved import ListedFile, moment_text
+from penstock.clock import utc_text
+from penstock.files.saved import ListedFile
 
 
 @click.command("list")
@@ -32,7 +33,7 @@ def command(home: str, prefix: str, limit: int | None, as_json: bool) -> None:
         if as_json:
             found.append(file)
         else:
-            click.echo(f"{file.size:>15,}  {moment_text(file.changed_at)}  {file.key}")
+            click.echo(f"{file.size:>15,}  {utc_text(file.changed_at)}  {file.key}")
     if as_json:
         show_json([_form(file) for file in found])
     else:
@@ -40,4 +41,4 @@ def command(home: str, prefix: str, limit: int | None, as_json: bool) -> None:
 
 
 def _form(file: ListedFile) -> dict[str, object]:
-    return {"key": file.key, "size": file.size, "changed_at": moment_text(file.changed_at)}
+    return {"key": file.key, "size": file.size, "changed_at": utc_text(file.changed_at)}
