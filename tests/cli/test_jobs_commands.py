@@ -132,8 +132,10 @@ def test_jobs_are_cancelled_and_retried_by_name_and_by_choice(app: penstock.App)
     dry = run("cancel", "--task", "count", "--dry-run")
     assert set(dry.stdout.split()) == set(waiting[1:])
     assert app.get(waiting[1]).state is State.QUEUED
-    refused = run("cancel", "--state", "queued", input="n\n")
-    assert "2 jobs to cancel." in refused.output
+    unasked = run("cancel", "--state", "queued")
+    assert unasked.exit_code == 2
+    assert "2 jobs to cancel." in unasked.output
+    assert "--yes" in unasked.output
     assert app.get(waiting[1]).state is State.QUEUED
     assert run("cancel", "--state", "queued", "--yes").exit_code == 0
     assert app.get(waiting[2]).state is State.CANCELLED

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import dry_run_option, json_option, yes_option
+from penstock.cli.conversation import confirmed, dry_run_option, json_option, yes_option
 from penstock.cli.jobs.options import FAILED, NOT_FOUND, opened, place_options, print_json
 from penstock.errors import PenstockError
 from penstock.jobs.job import Job, JobNotFound
@@ -65,10 +65,11 @@ def run_on_jobs(verb: str, act: Callable[[JobStore, str], Job], states: tuple[St
         chosen = list(choice.job_ids) or [job.id for job in _chosen(store, choice, states)]
         if not choice.job_ids:
             click.echo(f"{len(chosen):,} jobs to {verb}.", err=True)
-        asks = not choice.job_ids and chosen and not choice.yes
-        if choice.dry_run or (asks and not click.confirm(f"{verb.capitalize()} them?", err=True)):
+        if choice.dry_run:
             _tell([{"id": one, "would": verb} for one in chosen], choice.as_json)
             return
+        if chosen and not choice.job_ids:
+            confirmed(f"{verb.capitalize()} them?", yes=choice.yes)
         raise SystemExit(_run(store, verb, act, chosen, choice.as_json))
 
 
