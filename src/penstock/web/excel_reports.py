@@ -8,6 +8,7 @@ GET  /health
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -38,7 +39,7 @@ class GenerateReport:
     """A wish for a report."""
 
     id_project: Annotated[str, Named("idProject"), Length(1, 200), "The project, for example mlab_bodwassho_usa_3."]
-    options: ReportOptions = ReportOptions()
+    options: ReportOptions = field(default_factory=ReportOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ class _Face:
                 while block := stream.read(_BLOCK):
                     yield block
 
-        name = {"Content-Disposition": f'attachment; filename="{result["fileName"]}"'}
+        shown = re.sub(r"[^A-Za-z0-9._-]", "_", result["fileName"])
+        name = {"Content-Disposition": f'attachment; filename="{shown}"'}
         return StreamingResponse(blocks(), media_type=XLSX, headers=name)
 
     def health(self) -> Mapping[str, Any]:

@@ -1,0 +1,1 @@
+"""`penstock excel`: a file a command."""

@@ -1,0 +1,31 @@
+"""`penstock excel logs`."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.excel.options import Place, job_argument, log_line, place_options
+from penstock.systems.excel_reports.records import log_form
+
+
+@click.command("logs")
+@job_argument
+@place_options
+@json_option
+def command(job_id: str, place: Place, as_json: bool) -> None:
+    """Show a job's numbered records, in their order.
+
+    \b
+    Example:
+      penstock excel logs job_mbzlks74_rfi5i0 --db reports.db
+
+    Exit codes: 0, 4 there is no such job.
+    """
+    with place.opened() as service:
+        logs = service.read(job_id).logs
+    if as_json:
+        show_json([log_form(log) for log in logs])
+        return
+    for log in logs:
+        click.echo(log_line(log))

@@ -1,0 +1,59 @@
+"""`penstock excel serve`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import click
+import orjson
+
+from penstock.cli.conversation import json_option
+from penstock.cli.excel.options import Place, place_options
+from penstock.server.run import listen
+from penstock.web.excel_reports import excel_face
+from penstock.web.faces import serve_face
+from penstock.web.guard import is_loopback
+
+DEFAULT_PORT = 8080
+
+
+@click.command("serve")
+@place_options
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="The port to listen on; 0 picks a free one.",
+)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
+@click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports at once.")
+@json_option
+def command(place: Place, host: str, port: int, hosts: tuple[str, ...], concurrency: int, as_json: bool) -> None:
+    """Take wishes for reports by HTTP, and make them.
+
+    \b
+    Examples:
+      penstock excel serve --db reports.db
+      curl -i -H 'Content-Type: application/json' -d '{"idProject": "mlab_bodwassho_usa_3"}' \\
+           http://127.0.0.1:8080/generate-report
+      curl http://127.0.0.1:8080/jobs/job_mbzlks74_rfi5i0
+
+    GET /openapi.json describes it all. With --concurrency 0 the reports are left to `penstock excel worker`.
+    """
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    if not is_loopback(host):
+        click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
+    sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
+    with place.opened("made") as service:
+
+        def ready(url: str) -> None:
+            form = {"url": url, "db": place.url, "pid": os.getpid()}
+            text = orjson.dumps(form).decode() if as_json else f"Excel reports are at {url} (stop with Ctrl+C)"
+            click.echo(text)
+            sys.stdout.flush()
+
+        serve_face(excel_face(service, hosts=hosts, concurrency=concurrency), sockets, ready)

@@ -1,0 +1,54 @@
+"""`penstock excel worker`."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.excel.options import Place, place_options
+from penstock.cli.jobs.options import FAILED
+from penstock.jobs.worker import Worker
+
+
+@click.command("worker")
+@place_options
+@click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Reports at once.")
+@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@json_option
+def command(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
+    """Make the reports that are asked for, and go on with those whose worker has died.
+
+    \b
+    Examples:
+      penstock excel worker --db reports.db
+      penstock excel worker --db reports.db --burst
+
+    Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once. Exit code 3: with --burst, a report has failed.
+    """
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    with place.opened("made") as service:
+        worker = service.worker(
+            concurrency=concurrency,
+            burst=burst,
+            on_end=lambda job, how: click.echo(f"{job.id} {how.replace('_', ' ')}", err=True),
+        )
+        _stop_on_signals(worker)
+        counts = worker.run()
+    if as_json:
+        show_json({"completed": counts.completed, "failed": counts.failed, "retried": counts.retried})
+    if burst and counts.failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+        worker.stop()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
