@@ -33,6 +33,7 @@ from penstock.systems.security_assistant.shelf import (
     ByMonth,
     ByStatus,
     Conflict,
+    NothingThere,
     Place,
     Wanted,
     place_of,
@@ -65,9 +66,12 @@ class JsonShelf:
     def where(self) -> str:
         return str(self.folder / JOBS_FILE)
 
-    def prepare(self) -> None:
+    def prepare(self, make: bool = True) -> None:
         """Sees whether the file can be read, and that the folder is there."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        if make:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        elif not self.folder.is_dir():
+            raise NothingThere(f"There is no folder {self.folder}: no drawing has been processed into it yet.")
         self._load()
 
     # ── one job ──────────────────────────────────────────────────────────────────────────────────

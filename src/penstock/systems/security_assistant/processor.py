@@ -4,7 +4,8 @@
    former holder writes is refused.
 2. A stage's file is saved first, and its checkpoint, which points to it, second: a checkpoint that is there is whole.
 3. When `time_limit_seconds` less `safety_margin_seconds` are over, the job is handed over at a checkpoint; another
-   worker goes on after it. Each worker does one stage at least, so that there always is an end.
+   worker goes on after it. Each worker does one stage at least, so that there always is an end. A worker that is told
+   to stop hands over likewise.
 4. Errors that may pass are tried again a few times; others fail the job, with what is wrong and in which stage.
 """
 
@@ -53,6 +54,7 @@ class Processor:
         time_limit_seconds: float = TIME_LIMIT_SECONDS,
         safety_margin_seconds: float = SAFETY_MARGIN_SECONDS,
         watch: Watch = lambda stage, job: None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         if not 0 <= safety_margin_seconds <= time_limit_seconds:
             raise ValueError("safety_margin_seconds is 0 to time_limit_seconds")
@@ -62,6 +64,7 @@ class Processor:
         self._lease_seconds = checked_seconds(lease_seconds)
         self._budget_seconds = time_limit_seconds - safety_margin_seconds
         self._watch = watch
+        self._stopping = stopping
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +119,8 @@ class Processor:
                 if reason:
                     self._tell_of_repair(job, stages[0], reason)
                 for number, one in enumerate(stages):
-                    if number and self.storage.clock.now() - begun >= self._budget_seconds:
+                    over = self.storage.clock.now() - begun >= self._budget_seconds
+                    if (number and over) or self._stopping():
                         return self._hand_over(job)
                     stage = one.name
                     job = self._do(job, one)

@@ -160,7 +160,7 @@ class Building:
         self, page: PdfPage, door: Door, x: float, y: float, width: float, height: float, door_y: float, *, below: bool
     ) -> None:
         page.rectangle(x, y, width, height, pen=1.6)
-        page.centred(x + width / 2, y + height - 40, door.room.upper(), size=8)
+        page.centred(x + width / 2, y + (height - 40 if below else 30), door.room.upper(), size=8)
         page.rectangle(x + width / 2 - 12, door_y - 2, 24, 4, pen=0.5, grey=1)
         page.quarter(x + width / 2 - 12, door_y if below else door_y - 24, 24)
         inside = door_y + 40 if below else door_y - 90

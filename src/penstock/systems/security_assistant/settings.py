@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal
 
 from penstock.client.database import Database, connect
@@ -24,6 +25,7 @@ from penstock.files import open_files
 from penstock.systems.layouts import Layout, check_layout
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.json_shelf import JsonShelf
+from penstock.systems.security_assistant.shelf import NothingThere
 from penstock.systems.security_assistant.storage import Storage
 from penstock.systems.security_assistant.table_shelf import TableShelf
 
@@ -69,18 +71,20 @@ class Settings:
 
 
 @contextmanager
-def opened_storage(settings: Settings, *, clock: Clock | None = None) -> Iterator[Storage]:
-    """The storage; tables and folder are made if they are not there."""
+def opened_storage(settings: Settings, *, clock: Clock | None = None, make: bool = True) -> Iterator[Storage]:
+    """The storage; tables and folder are made if they are not there, or with `make=False` refused (NothingThere)."""
     if settings.mode == "local":
         storage = Storage(
             JsonShelf(settings.folder, clock=clock), open_files(settings.folder, clock=clock), clock=clock
         )
-        storage.prepare()
+        storage.prepare(make)
         yield storage
         return
+    if not make and "://" not in settings.url and settings.url != ":memory:" and not Path(settings.url).exists():
+        raise NothingThere(f"There is no database {settings.url}: no drawing has been processed into it yet.")
     with connect(settings.url) as db:
         storage = table_storage(db, settings, clock=clock)
-        storage.prepare()
+        storage.prepare(make)
         yield storage
 
 

@@ -31,6 +31,10 @@ class Conflict(PenstockError):
         self.current = current
 
 
+class NothingThere(PenstockError):
+    """The tables or the folder have not been made yet."""
+
+
 class BadToken(PenstockError, ValueError):
     """Not a token of a page of ours."""
 
@@ -76,7 +80,7 @@ class Shelf(Protocol):
 
     @property
     def where(self) -> str: ...
-    def prepare(self) -> None: ...
+    def prepare(self, make: bool = True) -> None: ...
     def get(self, key: str) -> DrawingJob | None: ...
     def keys_of(self, job_id: str) -> list[str]: ...
     def insert(self, job: DrawingJob, events: Sequence[Event] = ()) -> None: ...

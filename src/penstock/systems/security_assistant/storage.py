@@ -74,9 +74,9 @@ class Storage:
             raise PenstockError(f"This storage is {self.company}'s: another company's cannot be had from it.")
         return Storage(self.shelf, self.files, clock=self.clock, company=company)
 
-    def prepare(self) -> None:
-        """Makes the tables, or the folder, if they are not there."""
-        self.shelf.prepare()
+    def prepare(self, make: bool = True) -> None:
+        """Makes the tables, or the folder, if they are not there; with `make=False`, raises NothingThere."""
+        self.shelf.prepare(make)
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────
 

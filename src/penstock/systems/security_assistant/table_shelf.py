@@ -14,7 +14,7 @@ from typing import Any, Final
 from penstock.client.conditions import F
 from penstock.client.database import Database
 from penstock.client.failures import ConditionFailed, TransactionFailed
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.layout import shard_of
 from penstock.systems.layouts import Layout
 from penstock.systems.security_assistant import tables
@@ -25,12 +25,14 @@ from penstock.systems.security_assistant.shelf import (
     ByMonth,
     ByStatus,
     Conflict,
+    NothingThere,
     Place,
     Wanted,
     place_of,
     steady,
 )
 from penstock.tables.apply import apply
+from penstock.tables.definitions import Table
 from penstock.tables.naming import Naming
 from penstock.tables.survey import survey
 
@@ -56,12 +58,33 @@ class TableShelf:
     def where(self) -> str:
         return f"{self.db.name} {self._jobs.name} ({self.layout})"
 
-    def prepare(self) -> None:
-        """Makes the tables that are not there; those of the other layout are refused."""
-        plan = survey(self.db, self.definitions, Naming(prefix=""))
-        report = apply(self.db, plan)
-        if report.failures:
-            raise PenstockError("\n".join(str(failure) for failure in report.failures))
+    def prepare(self, make: bool = True) -> None:
+        """Makes the tables that are not there; one of the other layout is refused, and nothing is changed in it."""
+        missing = tuple(one for one in self.definitions if not self._is_there(one))
+        if missing and not make:
+            raise NothingThere(
+                f"{self.db.name} has no table {missing[0].name}: no drawing has been processed there yet."
+            )
+        if missing:
+            report = apply(self.db, survey(self.db, missing, Naming(prefix="")))
+            if report.failures:
+                raise PenstockError("\n".join(str(failure) for failure in report.failures))
+
+    def _is_there(self, wanted: Table) -> bool:
+        try:
+            found = self.db.execute("DescribeTable", {"TableName": wanted.name})["Table"]
+        except ResourceNotFoundException:
+            return False
+        for index in found.get("GlobalSecondaryIndexes", []):
+            if index["IndexName"] == "StatusDateIndex":
+                has_shards = index["KeySchema"][0]["AttributeName"] == tables.STATUS_SHARD
+                if has_shards != (self.layout == "safe"):
+                    there = "safe" if has_shards else "compat"
+                    raise PenstockError(
+                        f"The table {wanted.name} has the layout {there}, not {self.layout}. Give --layout {there}, "
+                        "or another table; `penstock security export` and `import` move jobs between them."
+                    )
+        return True
 
     # ── one job ──────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,1 @@
+"""`penstock security`: one file a command."""

@@ -1,0 +1,40 @@
+"""`penstock security cleanup`."""
+
+from __future__ import annotations
+
+import click
+
+from penstock.cli.conversation import confirmed, dry_run_option, json_option, show_json, yes_option
+from penstock.cli.files.options import Age
+from penstock.cli.security.options import opened, storage_options
+
+
+@click.command("cleanup")
+@click.option("--older-than", type=Age(), default="24h", show_default=True, help="Leave files alone that are younger.")
+@storage_options
+@dry_run_option
+@yes_option
+@json_option
+def command(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place: str | None) -> None:
+    """Remove jobs that have expired (30 days after they ended), and files that belong to no job.
+
+    \b
+    Examples:
+      penstock security cleanup --dry-run
+      penstock security cleanup --older-than 7d --yes
+    """
+    with opened(place) as storage:
+        found = storage.clean_up(older_than_seconds=older_than, dry_run=True)
+        files = found.files.orphans + found.files.leftovers
+        if not as_json:
+            click.echo(
+                f"Plan: {found.jobs} jobs that have expired, {files} files of no job ({found.files.size:,} bytes)."
+            )
+        if (found.jobs or files) and not dry_run:
+            confirmed(f"Remove them from {storage.shelf.where}?", yes=yes)
+            found = storage.clean_up(older_than_seconds=older_than)
+            files = found.files.orphans + found.files.leftovers
+            if not as_json:
+                click.echo(f"Removed {found.jobs} jobs and {files} files.")
+    if as_json:
+        show_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "dry_run": dry_run})
