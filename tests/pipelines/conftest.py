@@ -1,4 +1,4 @@
-"""A store for pipelines: embedded; for a few tests also on moto's server, and on the one at PENSTOCK_TABLES_URL."""
+"""A store for pipelines: embedded; for some tests also moto's DynamoDB and S3, and what is at PENSTOCK_TABLES_URL."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.client.credentials import new_session
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
-from penstock.files import open_files
+from penstock.files import Files, open_files
 from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.store import JobStore
 
@@ -28,7 +29,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def store(clock: ManualClock, tmp_path: Path) -> Iterator[JobStore]:
     with connect(":memory:") as db:
-        yield made_store(db, clock, tmp_path)
+        yield made_store(db, clock, open_files(tmp_path / "files"))
 
 
 @pytest.fixture(params=["embedded", "moto", *(["elsewhere"] if ELSEWHERE else [])])
@@ -39,10 +40,12 @@ def any_store(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     url = str(tmp_path / "jobs.db") if request.param == "embedded" else ELSEWHERE
+    home = open_files(tmp_path / "files")
     if request.param == "moto":
         url = request.getfixturevalue("moto_url")
+        home = bucket_of(url)
     with connect(url) as db:
-        store = made_store(db, clock, tmp_path)
+        store = made_store(db, clock, home)
         yield store
         db.execute("DeleteTable", {"TableName": store.layout.table})
 
@@ -57,8 +60,16 @@ def moto_url() -> Iterator[str]:
     running.stop()
 
 
-def made_store(db: Database, clock: ManualClock, folder: Path) -> JobStore:
+def bucket_of(url: str) -> Files:
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    client = new_session(None).create_client("s3", endpoint_url=url, region_name="us-east-1", **keys)
+    name = f"bucket-{secrets.token_hex(6)}"
+    client.create_bucket(Bucket=name)
+    return open_files(f"s3://{name}/runs", client=client)
+
+
+def made_store(db: Database, clock: ManualClock, home: Files) -> JobStore:
     layout = CollectionLayout(f"jobs-{secrets.token_hex(4)}", shards=2)
-    store = JobStore(db, layout, files=open_files(folder / "files"), clock=clock)
+    store = JobStore(db, layout, files=home, clock=clock)
     store.create_tables()
     return store

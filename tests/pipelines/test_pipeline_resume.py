@@ -118,6 +118,15 @@ def test_a_step_whose_file_is_not_what_it_was_runs_again(store: JobStore, tmp_pa
     assert report["words"].read() == b"so\nmuch\ndepends\nupon"
 
 
+def test_a_lost_file_is_noticed_in_every_home(any_store: JobStore) -> None:
+    sample = words_pipeline()
+    ran(sample, any_store, inputs=TEXT)
+    assert any_store.files is not None
+    any_store.files.delete(f"{JOB}/split/words.txt")
+    assert ran(sample, any_store).ran == ("split",)
+    assert ran(sample, any_store).ran == ()
+
+
 def test_a_file_that_was_not_declared_is_looked_at_too(store: JobStore, tmp_path: Path) -> None:
     pipeline = Pipeline("map")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.new import checked_name
-from penstock.jobs.times import to_text
 
 SHOWN: Final = 10
 """Of many failures, so many are written out."""
@@ -37,7 +37,7 @@ class PipelineHeld(PenstockError):
 
     def __init__(self, job_id: str, held_by: str, until: float) -> None:
         super().__init__(
-            f"{job_id} is being run by {held_by}. If that run is dead, the job is free at {to_text(until)}: "
+            f"{job_id} is being run by {held_by}. If that run is dead, the job is free at {utc_text(until)}: "
             "run it again then, or with wait_seconds."
         )
         self.job_id = job_id

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from penstock.clock import Clock
+from penstock.clock import Clock, utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
-from penstock.jobs.times import to_text
 from penstock.pipelines.context import StepContext
 from penstock.pipelines.definition import Step
 from penstock.pipelines.errors import BadPipeline
@@ -136,8 +135,8 @@ class Execution:
             "sources": dict(sources),
             "outputs": {name: product.form() for name, product in made.items()},
             "files": {name: saved.form() for name, saved in context.saved.items()},
-            "began_at": to_text(began_at),
-            "ended_at": to_text(self.clock.now()),
+            "began_at": utc_text(began_at),
+            "ended_at": utc_text(self.clock.now()),
             "attempt": context.attempt,
         }
         seconds = monotonic() - began

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.jobs.job import Job, JobCancelled
+from penstock.jobs.job import Job, JobCancelled, JobNotFound
 from penstock.jobs.new import BadJob, NewJob
 from penstock.jobs.run import Run
 from penstock.jobs.state import BadTransition, State
@@ -56,12 +56,13 @@ def claimed(
 
 def _made(store: JobStore, new: NewJob) -> Job:
     """The job, which is made if it is new."""
+    assert new.id is not None
     try:
+        job = store.get(new.id)
+    except JobNotFound:
         job, _ = store.create(new)
-    except BadJob as error:
-        raise BadJob(
-            f"{new.id} is no job of the pipeline {new.task}: something else has that id. Choose another job id."
-        ) from error
+    if job.task != new.task or store.load(job, job.args) != new.args:
+        raise BadJob(f"{job.id} is no job of the pipeline {new.task}: something else has that id. Choose another one.")
     return job
 
 
