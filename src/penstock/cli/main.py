@@ -13,11 +13,13 @@ from penstock.cli.lazy import LazyGroup
 COMMANDS = {
     "construction": ("penstock.cli.construction.group", "Construction expenses: companies, webhooks, dead letters."),
     "delphi": ("penstock.cli.delphi.group", "Conversations to topics: a Pol.is export to vectors, a map, clusters, names."),
+    "demo": ("penstock.cli.demo", "See the five systems work, on an embedded database, in a minute."),
     "excel": ("penstock.cli.excel.group", "Excel reports of a project, with their progress: generate, serve, and more."),
     "files": ("penstock.cli.files.group", "Files in a folder or in S3: list, get, put, verify, and more."),
     "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "security": ("penstock.cli.security.group", "Security drawings to schedules: process, list, serve, and more."),
+    "records": ("penstock.cli.records.group", "Run a function on every pending record of a table, in parallel."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
     "jobs": ("penstock.cli.jobs.group", "See jobs, wait for them, and say what should become of them."),
     "worker": ("penstock.cli.jobs.worker", "Run the jobs of an app."),
