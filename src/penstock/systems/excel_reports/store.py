@@ -254,10 +254,10 @@ class ReportJobs:
             job = self._current(job_id, token)
             now = self.clock.now()
             changed = change(job, now)
-            if changed.job == job:
+            after = changed.job if token is None else replace(changed.job, fence=token)
+            if after == job:
                 return job
-            after = self._kept_longer(job, changed.job, now)
-            after = after if token is None else replace(after, fence=token)
+            after = self._kept_longer(job, after, now)
             try:
                 self._write(job, replace(changed, job=after))
                 return after

@@ -1,0 +1,49 @@
+"""A small complete showing, for `penstock demo`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from penstock.client.database import Database
+from penstock.errors import PenstockError
+from penstock.files import open_files
+from penstock.systems.excel_reports.records import JobWithLogs
+from penstock.systems.excel_reports.service import ExcelReports
+
+PROJECT: Final = "mlab_bodwassho_usa_3"
+_LOOK_SECONDS: Final = 0.02
+
+
+def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> dict[str, object]:
+    """Makes one report with all of its steps; where it is, and what went into it."""
+    service = ExcelReports(db, open_files(folder / "excel-reports"))
+    service.prepare()
+    progress(0.0, f"a report of {PROJECT}")
+    job = service.generate(PROJECT, {"products": 500, "byCategory": True})
+    found = _watched(service, job.job_id, progress)
+    if found.job.result is None:
+        raise PenstockError(f"{job.job_id}: {(found.job.error or {}).get('message')}")
+    statistics = found.job.result["statistics"]
+    return {
+        "job": job.job_id,
+        "records": len(found.logs) + 1,
+        "products": statistics["totalProducts"],
+        "users": statistics["totalUsers"],
+        "images": statistics["totalImages"],
+        "sheets": statistics["totalSheets"],
+        "report": str(folder / "excel-reports" / found.job.result["fileKey"]),
+    }
+
+
+def _watched(service: ExcelReports, job_id: str, progress: Callable[[float, str], None]) -> JobWithLogs:
+    worker = threading.Thread(target=service.worker(burst=True, concurrency=1).run, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        job = service.jobs.get_job(job_id)
+        progress(job.progress / 100, job.step_name)
+        worker.join(_LOOK_SECONDS)
+    progress(1.0, "the report is made")
+    return service.read(job_id)
