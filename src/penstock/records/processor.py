@@ -146,6 +146,10 @@ class RecordProcessor:
         """The parked records, grouped by the kind of their error and its message; the largest group first."""
         return Failures(self._store).groups()
 
+    def count_failures(self, *, kind: str | None = None, message: str | None = None) -> int:
+        """How many records are parked, of this kind and with this message."""
+        return sum(parked.is_one_of(kind, message) for parked in Failures(self._store))
+
     def redrive(self, *, kind: str | None = None, message: str | None = None, limit: int | None = None) -> int:
         """Makes parked records pending again, with all their attempts before them; how many."""
         return Failures(self._store).redrive(kind=kind, message=message, limit=limit)

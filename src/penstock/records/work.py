@@ -18,7 +18,7 @@ from penstock.client.database import Database
 from penstock.client.keys import TableKey
 from penstock.client.rendering import Aliases, condition_text
 from penstock.client.values import Item, encode
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.standing import BOOKKEEPING, DONE, PARKED
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
@@ -79,7 +79,7 @@ class Source:
     """The work as requests: pages to read, and the condition of a claim."""
 
     def __init__(self, db: Database, work: Work) -> None:
-        described = db.execute("DescribeTable", {"TableName": work.table})["Table"]
+        described = _described(db, work.table)
         self.db = db
         self.work = work
         self.key = TableKey.described(described)
@@ -224,6 +224,24 @@ class Source:
     def key_text(self, key: WireItem) -> str:
         """A record's name for messages: `AccountId=a1 RunTime=2026-01-01`."""
         return " ".join(f"{name}={next(iter(value.values()))}" for name, value in key.items())
+
+
+def key_type(db: Database, table: str, index: str) -> str | None:
+    """The type of an index's partition key: S, N or B; None if there is no such index."""
+    described = _described(db, table)
+    names = TableKey.described(described).indexes.get(index)
+    types = {one["AttributeName"]: one["AttributeType"] for one in described["AttributeDefinitions"]}
+    return None if names is None else types[names[0]]
+
+
+def _described(db: Database, table: str) -> dict[str, Any]:
+    try:
+        described: dict[str, Any] = db.execute("DescribeTable", {"TableName": table})["Table"]
+    except ResourceNotFoundException:
+        known = db.tables()
+        shown = f"{', '.join(known[:10])}{' …' if known[10:] else ''}" if known else "no tables"
+        raise BadWork(f"There is no table {table} in {db.name}. It has: {shown}.") from None
+    return described
 
 
 def _used(name: str, request: Mapping[str, Any]) -> bool:

@@ -1,0 +1,1 @@
+"""`penstock records`: one file a command."""

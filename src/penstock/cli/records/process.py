@@ -1,0 +1,282 @@
+"""`penstock records process`."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from types import FrameType
+from typing import Any
+
+import click
+
+from penstock.cli.conversation import dry_run_option, json_option, show_json
+from penstock.cli.databases import opened
+from penstock.cli.lazy import INTERRUPTED
+from penstock.cli.records.options import (
+    FAILED,
+    bookkeeping_option,
+    load_function,
+    pairs,
+    table_argument,
+    url_option,
+    value_of,
+)
+from penstock.cli.tables.screen import Line
+from penstock.client.conditions import Condition, F
+from penstock.client.database import Database, embedded_engine
+from penstock.errors import PenstockError
+from penstock.records.attempts import Function
+from penstock.records.executors import ExecutorOrMaker, process_pool
+from penstock.records.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
+from penstock.records.processor import MOST_WORKERS, RecordProcessor, new_run_id
+from penstock.records.report import Progress, Report, seconds_text
+from penstock.records.run import ProcessingStopped
+from penstock.records.runs import RunLog
+from penstock.records.work import key_type
+
+_SHOWN_ERRORS = 10
+_BAR_WIDTH = 24
+_EVERY_SECONDS = 0.2
+_DASK_SECONDS = 10
+
+
+@click.command("process")
+@table_argument
+@click.argument("function", metavar="MODULE:FUNCTION")
+@url_option
+@click.option("--index", metavar="NAME", help="Take the records of this index.")
+@click.option("--value", "values", multiple=True, metavar="VALUE", help="Of its partition key; may be given again.")
+@click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only records that have this; may be given again.")
+@click.option("--set", "marks", multiple=True, metavar="NAME=VALUE", help="What a record is given when it is done.")
+@click.option("--remove", multiple=True, metavar="NAME", help="What is removed from a record when it is done.")
+@click.option("--workers", type=click.IntRange(1, MOST_WORKERS), help="Records at once. [5, or twice the processes]")
+@click.option("--retries", type=click.IntRange(0), default=3, show_default=True, help="Further attempts of a record.")
+@click.option(
+    "--lease", type=click.FloatRange(SHORTEST_LEASE_SECONDS, LONGEST_LEASE_SECONDS), metavar="SECONDS",
+    default=DEFAULT_LEASE_SECONDS, show_default=True,
+    help="After so long others take over what a dead process held.",
+)  # fmt: skip
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="A record that takes longer has failed.",
+)
+@click.option(
+    "--grace", type=click.FloatRange(0), default=30.0, show_default=True, metavar="SECONDS",
+    help="How long running records may go on after Ctrl-C.",
+)  # fmt: skip
+@click.option("--processes", type=click.IntRange(1, 256), help="Run in so many processes: for work that needs the CPU.")
+@click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, tcp://host:8786.")
+@bookkeeping_option
+@dry_run_option
+@json_option
+def command(table: str, function: str, url: str, dry_run: bool, as_json: bool, **options: Any) -> None:
+    """Run a function on every pending record of TABLE; its result, a dict or None, is set in the record.
+
+    What is pending: the records of --index with --value, or all of the table, that have what --where says and not yet
+    what --set gives. VALUE is JSON, or else text. Without --set and --remove, what is done is noted in the record.
+
+    \b
+    Examples:
+      penstock records process Records work:handle --url app.db --index Processed --value 0 --set Processed=1
+      penstock records process Orders work:bill --url aws://eu-west-2 --where state=paid --set state=billed
+      penstock records process Scans work:read_text --url app.db --processes 4 --timeout 60 --dry-run
+
+    Ctrl-C lets running records finish; run it again to go on. What failed after all attempts is parked: see `penstock
+    records failures`. Exit codes: 0 all done, 3 some records failed, 130 interrupted.
+    """
+    if options["processes"] and options["dask"]:
+        raise click.UsageError("--processes and --dask do not go together: a cluster has its own processes.")
+    found = load_function(function)
+    with opened(url) as db:
+        if dry_run:
+            _show_plan(_processor(db, table, options, None), table, function, as_json)
+            return
+        with _executor(options["processes"], options["dask"], found) as executor:
+            report = _run(db, _processor(db, table, options, executor), table, function, found, options, as_json)
+    _show(report, table, url, as_json)
+    if report.interrupted:
+        raise click.exceptions.Exit(INTERRUPTED)
+    if report.failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def _processor(db: Database, table: str, options: dict[str, Any], executor: ExecutorOrMaker | None) -> RecordProcessor:
+    processes = options["processes"]
+    return RecordProcessor(
+        db.table(table),
+        index=options["index"],
+        values=_values(db, table, options["index"], options["values"]),
+        where=_condition(options["where"]),
+        set=pairs("--set", options["marks"]),
+        remove=options["remove"],
+        bookkeeping=options["bookkeeping"],
+        max_workers=options["workers"] or (min(2 * processes, MOST_WORKERS) if processes else 5),
+        max_retries=options["retries"],
+        lease_seconds=options["lease"],
+        timeout_seconds=options["timeout"],
+        grace_seconds=options["grace"],
+        executor=executor,
+    )
+
+
+def _values(db: Database, table: str, index: str | None, texts: Sequence[str]) -> list[Any]:
+    """Of the index's key: its type says whether `0` is a number or a text."""
+    if not texts or index is None:
+        return [value_of(text) for text in texts]
+    is_text = key_type(db, table, index) == "S"
+    return [text if is_text and not text.startswith('"') else value_of(text) for text in texts]
+
+
+def _condition(where: Sequence[str]) -> Condition | None:
+    condition: Condition | None = None
+    for name, value in pairs("--where", where).items():
+        one = F(name) == value
+        condition = one if condition is None else condition & one
+    return condition
+
+
+@contextmanager
+def _executor(processes: int | None, address: str | None, function: Function) -> Iterator[ExecutorOrMaker | None]:
+    if address is not None:
+        with _dask(address, function) as executor:
+            yield executor
+    elif processes:
+        yield lambda: process_pool(processes)
+    else:
+        yield None
+
+
+@contextmanager
+def _dask(address: str, function: Function) -> Iterator[Any]:
+    try:
+        distributed, cloudpickle = import_module("distributed"), import_module("cloudpickle")
+    except ImportError:
+        raise PenstockError("--dask needs Dask: pip install 'penstock[dask]'") from None
+    # The cluster's machines need not have the file that the function is in.
+    cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
+    try:
+        client = distributed.Client(address, timeout=_DASK_SECONDS)
+    except (OSError, ValueError) as error:
+        raise PenstockError(
+            f"No Dask scheduler answers at {address} ({error}). Start `dask scheduler` there."
+        ) from None
+    with client:
+        yield client.get_executor()
+
+
+def _run(
+    db: Database,
+    processor: RecordProcessor,
+    table: str,
+    place: str,
+    function: Function,
+    options: dict[str, Any],
+    quiet: bool,
+) -> Report:
+    total = processor.count() if embedded_engine(db.transport) is not None else None
+    log = RunLog(db, new_run_id(), table)
+    bar = Bar(quiet=quiet)
+    log.begin(function=place, index=options["index"], total=total)
+
+    def tell(progress: Progress, report: Report) -> None:
+        bar.show(progress)
+        log.tell(progress, report)
+
+    try:
+        with _stopping_on_signals(processor, options["grace"]):
+            report = processor.process_all(function, progress=tell, total=total, run_id=log.run_id)
+    except ProcessingStopped as stopped:
+        log.end("failed", stopped.report)
+        raise
+    finally:
+        bar.end()
+    log.end("interrupted" if report.interrupted else "completed", report)
+    return report
+
+
+@contextmanager
+def _stopping_on_signals(processor: RecordProcessor, grace: float) -> Iterator[None]:
+    """The first Ctrl-C, or SIGTERM, stops calmly; the next one at once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.default_int_handler)
+        click.echo(f"\nStopping: running records may finish ({grace:g} s). Once more to end at once.", err=True)
+        processor.stop()
+
+    before: dict[signal.Signals, Callable[..., Any] | int | None] = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Bar:
+    """`[####····] 40 %  4,000 of 10,000 done, 2 failed, 310 a second, 19 s left`; nothing without a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._line = Line(quiet=quiet)
+        self._told_at = 0.0
+
+    def show(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._told_at >= _EVERY_SECONDS:
+            self._told_at = now
+            self._line.tell(bar_text(progress))
+
+    def end(self) -> None:
+        self._line.end()
+
+
+def bar_text(progress: Progress) -> str:
+    parts = [f"{progress.done:,} done"]
+    start = ""
+    if progress.total:
+        part = min((progress.done + progress.failed) / progress.total, 1.0)
+        filled = int(part * _BAR_WIDTH)
+        start = f"[{'#' * filled}{'·' * (_BAR_WIDTH - filled)}] {part:.0%}  "
+        parts = [f"{progress.done:,} of {progress.total:,} done"]
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed")
+    parts.append(f"{progress.rate:,.0f} a second")
+    if progress.eta_seconds is not None:
+        parts.append(f"{seconds_text(progress.eta_seconds)} left")
+    return start + ", ".join(parts)
+
+
+def _show_plan(processor: RecordProcessor, table: str, place: str, as_json: bool) -> None:
+    pending = processor.count()
+    if as_json:
+        show_json({"pending": pending, "dry_run": True})
+    else:
+        click.echo(f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed.")
+
+
+def _show(report: Report, table: str, url: str, as_json: bool) -> None:
+    if as_json:
+        show_json(report.form() | {"errors": [_error_form(one) for one in report.errors]})
+    else:
+        click.echo(f"{report}.")
+        for error in report.errors[:_SHOWN_ERRORS]:
+            click.echo(f"  {error}", err=True)
+        if report.failed:
+            words = shlex.join([table, "--url", url])
+            click.echo(f"All that failed:   penstock records failures {words}", err=True)
+            click.echo(f"To run them again: penstock records redrive {words}, and this command.", err=True)
+    if report.interrupted:
+        again = shlex.join(["penstock", *sys.argv[1:]])
+        click.echo(f"What was done is kept. To go on, run it again:\n  {again}", err=True)
+
+
+def _error_form(error: Any) -> dict[str, Any]:
+    key = {name: str(value) for name, value in error.key.items()}
+    return {"key": key, "kind": error.kind, "message": error.message, "attempts": error.attempts}
