@@ -1,0 +1,293 @@
+"""From a comments.csv to all seven tables, in steps that a killed run does not repeat (S3.4, S3.6, S3.12).
+
+    read → embed → project → cluster → describe → name → draw → write → publish
+
+The tables belong to the steps `write` and `publish`: before them nothing of a run is to be seen, after them all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.clock import Clock
+from penstock.jobs.store import JobStore
+from penstock.jobs.times import to_text
+from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepContext, StepReport
+from penstock.records.leases import DEFAULT_LEASE_SECONDS
+from penstock.systems.delphi import forms, picture
+from penstock.systems.delphi.clustering import Clusterer, clustered
+from penstock.systems.delphi.conversation import BadConversation, parse_conversation
+from penstock.systems.delphi.converter import DataConverter, Item
+from penstock.systems.delphi.embedding import embedder_named
+from penstock.systems.delphi.libraries import check_installed, one_thread
+from penstock.systems.delphi.projection import projected
+from penstock.systems.delphi.results import ASSIGNMENTS, EMBEDDINGS, FEATURES, GRAPH, NAMES, STRUCTURE, Results
+from penstock.systems.delphi.topics import KeywordNamer, Namer, described
+
+JOB_ID_VARIABLE: Final = "DELPHI_JOB_ID"
+DEFAULT_SEED: Final = 42
+_PARAMETERS: Final = {"seed": DEFAULT_SEED, "embedder": "tfidf", "clusterer": "auto", "namer": KeywordNamer.model_name}
+_WRITTEN: Final = ("written", "written_at")
+_MOST_BYTES: Final = 1 << 30
+"""Of one file between steps: 50,000 comments have about 200 MB of vectors and graph."""
+
+Tell = Callable[[StepReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Delphi:
+    """Runs, on one store of jobs; their results are in the same database."""
+
+    store: JobStore
+    namer: Namer = field(default_factory=KeywordNamer)
+
+    @property
+    def results(self) -> Results:
+        return Results(self.store.db)
+
+    def new_job_id(self) -> str:
+        """DELPHI_JOB_ID, else pipeline_run_{uuid4}: made once, and carried through everything."""
+        return self._pipeline().new_job_id()
+
+    def run(
+        self,
+        comments: Path,
+        *,
+        conversation_id: str,
+        job_id: str | None = None,
+        seed: int = DEFAULT_SEED,
+        embedder: str = "tfidf",
+        clusterer: Clusterer = "auto",
+        lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        wait_seconds: float = 0.0,
+        tell: Tell = lambda report: None,
+    ) -> PipelineReport:
+        """Runs the job, or goes on with it. Raises JobIdRequired, BadConversation, LibraryMissing, PipelineHeld."""
+        check_installed()
+        embedder_named(embedder)
+        if not conversation_id or conversation_id.startswith("latest#"):
+            raise BadConversation(f"{conversation_id!r} is no id of a conversation: give it a name of its own.")
+        self.results.create_tables()
+        inputs = {
+            "comments": comments,
+            "conversation_id": conversation_id,
+            "seed": seed,
+            "embedder": embedder,
+            "clusterer": clusterer,
+            "namer": self.namer.model_name,
+            "tables": self.results.identity(),
+        }
+        return self._pipeline().run(
+            self.store, job_id=job_id, inputs=inputs, lease_seconds=lease_seconds, wait_seconds=wait_seconds, tell=tell
+        )
+
+    def _pipeline(self) -> Pipeline:
+        return steps(self.results, self.namer, self.store.clock)
+
+
+def steps(results: Results, namer: Namer, clock: Clock) -> Pipeline:
+    """The pipeline, whose last steps write into these tables."""
+    pipeline = Pipeline(
+        "delphi",
+        inputs=("comments", "conversation_id", "tables"),
+        parameters=_PARAMETERS,
+        job_id_variable=JOB_ID_VARIABLE,
+        job_id_prefix="pipeline_run_",
+    )
+    asked = namer
+    pipeline.step(inputs=("comments",), outputs=("conversation",))(read)
+    pipeline.step(inputs=("conversation", "embedder", "seed"), outputs=("vectors",))(embed)
+    pipeline.step(inputs=("vectors", "seed"), outputs=("map",))(project)
+    pipeline.step(inputs=("vectors", "seed", "clusterer"), outputs=("layers",))(cluster)
+    pipeline.step(inputs=("conversation", "vectors", "map", "layers"), outputs=("topics",))(describe)
+
+    @pipeline.step(inputs=("conversation", "topics", "namer"), outputs=("names",))
+    def name(context: StepContext, conversation: PipelineFile, topics: PipelineFile, namer: str) -> dict[str, Any]:
+        return _named(context, asked, conversation, topics, clock)
+
+    pipeline.step(inputs=("conversation", "map", "layers", "topics", "names"), outputs=("svg", "png"))(draw)
+
+    @pipeline.step(
+        inputs=("conversation_id", "conversation", "vectors", "map", "layers", "topics", "names", "embedder", "tables"),
+        outputs=_WRITTEN,
+    )
+    def write(context: StepContext, conversation_id: str, tables: list[str], **made: Any) -> dict[str, Any]:
+        results.withdraw(context.job_id, conversation_id)
+        counts: dict[str, int] = {}
+        converted = items_of(context.job_id, conversation_id, **made)
+        for place, (table, items) in enumerate(converted.items()):
+            counts[table] = results.write(context.job_id, table, items).put
+            context.progress(100 * (place + 1) / len(converted), f"{table}: {counts[table]:,} items")
+        # What was withdrawn has to be published again, even if it came out the same: the time is always another.
+        return {"written": counts, "written_at": to_text(clock.now())}
+
+    @pipeline.step(
+        inputs=(
+            "conversation_id",
+            "conversation",
+            "map",
+            "layers",
+            "embedder",
+            "seed",
+            "namer",
+            "written",
+            "written_at",
+        ),
+        outputs=("config",),
+    )
+    def publish(context: StepContext, conversation_id: str, **made: Any) -> dict[str, Any]:
+        config = _config(context.job_id, conversation_id, to_text(clock.now()), **made)
+        results.publish(config)
+        return config
+
+    return pipeline
+
+
+# ── the steps that touch no table ────────────────────────────────────────────────────────────────
+
+
+def read(context: StepContext, comments: PipelineFile) -> PipelineFile:
+    conversation = parse_conversation(comments.read(limit=_MOST_BYTES))
+    if not conversation.comments:
+        raise BadConversation("The conversation has no comment that is neither blank nor moderated out.")
+    context.log(f"{len(conversation.comments):,} comments, {len(conversation.skipped):,} left out")
+    return context.save("conversation.json", forms.dumped(conversation))
+
+
+def embed(context: StepContext, conversation: PipelineFile, embedder: str, seed: int) -> PipelineFile:
+    texts = [comment.text for comment in forms.conversation_of(_bytes(conversation)).comments]
+    with one_thread():
+        return context.save("vectors.npy", forms.dumped_vectors(embedder_named(embedder).embed(texts, seed)))
+
+
+def project(context: StepContext, vectors: PipelineFile, seed: int) -> PipelineFile:
+    with one_thread():
+        return context.save("map.json", forms.dumped(projected(forms.vectors_of(_bytes(vectors)), seed)))
+
+
+def cluster(context: StepContext, vectors: PipelineFile, seed: int, clusterer: Clusterer) -> PipelineFile:
+    with one_thread():
+        layers = clustered(forms.vectors_of(_bytes(vectors)), seed, clusterer)
+    context.log(f"{len(layers.labels)} layers", clusters=[layers.count(layer) for layer in range(len(layers.labels))])
+    return context.save("layers.json", forms.dumped(layers))
+
+
+def describe(
+    context: StepContext, conversation: PipelineFile, vectors: PipelineFile, map: PipelineFile, layers: PipelineFile
+) -> PipelineFile:
+    texts = [comment.text for comment in forms.conversation_of(_bytes(conversation)).comments]
+    positions = forms.projection_of(_bytes(map)).positions
+    with one_thread():
+        topics = described(forms.layers_of(_bytes(layers)), texts, forms.vectors_of(_bytes(vectors)), positions)
+    return context.save("topics.json", forms.dumped(topics))
+
+
+def draw(
+    context: StepContext,
+    conversation: PipelineFile,
+    map: PipelineFile,
+    layers: PipelineFile,
+    topics: PipelineFile,
+    names: Mapping[str, Any],
+) -> dict[str, PipelineFile]:
+    scene = picture.arranged(
+        forms.conversation_of(_bytes(conversation)),
+        forms.projection_of(_bytes(map)),
+        forms.layers_of(_bytes(layers)),
+        forms.topics_of(_bytes(topics)),
+        names["names"],
+    )
+    return {
+        "svg": context.save("map.svg", picture.svg(scene).encode()),
+        "png": context.save("map.png", picture.png(scene)),
+    }
+
+
+def _named(
+    context: StepContext, namer: Namer, conversation: PipelineFile, topics: PipelineFile, clock: Clock
+) -> dict[str, Any]:
+    """A name is asked for once: a model may be slow, and cost money, so each is kept as it comes."""
+    texts = [comment.text for comment in forms.conversation_of(_bytes(conversation)).comments]
+    found = forms.topics_of(_bytes(topics))
+    given = context.map(
+        lambda topic: namer.name(topic, [texts[row] for row in topic.samples]), found, key=lambda topic: topic.key
+    )
+    names = {topic.key: name for topic, name in zip(found, given, strict=True)}
+    return {"names": names, "model_name": namer.model_name, "created_at": to_text(clock.now())}
+
+
+# ── what the tables get ──────────────────────────────────────────────────────────────────────────
+
+
+def items_of(
+    job_id: str,
+    conversation_id: str,
+    *,
+    conversation: PipelineFile,
+    vectors: PipelineFile,
+    map: PipelineFile,
+    layers: PipelineFile,
+    topics: PipelineFile,
+    names: Mapping[str, Any],
+    embedder: str,
+) -> dict[str, list[Item]]:
+    """The items of the six tables that are written before the configuration, by table."""
+    said = forms.conversation_of(_bytes(conversation))
+    ids, texts = [comment.id for comment in said.comments], [comment.text for comment in said.comments]
+    projection, found = forms.projection_of(_bytes(map)), forms.layers_of(_bytes(layers))
+    about, called = forms.topics_of(_bytes(topics)), names["names"]
+    rows = forms.vectors_of(_bytes(vectors))
+    model = embedder_named(embedder).name
+    convert = DataConverter
+    return {
+        EMBEDDINGS: convert.batch_convert_embeddings(conversation_id, ids, rows, model=model, job_id=job_id),
+        GRAPH: convert.batch_convert_umap_edges(conversation_id, ids, projection, found, job_id=job_id),
+        ASSIGNMENTS: convert.batch_convert_clusters(
+            conversation_id, ids, found, about, projection.positions, job_id=job_id
+        ),
+        STRUCTURE: convert.batch_convert_topics(conversation_id, about, called, texts, job_id=job_id),
+        FEATURES: convert.batch_convert_cluster_characteristics(conversation_id, about, texts, job_id=job_id),
+        NAMES: convert.batch_convert_llm_topic_names(
+            conversation_id,
+            about,
+            called,
+            model_name=names["model_name"],
+            created_at=names["created_at"],
+            job_id=job_id,
+        ),
+    }
+
+
+def _config(
+    job_id: str,
+    conversation_id: str,
+    processed_date: str,
+    *,
+    conversation: PipelineFile,
+    map: PipelineFile,
+    layers: PipelineFile,
+    embedder: str,
+    seed: int,
+    namer: str,
+    written: dict[str, int],
+    written_at: str,
+) -> Item:
+    said = forms.conversation_of(_bytes(conversation))
+    skipped = {reason: said.counted(reason) for reason in ("blank", "moderated", "duplicate")}
+    return DataConverter.create_conversation_meta(
+        conversation_id,
+        said,
+        forms.layers_of(_bytes(layers)),
+        embedding_model=embedder_named(embedder).name,
+        umap_parameters=forms.projection_of(_bytes(map)).parameters,
+        processed_date=processed_date,
+        metadata={"seed": seed, "namer": namer, "skipped": skipped, "items": written},
+        job_id=job_id,
+    )
+
+
+def _bytes(file: PipelineFile) -> bytes:
+    return file.read(limit=_MOST_BYTES)

@@ -1,0 +1,113 @@
+"""Vectors to a map: two coordinates for each comment, and the graph of neighbours that the map was drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.systems.delphi.libraries import library
+from penstock.systems.delphi.neighbors import NEIGHBORS, neighbor_graph
+
+_MIN_DIST: Final = 0.1
+_SPREAD: Final = 1.0
+_CONDENSED: Final = 5
+_LEAST_COMMENTS: Final = 6
+"""UMAP needs a graph: fewer comments are put on a circle, in the order of their ids."""
+_DIGITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Two neighbours, by their rows: how close UMAP holds them (0 to 1), and their cosine distance."""
+
+    first: int
+    second: int
+    weight: float
+    distance: float
+    is_nearest: bool
+    """One of them has no nearer neighbour than the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    positions: tuple[tuple[float, float], ...]
+    edges: tuple[Edge, ...]
+    parameters: dict[str, Any]
+
+
+def projected(vectors: Any, seed: int) -> Projection:
+    """The map of these rows. The same rows and seed give the same map."""
+    count = len(vectors)
+    if count < _LEAST_COMMENTS:
+        return Projection(_circle(count), tuple(_every_pair(vectors)), {"method": "circle", "n_neighbors": count - 1})
+    graph = neighbor_graph(vectors)
+    coordinates = _umap(vectors, graph, seed, dimensions=2, min_dist=_MIN_DIST)
+    positions = tuple((round(float(x), _DIGITS), round(float(y), _DIGITS)) for x, y in coordinates)
+    parameters = {"method": "umap", "n_neighbors": min(NEIGHBORS, count - 1), "min_dist": _MIN_DIST, "metric": "cosine"}
+    return Projection(positions, tuple(_edges(graph, vectors)), {**parameters, "random_state": seed})
+
+
+def condensed(vectors: Any, seed: int) -> Any:
+    """A few coordinates in which neighbours lie close together: for finding groups, not for drawing."""
+    dimensions = min(_CONDENSED, len(vectors) - 2, vectors.shape[1])
+    return _umap(vectors, neighbor_graph(vectors), seed, dimensions=dimensions, min_dist=0.0)
+
+
+def _umap(vectors: Any, graph: Any, seed: int, *, dimensions: int, min_dist: float) -> Any:
+    """UMAP's layout of a graph, in one thread."""
+    umap = library("umap.umap_")
+    a, b = umap.find_ab_params(_SPREAD, min_dist)
+    coordinates, _ = umap.simplicial_set_embedding(
+        data=vectors,
+        graph=graph.copy(),
+        n_components=dimensions,
+        initial_alpha=1.0,
+        a=a,
+        b=b,
+        gamma=1.0,
+        negative_sample_rate=5,
+        n_epochs=None,
+        # A spectral start fails on graphs of many parts, as short texts give; one along main directions always works.
+        init="pca",
+        random_state=library("numpy").random.RandomState(seed),
+        metric="cosine",
+        metric_kwds={},
+        densmap=False,
+        densmap_kwds={},
+        output_dens=False,
+        parallel=False,
+    )
+    return coordinates
+
+
+def _edges(graph: Any, vectors: Any) -> Iterator[Edge]:
+    numpy = library("numpy")
+    upper = library("scipy.sparse").triu(graph, k=1).tocoo()
+    order = numpy.lexsort((upper.col, upper.row))
+    pairs = [(int(upper.row[place]), int(upper.col[place]), float(upper.data[place])) for place in order]
+    distances = [_distance(vectors[first], vectors[second]) for first, second, _ in pairs]
+    nearest = [float("inf")] * len(vectors)
+    for (first, second, _), distance in zip(pairs, distances, strict=True):
+        nearest[first] = min(nearest[first], distance)
+        nearest[second] = min(nearest[second], distance)
+    for (first, second, weight), distance in zip(pairs, distances, strict=True):
+        is_nearest = distance <= nearest[first] or distance <= nearest[second]
+        yield Edge(first, second, round(weight, _DIGITS), distance, is_nearest)
+
+
+def _every_pair(vectors: Any) -> Iterator[Edge]:
+    for first in range(len(vectors)):
+        for second in range(first + 1, len(vectors)):
+            distance = _distance(vectors[first], vectors[second])
+            yield Edge(first, second, round(1 - distance / 2, _DIGITS), distance, len(vectors) == 2)
+
+
+def _distance(first: Any, second: Any) -> float:
+    return round(min(2.0, max(0.0, 1.0 - float(first @ second))), _DIGITS)
+
+
+def _circle(count: int) -> tuple[tuple[float, float], ...]:
+    numpy = library("numpy")
+    turns = [2 * numpy.pi * row / max(1, count) for row in range(count)]
+    return tuple((round(float(numpy.cos(turn)), _DIGITS), round(float(numpy.sin(turn)), _DIGITS)) for turn in turns)

@@ -1,0 +1,203 @@
+"""The results of runs, in the seven tables: written whole, read by job, by key and by conversation.
+
+1. A run is complete when its configuration is there; it is written after everything else.
+2. Last of all, the conversation's pointer is set to it: who reads by conversation sees a whole run, or none.
+3. The pointer never goes back: of two runs that end together, the one that was processed later is the latest.
+4. Writing a run again first withdraws it, and leaves nothing of what it was before.
+
+The pointer is an item of Delphi_UMAPConversationConfig, under `latest#{conversation_id}` for both keys: no conversation
+has that id, so that no reader of runs meets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.client.conditions import F
+from penstock.client.database import Database
+from penstock.client.failures import ConditionFailed
+from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.systems.delphi import tables
+from penstock.systems.delphi.converter import Item, required
+from penstock.systems.delphi.vectors import unpacked
+from penstock.tables.apply import apply
+from penstock.tables.naming import Naming
+from penstock.tables.survey import survey
+
+CONFIG: Final = "Delphi_UMAPConversationConfig"
+EMBEDDINGS: Final = "Delphi_CommentEmbeddings"
+ASSIGNMENTS: Final = "Delphi_CommentHierarchicalClusterAssignments"
+STRUCTURE: Final = "Delphi_CommentClustersStructureKeywords"
+GRAPH: Final = "Delphi_UMAPGraph"
+FEATURES: Final = "Delphi_CommentClustersFeatures"
+NAMES: Final = "Delphi_CommentClustersLLMTopicNames"
+
+_LATEST: Final = "latest#"
+
+
+class RunNotFound(PenstockError):
+    """There is no such run, or it is not complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many items a table got, and how many of an earlier writing of the same job it lost."""
+
+    table: str
+    put: int
+    deleted: int
+
+
+class Results:
+    """The seven tables of one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def create_tables(self) -> None:
+        """Makes the tables that are not there; those that are as they should be are not touched."""
+        definitions = tables.tables()
+        try:
+            for table in definitions:
+                self._db.execute("DescribeTable", {"TableName": table.name})
+        except ResourceNotFoundException:
+            report = apply(self._db, survey(self._db, definitions, Naming(prefix="")))
+            if report.failures:
+                raise PenstockError("\n".join(str(failure) for failure in report.failures)) from None
+
+    def identity(self) -> list[str]:
+        """Which tables these are: others after they were deleted and made again, and those have nothing of any run."""
+        found = []
+        for name in sorted(tables.RANGES):
+            table = self._db.execute("DescribeTable", {"TableName": name})["Table"]
+            found.append(f"{name} {table.get('TableId') or table.get('CreationDateTime', '')}")
+        return found
+
+    # ── the three reads (S3.8) ───────────────────────────────────────────────────────────────────
+
+    def of_job(self, table: str, job_id: str | None) -> Iterator[Item]:
+        """All items of a job, in the order of their own keys, page by page."""
+        return iter(self._db.table(checked(table)).query(job_id=required(job_id)))
+
+    def one(self, table: str, job_id: str | None, key: str | int) -> Item | None:
+        """One item: of a comment, a cluster, an edge or a topic."""
+        return self._db.table(checked(table)).get({"job_id": required(job_id), natural_key(table): key})
+
+    def of_conversation(self, table: str, conversation_id: str) -> Iterator[Item]:
+        """Items of every run of a conversation, where the job is not known; of embeddings, only the keys."""
+        found = self._db.table(checked(table)).query(index=tables.CONVERSATION_INDEX, conversation_id=conversation_id)
+        return iter(found)
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────────────────
+
+    def latest_job_id(self, conversation_id: str) -> str:
+        """The job of the newest complete run. Raises RunNotFound."""
+        pointer = self._db.table(CONFIG).get(_pointer_key(conversation_id), consistent=True)
+        if pointer is None:
+            raise RunNotFound(
+                f"There is no complete run of the conversation {conversation_id!r}: "
+                "`penstock delphi runs` lists those that there are."
+            )
+        return str(pointer["latest_job_id"])
+
+    def latest(self, table: str, conversation_id: str) -> Iterator[Item]:
+        """The items of the newest complete run of a conversation."""
+        return self.of_job(table, self.latest_job_id(conversation_id))
+
+    def runs(self, conversation_id: str | None = None) -> list[Item]:
+        """The configurations of complete runs, the newest first; of all conversations without one."""
+        if conversation_id is not None:
+            found = list(self.of_conversation(CONFIG, conversation_id))
+        else:
+            found = [item for item in self._db.table(CONFIG).scan() if not _is_pointer(item)]
+        return sorted(found, key=lambda item: (item["processed_date"], item["job_id"]), reverse=True)
+
+    def config(self, job_id: str | None) -> Item:
+        """Raises RunNotFound for a run that is not complete."""
+        for item in self.of_job(CONFIG, job_id):
+            return item
+        raise RunNotFound(f"There is no complete run {job_id}: it has not ended, or its id is another.")
+
+    def topics(self, job_id: str | None) -> list[Item]:
+        """The clusters of a run, coarsest layer first, the largest first."""
+        found = list(self.of_job(STRUCTURE, job_id))
+        return sorted(found, key=lambda item: (-item["layer_id"], item["cluster_id"]))
+
+    def vector(self, job_id: str | None, comment_id: int) -> tuple[float, ...]:
+        """A comment's embedding. Raises RunNotFound."""
+        item = self.one(EMBEDDINGS, job_id, comment_id)
+        if item is None:
+            raise RunNotFound(f"The run {job_id} has no embedding of a comment {comment_id}.")
+        return unpacked(item["embedding"]["vector"], int(item["embedding"]["dimensions"]))
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────
+
+    def write(self, job_id: str | None, table: str, items: Iterable[Item]) -> Written:
+        """Puts all items of a job into a table, and takes out what else the job had there."""
+        job, name = required(job_id), natural_key(table)
+        handle = self._db.table(table, key=("job_id:S", tables.RANGES[table]))
+        left = {item[name] for item in handle.query(job_id=job, select=[name])}
+        put = 0
+        with handle.batch() as batch:
+            for item in items:
+                batch.put(item)
+                left.discard(item[name])
+                put += 1
+            for value in sorted(left):
+                batch.delete({"job_id": job, name: value})
+        return Written(table, put, len(left))
+
+    def withdraw(self, job_id: str | None, conversation_id: str) -> None:
+        """Before a run is written again: it is not complete, and not the latest; the one before it is."""
+        job = required(job_id)
+        config = self._db.table(CONFIG)
+        config.delete({"job_id": job, "conversation_id": conversation_id})
+        pointer = config.get(_pointer_key(conversation_id), consistent=True)
+        if pointer is None or pointer["latest_job_id"] != job:
+            return
+        others = [run for run in self.runs(conversation_id) if run["job_id"] != job]
+        try:
+            if others:
+                config.put(_pointer(others[0]), if_=F("latest_job_id") == job)
+            else:
+                config.delete(_pointer_key(conversation_id), if_=F("latest_job_id") == job)
+        except ConditionFailed:
+            return  # another run was published meanwhile
+
+    def publish(self, config: Mapping[str, Any]) -> bool:
+        """Makes a run complete, then the latest; False where a later one is the latest already."""
+        required(config.get("job_id"))
+        table = self._db.table(CONFIG)
+        table.put(dict(config))
+        older = F("latest_job_id").missing() | (F("processed_date") <= config["processed_date"])
+        try:
+            table.put(_pointer(config), if_=older)
+        except ConditionFailed as failed:
+            return failed.item is not None and failed.item.get("latest_job_id") == config["job_id"]
+        return True
+
+
+def natural_key(table: str) -> str:
+    """The name of what a table is sorted by: `comment_id`, `cluster_key`, …"""
+    return tables.RANGES[checked(table)].partition(":")[0]
+
+
+def checked(table: str) -> str:
+    if table not in tables.RANGES:
+        raise PenstockError(f"{table} is none of Delphi's tables: {', '.join(tables.RANGES)}.")
+    return table
+
+
+def _pointer_key(conversation_id: str) -> Item:
+    return {"job_id": _LATEST + conversation_id, "conversation_id": _LATEST + conversation_id}
+
+
+def _pointer(config: Mapping[str, Any]) -> Item:
+    key = _pointer_key(config["conversation_id"])
+    return {**key, "latest_job_id": config["job_id"], "processed_date": config["processed_date"]}
+
+
+def _is_pointer(item: Mapping[str, Any]) -> bool:
+    return str(item["job_id"]).startswith(_LATEST)
