@@ -15,7 +15,7 @@ from penstock.files import BadKey
 from penstock.jobs.json_text import NotJson, to_json
 from penstock.jobs.new import BadJob, NewJob
 from penstock.jobs.store import JobStore
-from penstock.pipelines import BadPipeline, JobIdRequired, Pipeline, StepContext, lineage, required_job_id
+from penstock.pipelines import BadPipeline, JobIdRequired, Pipeline, StepContext, lineage, outputs, required_job_id
 from penstock.pipelines.definition import sorted_by_need
 from penstock.pipelines.ledger import Ledger
 from penstock.pipelines.values import value_hash
@@ -125,6 +125,7 @@ def test_S3_4_a_job_id_is_required_everywhere(store: JobStore, job_id: str | Non
     for call in (
         lambda: words_pipeline().pipeline.run(store, job_id=job_id, inputs={"text": "a"}),
         lambda: lineage(store, job_id),
+        lambda: outputs(store, job_id),
         lambda: required_job_id(job_id),
         lambda: StepContext(job_id or "", "step", Ledger(store, []), fingerprint=""),
     ):

@@ -246,13 +246,36 @@ def test_another_call_of_the_step_does_not_see_the_batches(store: JobStore) -> N
     assert pipeline.run(store, job_id=JOB, inputs={"factor": 2})["results"] == [0, 2, 4, 6]
 
 
+def test_another_function_is_not_given_the_results_of_the_first(store: JobStore) -> None:
+    """fanout.py, 3: a step that is not the same in its second attempt."""
+    pipeline = Pipeline("choice")
+    functions: list[Callable[[int], int]] = [abs, doubled]
+
+    @pipeline.step(outputs=("results",))
+    def each(context: StepContext) -> list[int]:
+        results = context.map(functions.pop(0), range(3))
+        if functions:
+            raise ValueError("again")
+        return results
+
+    with pytest.raises(ValueError, match="again"):
+        pipeline.run(store, job_id=JOB)
+    assert pipeline.run(store, job_id=JOB)["results"] == [0, 2, 4]
+
+
 @pytest.mark.crash
 def test_an_executor_whose_workers_die_is_told_and_what_was_done_is_kept(store: JobStore) -> None:
     pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
     with pool as executor, pytest.raises(ExecutorDied, match="with a new executor"):
         mapped(store, dies_at_three, range(6), executor=executor, in_flight=1)
     again: list[int] = []
-    mapped(store, lambda number: again.append(number) or number, range(6))
+
+    def lives(number: int) -> int:
+        again.append(number)
+        return number
+
+    lives.__qualname__ = dies_at_three.__qualname__  # the same function, mended
+    mapped(store, lives, range(6))
     assert again == [3, 4, 5]
 
 

@@ -25,6 +25,7 @@ from penstock.pipelines import (
     PipelineReport,
     StepContext,
     lineage,
+    outputs,
 )
 from penstock.records.leases import LeaseLost
 
@@ -381,6 +382,43 @@ def test_the_lineage_tells_what_came_from_what(any_store: JobStore) -> None:
     assert found["total"].form()["key"] is None
     ran(sample, any_store, inputs={"top": 1})
     assert lineage(any_store, JOB)["longest"].inputs["top"] != found["longest"].inputs["top"]
+
+
+def test_what_a_job_has_made_is_read_by_its_id(any_store: JobStore) -> None:
+    sample = words_pipeline()
+    sample.fail_in = "choose"
+    with pytest.raises(ValueError, match="choose"):
+        ran(sample, any_store, inputs=TEXT)
+    assert set(outputs(any_store, JOB)) == {"words", "lengths"}  # so far
+    sample.fail_in = ""
+    report = ran(sample, any_store)
+    assert outputs(any_store, JOB) == report.outputs
+    newer = ran(sample, any_store, inputs={"top": 1})
+    assert outputs(any_store, JOB) == newer.outputs
+    with pytest.raises(JobNotFound):
+        outputs(any_store, "words_2")
+
+
+def test_each_step_is_told_of_once(store: JobStore) -> None:
+    sample = words_pipeline()
+    told: list[tuple[str, str]] = []
+    for top in (1, 1, 2):
+        told.clear()
+        ran(sample, store, inputs={**TEXT, "top": top}, tell=lambda report: told.append((report.name, report.how)))
+    assert told == [("split", "reused"), ("measure", "reused"), ("choose", "running"), ("choose", "ran")]
+
+
+def test_a_step_may_say_what_it_made(store: JobStore) -> None:
+    pipeline = Pipeline("said")
+
+    @pipeline.step(outputs=("components",))
+    def count(context: StepContext) -> int:
+        context.summary = "45 components"
+        return 45
+
+    assert "it has not run yet; 45 components" in str(pipeline.run(store, job_id=JOB))
+    (point,) = [one for one in store.history(JOB).checkpoints if one.name == "step count"]
+    assert point.summary == "45 components"
 
 
 def test_the_lineage_shows_what_was_made_from_something_older(store: JobStore) -> None:

@@ -12,7 +12,7 @@ from penstock.pipelines.errors import (
     required_job_id,
 )
 from penstock.pipelines.fanout import ExecutorDied
-from penstock.pipelines.lineage import Lineage, Origin, lineage
+from penstock.pipelines.lineage import Lineage, Origin, lineage, outputs
 from penstock.pipelines.pipeline import Pipeline
 from penstock.pipelines.report import PipelineReport, StepReport
 from penstock.pipelines.values import PipelineFile
@@ -32,5 +32,6 @@ __all__ = [
     "StepContext",
     "StepReport",
     "lineage",
+    "outputs",
     "required_job_id",
 ]

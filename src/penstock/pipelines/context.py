@@ -34,6 +34,8 @@ class StepContext:
         self.step = step
         self.saved: dict[str, SavedFile] = {}
         """The files that it has saved, by name."""
+        self.summary = ""
+        """A few words on what it made, for people: in its checkpoint and in the report."""
         self._ledger = ledger
         self._fingerprint = fingerprint
         self._executor = executor

@@ -140,9 +140,10 @@ class Execution:
             "attempt": context.attempt,
         }
         seconds = monotonic() - began
-        self.ledger.write(note_name(step.name), note, summary=f"{step.name}: {why}", percent=span[1])
+        summary = str(context.summary)
+        self.ledger.write(note_name(step.name), note, summary=summary or f"{step.name}: {why}", percent=span[1])
         self.products.update(made)
-        report = StepReport(step.name, "ran", why, seconds)
+        report = StepReport(step.name, "ran", why, seconds, summary)
         self.reports.append(report)
         self.tell(report)
 

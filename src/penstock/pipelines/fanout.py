@@ -3,7 +3,7 @@
 1. What an item gave is kept, in batches: after a crash only what was not kept is done again.
 2. There are few batches, whatever the number of items: a hundred, one more for each five seconds, and one for each
    quarter of a megabyte.
-3. A batch belongs to one call of its step, with its inputs and version: another call does not see it.
+3. A batch belongs to one function in one call of its step, with its inputs and version: another one does not see it.
 4. At most `in_flight` items are handed out at once. An item that raises stops no other.
 """
 
@@ -82,7 +82,7 @@ class FanOut:
     def map(self, function: Callable[[Any], Any], values: Iterable[Any], key: Key | None) -> list[Any]:
         """The results in the items' order, an ItemFailure where there is none."""
         items = _items(self._step, list(values), key)
-        self._kept.load(len(items))
+        self._kept.load(_name_of(function), len(items))
         first = {item.identity: item for item in reversed(items)}  # what is there twice is done once
         todo = [item for item in items if first[item.identity] is item and item.identity not in self._kept.products]
         try:
@@ -197,8 +197,9 @@ class _Kept:
         self._characters = 0
         self._flushed_at = time.monotonic()
 
-    def load(self, total: int) -> None:
+    def load(self, function: str, total: int) -> None:
         """Reads the batches of this very call of the step (3); a file that is not what it was is none."""
+        self._fingerprint = f"{self._fingerprint} {function}"
         self._total = total
         while (found := self._read(self._number)) is not None and found.get("of") == self._fingerprint:
             for identity, form in found["items"].items():
@@ -272,6 +273,11 @@ def _content(step: str, place: int, value: Any, is_needed: bool) -> str:
         if is_needed:
             raise NotJson(error.path, str(error)[len(error.path) + 1 :] + " Or give map(…, key=…).") from None
         return ""
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    """So that a step that calls another function in its second attempt is not given the first one's results."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 class _Inline(Executor):

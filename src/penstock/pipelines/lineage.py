@@ -1,4 +1,4 @@
-"""Where each thing that a job made comes from: which step, of which version, from what."""
+"""What a job made, and where each thing comes from: which step, of which version, from what."""
 
 from __future__ import annotations
 
@@ -94,12 +94,7 @@ class Lineage:
 def lineage(store: JobStore, job_id: str | None) -> Lineage:
     """What the job's checkpoints tell. Raises JobIdRequired, JobNotFound."""
     job_id = required_job_id(job_id)
-    found = rounds(store, job_id)
-    if not found:
-        raise JobNotFound(job_id)
-    notes: dict[str, Any] = {}
-    for job in reversed(found):  # the newer ones take the place of the older
-        notes |= {point.name: _value(store, job, point) for point in _points(store, job)}
+    notes = _notes(store, job_id)
     origins = [_origin(name, Product.parse(form)) for name, form in notes.pop(NOTE, {}).items()]
     told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
     ordered, circular = sorted_by_need([(note, note["inputs"], note["outputs"]) for note in told])
@@ -108,12 +103,27 @@ def lineage(store: JobStore, job_id: str | None) -> Lineage:
     return Lineage(job_id, tuple(origins))
 
 
+def outputs(store: JobStore, job_id: str | None) -> dict[str, Any]:
+    """What the job's steps have made so far: JSON values and PipelineFiles. Raises JobIdRequired, JobNotFound."""
+    notes = _notes(store, required_job_id(job_id))
+    notes.pop(NOTE, None)
+    told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
+    return {name: Product.parse(form).given(store.files) for note in told for name, form in note["outputs"].items()}
+
+
+def _notes(store: JobStore, job_id: str) -> dict[str, Any]:
+    """The job's checkpoints, but for those of items."""
+    found = rounds(store, job_id)
+    if not found:
+        raise JobNotFound(job_id)
+    notes: dict[str, Any] = {}
+    for job in reversed(found):  # the newer ones take the place of the older
+        notes |= {point.name: store.load(job, point.data) for point in _points(store, job)}
+    return notes
+
+
 def _points(store: JobStore, job: Job) -> list[Checkpoint]:
     return [one for one in store.history(job.id).checkpoints if one.name == NOTE or one.name.startswith(note_name(""))]
-
-
-def _value(store: JobStore, job: Job, point: Checkpoint) -> Any:
-    return store.load(job, point.data)
 
 
 def _made(note: Mapping[str, Any]) -> list[Origin]:

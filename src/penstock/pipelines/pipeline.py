@@ -168,11 +168,13 @@ class Pipeline:
         self, store: JobStore, found: Sequence[Job], job_id: str, wanted: Inputs, tell: Tell
     ) -> PipelineReport | None:
         """The report on a job that has completed, if there is nothing to do; nothing is written."""
-        execution = self._execution(store, Ledger(store, found), job_id, wanted, None, tell)
+        execution = self._execution(store, Ledger(store, found), job_id, wanted, None, lambda report: None)
         try:
             execution.perform()
         except NotDone:
             return None
+        for report in execution.reports:
+            tell(report)
         return self._report(execution)
 
     def _held(

@@ -17,10 +17,13 @@ class StepReport:
     how: How
     why: str = ""
     seconds: float = 0.0
+    summary: str = ""
+    """The step's own words on what it made (`context.summary`)."""
 
     def __str__(self) -> str:
         took = f"{self.seconds:.1f} s" if self.how == "ran" else ""
-        return f"  {self.name:<20} {self.how:<8} {took:>8}  {self.why}".rstrip()
+        told = "; ".join(one for one in (self.why, self.summary) if one)
+        return f"  {self.name:<20} {self.how:<8} {took:>8}  {told}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
