@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.construction.options import opened, place_options, plain
+from penstock.cli.construction.options import opened, place_options
 from penstock.cli.conversation import json_option, show_json
+from penstock.cli.plain_values import plain
 
 
 @click.command("show")

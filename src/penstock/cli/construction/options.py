@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import click
-import orjson
 
 from penstock.cli import databases
 from penstock.cli.conversation import show_json
 from penstock.cli.databases import Absent
+from penstock.cli.plain_values import plain
 from penstock.cli.tables.options import env_option, prefix_option, url_option
 from penstock.client.pages import Items
 from penstock.client.values import Item
@@ -82,23 +81,6 @@ def _named(given: str) -> Handler:
 
 
 # ── showing ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def plain(value: Any) -> Any:
-    """Python's values as JSON has them: a Decimal is its exact text's number, a set a sorted list."""
-    match value:
-        case dict():
-            return {name: plain(one) for name, one in value.items()}
-        case list():
-            return [plain(one) for one in value]
-        case set():
-            return sorted(plain(one) for one in value)
-        case Decimal():
-            return orjson.Fragment(str(value))
-        case bytes():
-            return value.hex()
-        case _:
-            return value
 
 
 def show_page(items: Items, line: Callable[[Item], str], as_json: bool) -> None:

@@ -1,0 +1,1 @@
+"""`penstock accounts`: one file a command."""

@@ -1,0 +1,86 @@
+"""`penstock accounts add`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import click
+import orjson
+
+from penstock.cli.accounts.options import Place, placed
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.lazy import INTERRUPTED
+from penstock.cli.plain_values import plain
+from penstock.errors import PenstockError
+
+
+@click.command("add")
+@click.argument("file", type=click.File("rb"), required=False)
+@click.option("--account", metavar="ID", help="AccountId of one record.")
+@click.option("--run-time", metavar="TIME", help="Its RunTime, such as 2026-02-17T12:00:00Z.")
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
+@placed
+@json_option
+def command(
+    place: Place,
+    file: BinaryIO | None,
+    account: str | None,
+    run_time: str | None,
+    pairs: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Add records that are to be processed: one by options, or those of FILE (- is stdin).
+
+    \b
+    Examples:
+      penstock accounts add --account ACC12345 --run-time 2026-02-17T12:00:00Z --set DocumentId=DOC67890
+      penstock accounts add records.jsonl --url accounts.db
+
+    FILE has a JSON object, an array of them, or one on each line, with AccountId, RunTime and whatever else. A record
+    with the same key is replaced.
+    """
+    if (file is None) == (account is None and run_time is None):
+        raise click.UsageError("Give a FILE of records, or --account and --run-time of one.")
+    added: list[dict[str, Any]] = []
+    with place.records() as records:
+        for form in _forms(file) if file is not None else [_form(account, run_time, pairs)]:
+            try:
+                added.append(records.put_item(form))
+            except KeyboardInterrupt:
+                click.echo(f"Interrupted after {len(added):,} records. Run it again: they are replaced.", err=True)
+                raise click.exceptions.Exit(INTERRUPTED) from None
+    if as_json:
+        show_json([plain(record) for record in added])
+    else:
+        click.echo(f"Added {len(added):,} record{'' if len(added) == 1 else 's'}.")
+
+
+def _form(account: str | None, run_time: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
+    further = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
+        further[name] = value
+    return {"AccountId": account, "RunTime": run_time, "Processed": 0, **further}
+
+
+def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
+    """A line at a time, unless the file is one document."""
+    first = file.readline()
+    try:
+        whole = orjson.loads(first)
+    except orjson.JSONDecodeError:
+        whole = _loaded(first + file.read(), "the file")
+    yield from whole if isinstance(whole, list) else [whole]
+    for number, line in enumerate(file, start=2):
+        if line.strip():
+            yield _loaded(line, f"line {number}")
+
+
+def _loaded(text: bytes, where: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise PenstockError(f"{where} is no JSON: {error}") from error

@@ -1,0 +1,53 @@
+"""`penstock accounts user`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import orjson
+
+from penstock.cli.accounts.options import Place, placed
+from penstock.cli.conversation import json_option, show_json
+from penstock.cli.plain_values import plain
+from penstock.systems.account_records.models.user import UserMissing
+
+
+@click.command("user")
+@click.argument("user_id", metavar="USER")
+@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
+@placed
+@json_option
+def command(place: Place, user_id: str, pairs: tuple[str, ...], as_json: bool) -> None:
+    """Show a user; with --set, add one (or change one that is there) first.
+
+    \b
+    Examples:
+      penstock accounts user 123 --set name=Ada --set email=ada@example.org
+      penstock accounts user 123 --json
+
+    Exit codes: 0 done, 4 there is no such user.
+    """
+    changes = dict(_pair(pair) for pair in pairs)
+    with place.users() as users:
+        found: dict[str, Any] | None
+        if changes:
+            try:
+                found = users.update_item(user_id, changes)
+            except UserMissing:
+                found = users.put_item({"id": user_id, **changes})
+        else:
+            found = users.get_item(user_id, consistent=True)
+        if found is None:
+            raise UserMissing(user_id)
+    if as_json:
+        show_json(plain(found))
+    else:
+        click.echo(orjson.dumps(plain(found)).decode())
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals):
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--set")
+    return name, value

@@ -1,0 +1,1 @@
+"""The examples of the system, each a function that says what it does: `penstock accounts example NAME`."""

@@ -1,0 +1,1 @@
+"""The two models: users and records."""

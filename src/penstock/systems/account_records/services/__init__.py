@@ -1,0 +1,1 @@
+"""The connection that the configuration names, and the processor."""
