@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from openpyxl import load_workbook
 from report_killed import CountedProject, service_of
@@ -89,6 +90,21 @@ def test_S0_11_the_completion_tells_name_key_url_time_and_statistics(db: Databas
     assert facts["processingTime"].endswith("s")
     assert (facts["statistics"]["totalProducts"], facts["statistics"]["totalImages"]) == (200, 24)
     assert found.job.result == facts
+
+
+def test_S0_11_on_s3_the_download_url_is_signed(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moto = pytest.importorskip("moto", reason="S3 is tested with moto: pip install 'moto[s3]'")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with moto.mock_aws():
+        s3 = boto3.client("s3", region_name="us-east-1")
+        s3.create_bucket(Bucket="reports")
+        service = ExcelReports(db, open_files("s3://reports/excel", client=s3))
+        service.prepare()
+        found = made(service, {"products": 4, "images": 1})
+        assert found.job.status == "completed", found.job.error
+        assert "Signature" in found.job.result["downloadUrl"]
+        assert opened(service, found)["Products"].max_row == 5
 
 
 def test_S0_12_unknown_options_are_refused_with_all_errors(db: Database, tmp_path: Path) -> None:
