@@ -11,6 +11,7 @@ from penstock.cli.lazy import LazyGroup
 
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
+    "accounts": ("penstock.cli.accounts.group", "Account records: add, process in parallel, see failures, redrive."),
     "construction": ("penstock.cli.construction.group", "Construction expenses: companies, webhooks, dead letters."),
     "delphi": ("penstock.cli.delphi.group", "Conversations to topics: a Pol.is export to vectors, a map, clusters, names."),
     "demo": ("penstock.cli.demo", "See the five systems work, on an embedded database, in a minute."),
