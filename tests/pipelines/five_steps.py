@@ -1,7 +1,7 @@
-"""A pipeline of five steps that kills its own process where it is told: `five_steps.py FOLDER WHERE AHEAD`.
+"""A pipeline of five steps that kills its own process where it is told.
 
-WHERE is `in NAME` (its outputs saved, its checkpoint not), `after NAME`, or `nowhere`. AHEAD is by how many seconds
-its clock is ahead, so that the lease of the one that was killed before is over.
+`five_steps.py FOLDER MOMENT` runs one job five times, killed at each step in turn, and prints how each run ended and
+what had run by then. MOMENT is `in` (the step's outputs saved, its checkpoint not) or `after`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
+
+from forked import status_of
 
 from penstock.client.database import connect
 from penstock.files import open_files
@@ -19,6 +22,7 @@ from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepConte
 from penstock.testing.clock import MovableClock
 
 JOB = "five"
+LEASE_IS_OVER = 60.0
 STEPS = ("read", "split", "measure", "draw", "publish")
 
 pipeline = Pipeline("five", inputs=("text",))
@@ -74,6 +78,7 @@ def told(report: StepReport) -> None:
 
 
 def run(folder: Path, where: str, ahead: float) -> PipelineReport:
+    """`ahead`: by how many seconds its clock is ahead, so that the lease of the run before is over."""
     global FOLDER, WHERE
     FOLDER, WHERE = folder, where
     clock = MovableClock()
@@ -85,4 +90,7 @@ def run(folder: Path, where: str, ahead: float) -> PipelineReport:
 
 
 if __name__ == "__main__":
-    print(*run(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])).reused)
+    folder, moment = Path(sys.argv[1]), sys.argv[2]
+    for number, step in enumerate(STEPS):
+        status = status_of(partial(run, folder, f"{moment} {step}", number * LEASE_IS_OVER))
+        print(status, *(folder / "counts.txt").read_text().split(), flush=True)

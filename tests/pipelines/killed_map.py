@@ -1,11 +1,14 @@
-"""A fan-out that kills its process at an item: `killed_map.py FOLDER ITEM AHEAD` (five_steps.py says what AHEAD is)."""
+"""A fan-out that kills its process at an item: `killed_map.py FOLDER ITEM…` runs one job, killed at each in turn."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
+
+from forked import status_of
 
 from penstock.client.database import connect
 from penstock.files import open_files
@@ -46,4 +49,5 @@ def run(folder: Path, kill_at: int, ahead: float) -> PipelineReport:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    for number, item in enumerate(sys.argv[2:]):
+        print(status_of(partial(run, Path(sys.argv[1]), int(item), 60.0 * number)), flush=True)
