@@ -1,0 +1,73 @@
+"""What the tests of the security assistant share: a small drawing, and storages of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from penstock.clock import Clock, ManualClock
+from penstock.systems.security_assistant.intake import NewDrawing, take_in
+from penstock.systems.security_assistant.job import DrawingJob
+from penstock.systems.security_assistant.sample import Building
+from penstock.systems.security_assistant.settings import Settings, opened_storage
+from penstock.systems.security_assistant.storage import Storage
+
+START = 1_894_701_600.0
+"""2030-01-15T10:00:00Z, after today: the engine deletes what has expired by the machine's own clock."""
+CLIENT = "St. Mary's Hospital"
+PROJECT = "Emergency Wing"
+KINDS = ("local", "safe", "compat")
+TABLES = ("safe", "compat")
+BUILDING = Building(levels=1, doors=4)
+
+
+@cache
+def drawing() -> bytes:
+    """One level with four doors."""
+    return BUILDING.pdf()
+
+
+def settings_of(kind: str, folder: Path) -> Settings:
+    folder.mkdir(exist_ok=True)
+    if kind == "local":
+        return Settings(folder=str(folder / "local_output"))
+    layout: Any = kind
+    return Settings("aws", url=str(folder / "jobs.db"), files=str(folder / "files"), layout=layout)
+
+
+@contextmanager
+def storage_of(kind: str, folder: Path, clock: Clock | None = None) -> Iterator[Storage]:
+    with opened_storage(settings_of(kind, folder), clock=clock) as storage:
+        yield storage
+
+
+def new_drawing(company: str = "7central", client: str = CLIENT, **others: Any) -> NewDrawing:
+    return NewDrawing(company, client, PROJECT, "Building_A_Level_2_Security.pdf", drawing(), **others)
+
+
+def made(storage: Storage, company: str = "7central", client: str = CLIENT, **others: Any) -> DrawingJob:
+    return take_in(storage, new_drawing(company, client, **others))
+
+
+def ids(jobs: Any) -> list[str]:
+    return [job.id for job in jobs]
+
+
+def all_pages(query: Any, limit: int) -> list[str]:
+    """The ids of every page of a query, one page after the other."""
+    found: list[str] = []
+    token = None
+    while True:
+        page = query(limit=limit, token=token)
+        assert len(page.jobs) <= limit
+        found += ids(page.jobs)
+        token = page.token
+        if token is None:
+            return found
+
+
+def clock_at(moment: float = START) -> ManualClock:
+    return ManualClock(moment)
