@@ -49,7 +49,7 @@ def test_a_run_gives_its_outputs_and_reports_each_step(any_store: JobStore) -> N
     assert any_store.get(JOB).progress == 100
     messages = [entry.message for entry in any_store.entries(JOB)]
     assert "checkpoint step split" in messages
-    assert "begins: it has not run yet" in messages
+    assert "begins: not done yet" in messages
 
 
 def test_a_job_that_is_done_is_reused_whole_and_nothing_is_written(any_store: JobStore) -> None:
@@ -416,7 +416,7 @@ def test_a_step_may_say_what_it_made(store: JobStore) -> None:
         context.summary = "45 components"
         return 45
 
-    assert "it has not run yet; 45 components" in str(pipeline.run(store, job_id=JOB))
+    assert "not done yet; 45 components" in str(pipeline.run(store, job_id=JOB))
     (point,) = [one for one in store.history(JOB).checkpoints if one.name == "step count"]
     assert point.summary == "45 components"
 

@@ -75,7 +75,7 @@ class Execution:
         except (FileMissing, FileChanged) as error:
             return None, f"its checkpoint lay in a file: {error.reason}"
         if note is None:
-            return None, "it has not run yet"
+            return None, "not done yet"
         if note["fingerprint"] != fingerprint or set(note["outputs"]) != set(step.outputs):
             return None, self._difference(step, note)
         damage = self._damage(note)
