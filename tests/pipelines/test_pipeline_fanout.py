@@ -311,6 +311,31 @@ def test_a_run_stops_between_two_items_and_goes_on_there(store: JobStore, thread
     assert sorted(calls) == list(range(40))
 
 
+def test_items_that_have_begun_may_end_when_the_run_is_asked_to_stop(store: JobStore) -> None:
+    """All are in flight when it is asked: what ends while it winds down is kept."""
+    pipeline = Pipeline("winds down")
+    calls: list[int] = []
+    asked = threading.Event()
+
+    @pipeline.step(outputs=("results",))
+    def each(context: StepContext) -> list[int]:
+        def one(number: int) -> int:
+            calls.append(number)
+            if number == 1 and not asked.is_set():
+                context._run.stop("its worker stops")
+                asked.set()
+            assert asked.wait(60)
+            return number
+
+        with ThreadPoolExecutor(2) as pool:
+            return context.map(one, range(2), executor=pool)
+
+    report = pipeline.run(store, job_id=JOB)
+    report = pipeline.run(store, job_id=JOB) if report.stopped else report
+    assert report["results"] == [0, 1]
+    assert sorted(calls) == [0, 1]
+
+
 @pytest.mark.crash
 def test_killed_at_an_item_only_what_is_left_is_done(tmp_path: Path) -> None:
     """fanout.py, 1"""

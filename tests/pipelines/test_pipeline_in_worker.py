@@ -101,6 +101,24 @@ class Dying:
             raise Death
 
 
+def test_a_job_carries_one_pipeline(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    other = Pipeline("other")
+    other.step(outputs=("count",), name="count")(lambda context: 1)
+    with world.app as app:
+
+        @app.task()
+        def both(run: penstock.Run) -> None:
+            world.pipeline.run_in(run, inputs={"text": "so much"})
+            other.run_in(run)
+
+        job = app.enqueue(both)
+        world.work()
+        error = app.get(job.id).error
+    assert error is not None
+    assert "the job carries the pipeline 'poem' already" in error.message
+
+
 def test_a_worker_that_stops_hands_over_between_two_steps(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.stop_after = "split"

@@ -38,9 +38,9 @@ class Step:
 
     def problems(self) -> list[str]:
         """What is wrong with it alone."""
-        found = [f"the step {self.name!r}: {problem}" for problem in _name_problems(self.name, "step")]
+        found = [f"the step {self.name!r}: {problem}" for problem in name_problems(self.name, "step")]
         for name in (*self.inputs, *self.outputs):
-            found += [f"the step {self.name!r}: {problem}" for problem in _name_problems(name, "input or output")]
+            found += [f"the step {self.name!r}: {problem}" for problem in name_problems(name, "input or output")]
         if len(self.name.encode(errors="replace")) > _STEP_BYTES:
             found.append(f"the name {self.name[:40]!r}… of a step has more than {_STEP_BYTES} bytes")
         if self.name == INPUTS:
@@ -66,7 +66,7 @@ class Step:
 def problems(steps: Sequence[Step], inputs: Iterable[str]) -> list[str]:
     """All that is wrong with a pipeline of these steps and inputs of its own."""
     given = tuple(inputs)
-    found = [f"the pipeline's inputs: {problem}" for name in given for problem in _name_problems(name, "input")]
+    found = [f"the pipeline's inputs: {problem}" for name in given for problem in name_problems(name, "input")]
     if not steps:
         found.append("it has no step")
     for name in _twice([step.name for step in steps]):
@@ -121,7 +121,7 @@ def sorted_by_need(makers: Iterable[tuple[T, Iterable[str], Iterable[str]]]) -> 
     return ordered, [maker for maker, _, _ in left]
 
 
-def _name_problems(name: str, what: str) -> list[str]:
+def name_problems(name: str, what: str) -> list[str]:
     """A name is part of a key, of a checkpoint and of a path."""
     try:
         checked_name(name, what)

@@ -33,7 +33,7 @@ _BATCHES: Final = 100
 _BATCH_SECONDS: Final = 5.0
 _BATCH_CHARACTERS: Final = 256 * 1024
 _LOOK_SECONDS: Final = 0.5
-_WIND_DOWN_SECONDS: Final = 5.0
+_WIND_DOWN_SECONDS: Final = 20.0
 _LABEL_CHARACTERS: Final = 80
 _STOPS: Final = (HandOver, JobCancelled, LeaseLost)
 """What a function that reports may be told: they are the run's, and no failure of an item's."""
@@ -112,6 +112,8 @@ class FanOut:
                 done, _ = wait(self._pending, _LOOK_SECONDS, FIRST_COMPLETED)
                 self._take(done)
                 self._kept.flush_if_due()
+                if self._pending:
+                    self._ledger.stop_if_asked()
         except HandOver:
             self._wind_down()
             raise
@@ -170,11 +172,16 @@ class FanOut:
 
     def _wind_down(self) -> None:
         """What has begun may end, until the time limit; what has not does not begin."""
-        left = None if self._ledger.run is None else self._ledger.run.seconds_left
+        run = self._ledger.run
+        assert run is not None
         for future in self._pending:
             future.cancel()
-        done, _ = wait(self._pending, _WIND_DOWN_SECONDS if left is None else max(left, 0.0))
-        self._take(done)
+        left = run.seconds_left
+        end = time.monotonic() + (_WIND_DOWN_SECONDS if left is None else left)
+        while self._pending and time.monotonic() < end and not run.cancelled:
+            done, _ = wait(self._pending, _LOOK_SECONDS, FIRST_COMPLETED)
+            self._take(done)
+            self._kept.flush()  # each at once: who knows how long it may
         self._kept.flush()
 
 

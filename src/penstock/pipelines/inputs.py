@@ -30,7 +30,8 @@ class Inputs:
     def products(self, ledger: Ledger) -> dict[str, Product]:
         """All of them. Files of this machine become files of the job, where the ledger writes."""
         note: Mapping[str, Any] = ledger.read(NOTE) or {}
-        kept = {name: form for name, form in note.items() if not form.get(_DEFAULT)}
+        self._check_pipeline(note)
+        kept = {name: form for name, form in note.get("inputs", {}).items() if not form.get(_DEFAULT)}
         self._check(kept)
         own = {name: Product.parse(form) for name, form in kept.items() if name in self._known}
         own |= {name: self._product(name, value, own.get(name), ledger) for name, value in self.given.items()}
@@ -44,12 +45,19 @@ class Inputs:
         """Keeps what was given; and, for those who ask where things come from, what was not."""
         forms = {name: product.form() for name, product in own.items()}
         forms |= {name: {**product.form(), _DEFAULT: True} for name, product in others.items()}
-        if forms != before:
-            ledger.write(NOTE, forms, summary=", ".join(forms))
+        note = {"pipeline": self.pipeline, "inputs": forms}
+        if note != before:
+            ledger.write(NOTE, note, summary=", ".join(forms))
 
     @property
     def _known(self) -> set[str]:
         return {*self.names, *self.defaults}
+
+    def _check_pipeline(self, note: Mapping[str, Any]) -> None:
+        """A job carries one pipeline: two would take each other's steps and files for their own."""
+        other = note.get("pipeline", self.pipeline)
+        if other != self.pipeline:
+            raise BadPipeline(self.pipeline, [f"the job carries the pipeline {other!r} already: use a job for each"])
 
     def _check(self, kept: Mapping[str, Any]) -> None:
         takes = ", ".join((*self.names, *self.defaults)) or "none"

@@ -95,7 +95,7 @@ def lineage(store: JobStore, job_id: str | None) -> Lineage:
     """What the job's checkpoints tell. Raises JobIdRequired, JobNotFound."""
     job_id = required_job_id(job_id)
     notes = _notes(store, job_id)
-    origins = [_origin(name, Product.parse(form)) for name, form in notes.pop(NOTE, {}).items()]
+    origins = [_origin(name, Product.parse(form)) for name, form in notes.pop(NOTE, {"inputs": {}})["inputs"].items()]
     told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
     ordered, circular = sorted_by_need([(note, note["inputs"], note["outputs"]) for note in told])
     for note in (*ordered, *circular):  # steps that were since declared otherwise may seem to need each other

@@ -25,7 +25,7 @@ from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
 from penstock.jobs.tasks import settings_of
 from penstock.jobs.worker import job_error
-from penstock.pipelines.definition import Step, in_order, problems
+from penstock.pipelines.definition import Step, in_order, name_problems, problems
 from penstock.pipelines.errors import BadPipeline, JobIdRequired
 from penstock.pipelines.execution import Execution, NotDone, Tell
 from penstock.pipelines.holding import Renewing, claimed
@@ -83,7 +83,7 @@ class Pipeline:
     def steps(self) -> tuple[Step, ...]:
         """In the order in which they run. Raises BadPipeline, with all problems."""
         if self._ordered is None:
-            found = problems(self._steps, (*self.inputs, *self.parameters))
+            found = name_problems(self.name, "pipeline") + problems(self._steps, (*self.inputs, *self.parameters))
             if found:
                 raise BadPipeline(self.name, found)
             self._ordered = in_order(self._steps)

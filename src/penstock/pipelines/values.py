@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.errors import PenstockError
 from penstock.files import BadKey, Files, SavedFile
 from penstock.files.home import READ_BYTES
 from penstock.files.sources import BLOCK_BYTES, hash_of
@@ -99,7 +100,10 @@ class Product:
         """What a step gets: a value of its own to change as it likes, or the file."""
         if self.file is None:
             return from_json(self.text)
-        assert home is not None
+        if home is None:
+            raise PenstockError(
+                f'{self.file.key} is a file, and this store has no place for files: App(url, files="folder").'
+            )
         return PipelineFile(self.file, home)
 
     @property
