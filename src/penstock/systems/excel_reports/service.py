@@ -7,8 +7,10 @@ the same id, in a table beside it: leases, takeovers and checkpoints are there. 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
+from weakref import WeakSet
 
 from penstock.client.database import Database
 from penstock.clock import Clock
@@ -53,6 +55,7 @@ class ExcelReports:
         self.app = App(
             db, table=work_table(told.table), files=files, keep_seconds=max(1, self.jobs.ttl_seconds), clock=clock
         )
+        self._workers: WeakSet[Worker] = WeakSet()
         maker = ReportMaker(self.jobs, files, source)
 
         @self.app.task(TASK, retries=RETRIES, lease_seconds=lease_seconds)
@@ -76,7 +79,14 @@ class ExcelReports:
         # The record first, so that a project's bad name is refused; a worker makes it anew where it is missing.
         job = created(self.jobs, job_id, id_project, form)
         args = {"id_project": id_project, "options": form}
-        self.app.store.create(NewJob(TASK, args, retries=RETRIES.times, id=job_id))
+        try:
+            self.app.store.create(NewJob(TASK, args, retries=RETRIES.times, id=job_id))
+        except PenstockError as error:
+            with suppress(PenstockError):  # the first trouble is the one to tell
+                self.jobs.fail_job(job_id, error)
+            raise
+        for worker in list(self._workers):
+            worker.feed.wake()  # it need not wait until it looks again
         return job
 
     def retry(self, job_id: str) -> ReportJob:
@@ -86,7 +96,10 @@ class ExcelReports:
         return self.jobs.update_job_status(job_id, "pending")
 
     def worker(self, **options: Any) -> Worker:
-        return Worker(self.app, **options)
+        """One that makes reports, in this process; `options` are a Worker's."""
+        worker = Worker(self.app, **options)
+        self._workers.add(worker)
+        return worker
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
