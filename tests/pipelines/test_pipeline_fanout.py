@@ -279,6 +279,18 @@ def test_an_executor_whose_workers_die_is_told_and_what_was_done_is_kept(store: 
     assert again == [3, 4, 5]
 
 
+def test_an_item_that_somebody_cancelled_has_failed(store: JobStore) -> None:
+    class Cancelling(Executor):
+        def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            future.cancel()
+            future.set_running_or_notify_cancel()
+            return future
+
+    with pytest.raises(ItemsFailed, match=r"item 1 \(1\): CancelledError"):
+        mapped(store, doubled, range(2), executor=Cancelling())
+
+
 def test_an_executor_that_was_shut_down_is_told(store: JobStore) -> None:
     executor = ThreadPoolExecutor(1)
     executor.shutdown()

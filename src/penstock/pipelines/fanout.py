@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,10 +140,7 @@ class FanOut:
         stop: BaseException | None = None
         for future in done:
             item = self._pending.pop(future)
-            try:
-                error = future.exception()
-            except CancelledError:
-                continue  # the run ends: it was not begun
+            error = _error_of(future)
             if isinstance(error, BrokenExecutor):
                 broken = error
             elif isinstance(error, _STOPS):
@@ -180,13 +178,22 @@ class FanOut:
         end = time.monotonic() + (_WIND_DOWN_SECONDS if left is None else left)
         while self._pending and time.monotonic() < end and not run.cancelled:
             done, _ = wait(self._pending, _LOOK_SECONDS, FIRST_COMPLETED)
-            self._take(done)
+            with suppress(HandOver):  # an item that reports is told the same
+                self._take(done)
             self._kept.flush()  # each at once: who knows how long it may
         self._kept.flush()
 
 
 def _is_broken(future: Future[Any]) -> bool:
-    return not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
+    return isinstance(_error_of(future), BrokenExecutor)
+
+
+def _error_of(future: Future[Any]) -> BaseException | None:
+    """Of one that is done; one that somebody cancelled, an executor that goes away for example, has failed."""
+    try:
+        return future.exception()
+    except CancelledError as cancelled:
+        return cancelled
 
 
 class _Kept:
