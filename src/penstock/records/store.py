@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -29,6 +29,7 @@ from penstock.records.standing import (
     Settled,
     Standing,
 )
+from penstock.records.steps import Request, Steps, drive
 from penstock.records.work import Found, Source
 from penstock.wire.values import AttributeValue, equal
 from penstock.wire.values import Item as WireItem
@@ -40,6 +41,7 @@ MOST_COMPARED: Final = 150
 """Attributes that a condition compares: DynamoDB takes 300 operators and 4 KB of text."""
 
 DEFAULT_MAX_CRASHES: Final = 3
+_MOST_SHAPES: Final = 256  # of records whose expressions are remembered
 _TRIES: Final = 5  # at claiming a record that others claim and let go at the same moment
 
 
@@ -50,6 +52,8 @@ class Claim:
     key: WireItem
     record: WireItem
     standing: Standing
+    wire: AttributeValue
+    """The standing as it is in the table."""
     value: AttributeValue | None
     believed_until: float
 
@@ -118,6 +122,7 @@ class RecordStore:
         self.clock = clock or SystemClock()
         self.lease_seconds = checked_seconds(lease_seconds)
         self.max_crashes = max_crashes
+        self._mark_texts: dict[tuple[tuple[str, ...], tuple[str, ...]], _MarkText] = {}
         self._granting = threading.Lock()
         self._last_token = 0
         self._execute = source.db.execute
@@ -137,6 +142,10 @@ class RecordStore:
 
     def claim(self, found: Found) -> ClaimAnswer:
         """The record for us (1), or why not."""
+        return drive(self.claiming(found), self._execute)
+
+    def claiming(self, found: Found) -> Steps[ClaimAnswer]:
+        """The same, step by step."""
         seen = found.standing
         for _ in range(_TRIES):
             standing = self._standing(found.key, seen)
@@ -144,7 +153,7 @@ class RecordStore:
             verdict = standing.verdict(now, self.max_crashes)
             if not isinstance(verdict, Free):
                 return verdict
-            answer = self._try_claim(found, seen, self._granted(standing, now))
+            answer = yield from self._try_claim(found, seen, self._granted(standing, now))
             if not isinstance(answer, _Seen):
                 return answer
             seen = answer.standing
@@ -158,7 +167,7 @@ class RecordStore:
 
     def _try_claim(
         self, found: Found, seen: AttributeValue | None, standing: Standing
-    ) -> Claim | Gone | NotPending | _Seen:
+    ) -> Steps[Claim | Gone | NotPending | _Seen]:
         wire = standing.wire()
         values = {**self.source.claim_values, ":b": wire}
         if found.value is not None:
@@ -177,7 +186,7 @@ class RecordStore:
         }
         asked_at = time.monotonic()
         try:
-            record = self._execute("UpdateItem", request)["Attributes"]
+            record = (yield "UpdateItem", request)["Attributes"]
         except ConditionalCheckFailedException as error:
             there = self._there(found.key, error)
             if there is None:
@@ -187,7 +196,7 @@ class RecordStore:
                 return NotPending() if now_seen == seen else _Seen(now_seen)
             record = there
         record.pop(self._name, None)
-        return Claim(found.key, record, standing, found.value, asked_at + self.lease_seconds)
+        return Claim(found.key, record, standing, wire, found.value, asked_at + self.lease_seconds)
 
     def look(self, found: Found) -> Found | None:
         """The record as it stands now; None if it is gone."""
@@ -221,7 +230,7 @@ class RecordStore:
         standing = claim.standing.renewed(self.clock.now())
         answer = self.put_standing(claim, standing)
         if isinstance(answer, Written):
-            claim.standing = standing
+            claim.standing, claim.wire = standing, standing.wire()
             claim.believed_until = asked_at + self.lease_seconds
         return answer
 
@@ -230,9 +239,9 @@ class RecordStore:
         wire = standing.wire()
         names, values = {"#b": self._name}, {":b": wire}
         for _ in range(_TRIES):
-            values[":own"] = claim.standing.wire()
+            values[":own"] = claim.wire
             try:
-                self._update(claim.key, "SET #b = :b", "#b = :own", names, values)
+                self._execute(*self._update(claim.key, "SET #b = :b", "#b = :own", names, values))
             except ConditionalCheckFailedException as error:
                 there = self._there(claim.key, error)
                 now = None if there is None else there.get(self._name)
@@ -246,16 +255,16 @@ class RecordStore:
 
     def _adopted(self, claim: Claim, now: AttributeValue | None) -> bool:
         """Whether it is ours still, with a renewal that this writer had not heard of."""
-        if now is None or now == claim.standing.wire():
+        if now is None or now == claim.wire:
             return False
         standing = self._standing(claim.key, now)
         if not standing.is_of(claim.standing):
             return False
-        claim.standing = standing
+        claim.standing, claim.wire = standing, now
         return True
 
-    def _update(self, key: WireItem, update: str, condition: str, names: Names, values: WireItem) -> None:
-        request = {
+    def _update(self, key: WireItem, update: str, condition: str, names: Names, values: WireItem) -> Request:
+        return "UpdateItem", {
             "TableName": self._table,
             "Key": key,
             "UpdateExpression": update,
@@ -264,7 +273,6 @@ class RecordStore:
             "ExpressionAttributeValues": values,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        self._execute("UpdateItem", request)
 
     def _lost(self, value: AttributeValue | None) -> Lost:
         try:
@@ -276,20 +284,20 @@ class RecordStore:
 
     def mark(self, claim: Claim, result: Mapping[str, Any] | None) -> MarkAnswer:
         """Done: the marks and the function's result in one write (2, 3)."""
+        return drive(self.marking(claim, result), self._execute)
+
+    def marking(self, claim: Claim, result: Mapping[str, Any] | None) -> Steps[MarkAnswer]:
+        """The same, step by step."""
         marks = self._marks(claim, result)
-        names, values, assignments = dict(self._mark_names), {}, []
-        for number, (name, value) in enumerate(marks.items()):
-            names[f"#m{number}"], values[f":m{number}"] = name, value
-            assignments.append(f"#m{number} = :m{number}")
+        text = self._mark_text(tuple(marks), tuple(claim.record))
+        values = dict(zip(text.marks, marks.values(), strict=True))
+        values |= {alias: claim.record[name] for alias, name in text.compared}
         if not self.source.work.has_marks:
             values[":b"] = claim.standing.finished(self.clock.now()).wire()
-            assignments.append("#b = :b")
-        update = f"SET {', '.join(assignments)} {self._removal}" if assignments else self._removal
-        condition = self._unchanged_condition(claim.record, names, values)
         for _ in range(_TRIES):
-            values[":own"] = claim.standing.wire()
+            values[":own"] = claim.wire
             try:
-                self._update(claim.key, update, condition, names, values)
+                yield self._update(claim.key, text.update, text.condition, text.names, values)
             except ConditionalCheckFailedException as error:
                 there = self._there(claim.key, error)
                 if there is None or not self._adopted(claim, there.get(self._name)):
@@ -307,18 +315,33 @@ class RecordStore:
             marks |= {name: encode(value, name) for name, value in result.items()}
         return marks
 
-    def _unchanged_condition(self, record: WireItem, names: Names, values: WireItem) -> str:
-        parts = ["#b = :own"]
+    def _mark_text(self, marks: tuple[str, ...], record: tuple[str, ...]) -> _MarkText:
+        """The expressions for records of this shape; most tables have few."""
+        text = self._mark_texts.get((marks, record))
+        if text is None:
+            text = self._new_mark_text(marks, record)
+            if len(self._mark_texts) < _MOST_SHAPES:
+                self._mark_texts[marks, record] = text
+        return text
+
+    def _new_mark_text(self, marks: tuple[str, ...], record: tuple[str, ...]) -> _MarkText:
+        names, compared, parts = dict(self._mark_names), [], ["#b = :own"]
+        assignments = [f"#m{number} = :m{number}" for number in range(len(marks))]
+        names |= {f"#m{number}": name for number, name in enumerate(marks)}
+        if not self.source.work.has_marks:
+            assignments.append("#b = :b")
         for number, name in enumerate(self._compared(record)):
             names[f"#a{number}"] = name
             if name in record:
-                values[f":a{number}"] = record[name]
+                compared.append((f":a{number}", name))
                 parts.append(f"#a{number} = :a{number}")
             else:
                 parts.append(f"attribute_not_exists(#a{number})")
-        return " AND ".join(parts)
+        update = f"SET {', '.join(assignments)} {self._removal}" if assignments else self._removal
+        aliases = tuple(f":m{number}" for number in range(len(marks)))
+        return _MarkText(update, " AND ".join(parts), names, aliases, tuple(compared))
 
-    def _compared(self, record: WireItem) -> list[str]:
+    def _compared(self, record: Iterable[str]) -> list[str]:
         wanted = record if self._unchanged == "record" else self._unchanged or ()
         return [name for name in wanted if name not in self._not_compared]
 
@@ -335,7 +358,7 @@ class RecordStore:
         if there is None:
             return Gone()
         now = there.get(self._name)
-        if now == claim.standing.wire():
+        if now == claim.wire:
             before, compared = claim.record, self._compared(claim.record)
             return Changed(tuple(name for name in compared if not _same(there.get(name), before.get(name))))
         if maybe_ours and self._is_marked(there, marks, claim):
@@ -362,11 +385,23 @@ class RecordStore:
         """The record stands otherwise now, if it still stood as it was seen."""
         wire = standing.wire()
         try:
-            self._update(key, "SET #b = :b", "#b = :seen", {"#b": self._name}, {":b": wire, ":seen": seen})
+            names, values = {"#b": self._name}, {":b": wire, ":seen": seen}
+            self._execute(*self._update(key, "SET #b = :b", "#b = :seen", names, values))
         except ConditionalCheckFailedException as error:
             # Another who wanted the same has done it; it is ours only if we cannot tell (5).
             return error.maybe_ours and (self._there(key, error) or {}).get(self._name) == wire
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class _MarkText:
+    update: str
+    condition: str
+    names: Names
+    marks: tuple[str, ...]
+    """The aliases of the marks' values."""
+    compared: tuple[tuple[str, str], ...]
+    """The aliases of the values that must be as they were, with their attributes."""
 
 
 @dataclass(frozen=True, slots=True)
