@@ -73,10 +73,17 @@ def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
         whole = orjson.loads(first)
     except orjson.JSONDecodeError:
         whole = _loaded(first + file.read(), "the file")
-    yield from whole if isinstance(whole, list) else [whole]
+    for number, form in enumerate(whole if isinstance(whole, list) else [whole], start=1):
+        yield _checked(form, f"record {number}")
     for number, line in enumerate(file, start=2):
         if line.strip():
-            yield _loaded(line, f"line {number}")
+            yield _checked(_loaded(line, f"line {number}"), f"line {number}")
+
+
+def _checked(form: Any, where: str) -> dict[str, Any]:
+    if not isinstance(form, dict):
+        raise PenstockError(f"{where}: a record is a JSON object, not {type(form).__name__}")
+    return form
 
 
 def _loaded(text: bytes, where: str) -> Any:

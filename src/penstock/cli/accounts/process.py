@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from penstock.cli.accounts.options import SOME_FAILED, Place, placed
 from penstock.cli.conversation import dry_run_option, json_option, show_json
 from penstock.cli.lazy import INTERRUPTED
 from penstock.cli.tables.screen import Line
+from penstock.records.attempts import Function, check_function
 from penstock.records.report import Progress, Report
 from penstock.records.run import Interrupted
 from penstock.systems.account_records.services.record_processor import RecordProcessor
@@ -81,11 +80,16 @@ def command(
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def _named(given: str) -> Any:
+def _named(given: str) -> Function:
     module, _, attribute = given.partition(":")
     if not module or not attribute:
         raise LoadingError(given, "a function is written MODULE:FUNCTION", "For example mywork:handle")
-    return named_object(given, module, attribute)
+    found: Function = named_object(given, module, attribute)
+    try:
+        check_function(found)
+    except TypeError as error:
+        raise LoadingError(given, str(error), "Name a function of one record") from error
+    return found
 
 
 def _text(progress: Progress) -> str:
