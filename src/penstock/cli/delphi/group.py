@@ -10,8 +10,14 @@ _HERE = "penstock.cli.delphi"
 
 # name → (file, what `penstock delphi --help` says of it)
 COMMANDS = {
+    "cancel": (f"{_HERE}.cancel", "Cancel a job of the queue."),
+    "enqueue": (f"{_HERE}.enqueue", "Put a conversation into the queue."),
+    "jobs": (f"{_HERE}.jobs", "List the queue's jobs, the newest first."),
+    "poller": (f"{_HERE}.poller", "Run the queue's jobs."),
+    "retry": (f"{_HERE}.retry", "Give a failed job of the queue another attempt."),
     "run": (f"{_HERE}.run", "Find the topics of a conversation."),
     "runs": (f"{_HERE}.runs", "List complete runs."),
+    "show": (f"{_HERE}.show", "Show a job of the queue, with its log."),
     "topics": (f"{_HERE}.topics", "Show the topics of a run, layer by layer."),
 }
 

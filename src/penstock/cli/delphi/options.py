@@ -6,15 +6,21 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
+import orjson
 
 from penstock.cli import databases
 from penstock.cli.jobs.options import NOT_FOUND, Ended
 from penstock.client.database import Database
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.app import FILES_VARIABLE, App
+from penstock.jobs.job import Job, JobNotFound
+from penstock.jobs.times import to_text
 from penstock.systems.delphi.pipeline import Delphi
+from penstock.systems.delphi.poller import JobQueue
+from penstock.systems.delphi.queue_layout import STATUSES
 from penstock.systems.delphi.results import Results, RunNotFound
 
 DEFAULT_DATABASE = "delphi.db"
@@ -58,6 +64,21 @@ def looking(url: str) -> Iterator[tuple[Database, Results]]:
 
 
 @contextmanager
+def queue(url: str, files: str | None = None, *, may_make: bool = False) -> Iterator[JobQueue]:
+    """The queue of jobs. Only what puts jobs into it, or runs them, makes a database."""
+    if not may_make:
+        with databases.opened(url, maker="penstock delphi enqueue"):
+            pass
+    found = JobQueue(url, files=files)
+    try:
+        yield found
+    except JobNotFound as error:
+        raise Ended(NOT_FOUND, str(error)) from error
+    finally:
+        found.close()
+
+
+@contextmanager
 def not_found_apart() -> Iterator[None]:
     """What is not there has an exit code of its own."""
     try:
@@ -86,3 +107,27 @@ def job_of(results: Results, job_id: str | None, conversation: str | None) -> st
     if not runs:
         raise RunNotFound("There is no complete run yet: `penstock delphi run comments.csv` makes one.")
     return str(runs[0]["job_id"])
+
+
+def job_form(job: Job) -> dict[str, Any]:
+    """A job of the queue as JSON, in the queue's own words."""
+    return {
+        "job_id": job.id,
+        "job_type": job.task,
+        "status": STATUSES[job.state],
+        "job_config": orjson.loads(job.args.text or "{}"),
+        "priority": job.priority,
+        "retry_count": job.failures,
+        "max_retries": job.retries,
+        "created_at": to_text(job.created_at),
+        "updated_at": to_text(job.updated_at),
+        "worker_id": None if job.lease is None else job.lease.owner,
+        "lock_expires_at": None if job.lease is None else to_text(job.lease.until),
+        "error": None if job.error is None else job.error.message,
+    }
+
+
+def job_line(job: Job) -> str:
+    form = job_form(job)
+    about = form["job_config"].get("conversation_id", "")
+    return f"{form['created_at']}  {job.id}  {form['status']:<10}  {job.priority}  {job.task}  {about}".rstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from penstock.pipelines import PipelineReport, StepReport
 from penstock.systems.delphi.clustering import CLUSTERERS, Clusterer
 from penstock.systems.delphi.embedding import EMBEDDERS
 from penstock.systems.delphi.libraries import check_installed
-from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, Delphi
+from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, REPORT_ID_VARIABLE, Delphi
 
 _MOST_SHOWN = 12
 
@@ -47,6 +48,10 @@ _MOST_SHOWN = 12
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the picture and the topics here."
 )
+@click.option(
+    "--wait", "wait_seconds", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
+    help="Where another process runs the same job: wait for it so long.",
+)  # fmt: skip
 @json_option
 def command(
     comments: Path,
@@ -58,6 +63,7 @@ def command(
     embedder: str,
     clusterer: Clusterer,
     out: Path | None,
+    wait_seconds: float,
     as_json: bool,
 ) -> None:
     """Find the topics of a conversation: COMMENTS is the comments.csv of a Pol.is export, or its folder.
@@ -84,6 +90,8 @@ def command(
                 seed=seed,
                 embedder=embedder,
                 clusterer=clusterer,
+                report_id=os.environ.get(REPORT_ID_VARIABLE, ""),
+                wait_seconds=wait_seconds,
                 tell=(lambda step: None) if as_json else _tell,
             )
         form = _form(delphi, report)

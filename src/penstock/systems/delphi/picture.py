@@ -1,4 +1,4 @@
-"""The map as a picture: a dot for each comment, a colour for each topic of the coarsest layer, and the topics' names.
+"""The map as a picture: a dot for each comment, a colour and a name for each topic of a layer.
 
 `svg` needs no library, and a browser shows a comment when the pointer is on its dot; `png` is drawn by matplotlib.
 """
@@ -67,15 +67,15 @@ def arranged(
 ) -> Scene:
     """Puts everything in its place."""
     places = _scaled(projection.positions)
-    coarsest = len(layers.labels) - 1
-    colours = [_colour(label) for label in layers.labels[coarsest]]
-    shown = [topic for topic in topics if topic.layer == coarsest]
+    layer = _shown_layer(layers)
+    colours = [_colour(label) for label in layers.labels[layer]]
+    shown = [topic for topic in topics if topic.layer == layer]
     dots = tuple(
         Dot(*places[row], colours[row], f"{comment.id}: {comment.text}")
         for row, comment in enumerate(conversation.comments)
     )
     lines = tuple((*places[edge.first], *places[edge.second]) for edge in projection.edges if edge.is_nearest)
-    title = f"{len(dots):,} comments, {len(shown)} topics in the coarsest of {len(layers.labels)} layers"
+    title = f"{len(dots):,} comments, {len(shown)} topics (layer {layer} of {len(layers.labels)}, 0 is the finest)"
     return Scene(title, lines, dots, _labels(shown, places, names))
 
 
@@ -136,6 +136,12 @@ def png(scene: Scene) -> bytes:
         warnings.simplefilter("ignore")  # of letters that the font has not
         figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
+
+
+def _shown_layer(layers: Layers) -> int:
+    """The finest that has a colour for each topic; else the coarsest."""
+    fitting = (layer for layer in range(len(layers.labels)) if layers.count(layer) <= len(_COLOURS))
+    return next(fitting, len(layers.labels) - 1)
 
 
 def _scaled(positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -28,8 +28,16 @@ from penstock.systems.delphi.results import ASSIGNMENTS, EMBEDDINGS, FEATURES, G
 from penstock.systems.delphi.topics import KeywordNamer, Namer, described
 
 JOB_ID_VARIABLE: Final = "DELPHI_JOB_ID"
+REPORT_ID_VARIABLE: Final = "DELPHI_REPORT_ID"
 DEFAULT_SEED: Final = 42
-_PARAMETERS: Final = {"seed": DEFAULT_SEED, "embedder": "tfidf", "clusterer": "auto", "namer": KeywordNamer.model_name}
+_PARAMETERS: Final = {
+    "seed": DEFAULT_SEED,
+    "embedder": "tfidf",
+    "clusterer": "auto",
+    "namer": KeywordNamer.model_name,
+    "report_id": "",
+}
+_TOLD: Final = ("embedder", "seed", "namer", "report_id")
 _WRITTEN: Final = ("written", "written_at")
 _MOST_BYTES: Final = 1 << 30
 """Of one file between steps: 50,000 comments have about 200 MB of vectors and graph."""
@@ -61,6 +69,7 @@ class Delphi:
         seed: int = DEFAULT_SEED,
         embedder: str = "tfidf",
         clusterer: Clusterer = "auto",
+        report_id: str = "",
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         wait_seconds: float = 0.0,
         tell: Tell = lambda report: None,
@@ -78,6 +87,7 @@ class Delphi:
             "embedder": embedder,
             "clusterer": clusterer,
             "namer": self.namer.model_name,
+            "report_id": report_id,
             "tables": self.results.identity(),
         }
         return self._pipeline().run(
@@ -124,20 +134,7 @@ def steps(results: Results, namer: Namer, clock: Clock) -> Pipeline:
         # What was withdrawn has to be published again, even if it came out the same: the time is always another.
         return {"written": counts, "written_at": to_text(clock.now())}
 
-    @pipeline.step(
-        inputs=(
-            "conversation_id",
-            "conversation",
-            "map",
-            "layers",
-            "embedder",
-            "seed",
-            "namer",
-            "written",
-            "written_at",
-        ),
-        outputs=("config",),
-    )
+    @pipeline.step(inputs=("conversation_id", "conversation", "map", "layers", *_TOLD, *_WRITTEN), outputs=("config",))
     def publish(context: StepContext, conversation_id: str, **made: Any) -> dict[str, Any]:
         config = _config(context.job_id, conversation_id, to_text(clock.now()), **made)
         results.publish(config)
@@ -272,6 +269,7 @@ def _config(
     embedder: str,
     seed: int,
     namer: str,
+    report_id: str,
     written: dict[str, int],
     written_at: str,
 ) -> Item:
@@ -284,7 +282,7 @@ def _config(
         embedding_model=embedder_named(embedder).name,
         umap_parameters=forms.projection_of(_bytes(map)).parameters,
         processed_date=processed_date,
-        metadata={"seed": seed, "namer": namer, "skipped": skipped, "items": written},
+        metadata={"seed": seed, "namer": namer, "report_id": report_id, "skipped": skipped, "items": written},
         job_id=job_id,
     )
 

@@ -12,6 +12,7 @@ from penstock.tables.definitions import Index, Table
 
 CONVERSATION_INDEX = "ConversationIdIndex"
 QUEUE = "Delphi_JobQueue"
+QUEUE_CONVERSATIONS = "ConversationIndex"
 CLAIM_INDEX = "ClaimIndex"
 CLAIM_SHARD = "claim#shard"
 CLAIM_ORDER = "claim_order"
@@ -31,7 +32,7 @@ RANGES = {
 def tables(layout: Layout = "safe") -> tuple[Table, ...]:
     """The seven tables and the queue."""
     check_layout(layout)
-    return (*(_results(name, layout) for name in RANGES), _queue(layout))
+    return (*(_results(name, layout) for name in RANGES), queue(layout))
 
 
 def _results(name: str, layout: Layout) -> Table:
@@ -43,14 +44,14 @@ def _results(name: str, layout: Layout) -> Table:
     return Table(name, ("job_id:S", natural), indexes=[index])
 
 
-def _queue(layout: Layout) -> Table:
-    """In safe, only jobs that may be claimed are in ClaimIndex: the most urgent first, then the oldest."""
+def queue(layout: Layout = "safe") -> Table:
+    """In safe, only jobs to look at are in ClaimIndex: the most urgent first, then the oldest. Old jobs expire."""
     indexes = [
         Index("StatusCreatedIndex", "status:S", "created_at:S"),
-        Index("ConversationIndex", "conversation_id:S", "created_at:S"),
+        Index(QUEUE_CONVERSATIONS, "conversation_id:S", "created_at:S"),
         Index("JobTypeIndex", "job_type:S", "priority:N"),
         Index("WorkerStatusIndex", "worker_id:S", "status:S"),
     ]
     if layout == "safe":
         indexes.append(Index(CLAIM_INDEX, f"{CLAIM_SHARD}:S", f"{CLAIM_ORDER}:S", projection="KEYS_ONLY"))
-    return Table(QUEUE, "job_id:S", indexes=indexes)
+    return Table(QUEUE, "job_id:S", indexes=indexes, ttl="ttl" if layout == "safe" else None)

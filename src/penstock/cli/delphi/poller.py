@@ -1,0 +1,62 @@
+"""`penstock delphi poller`."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from types import FrameType
+
+import click
+
+from penstock.cli.delphi.options import files_option, queue, url_option
+from penstock.cli.jobs.options import FAILED
+from penstock.jobs.job import Job
+from penstock.jobs.worker import Worker
+from penstock.systems.delphi.poller import DEFAULT_INTERVAL_SECONDS
+
+
+@click.command("poller")
+@url_option
+@files_option
+@click.option(
+    "--interval", type=click.FloatRange(0.02, 60), default=DEFAULT_INTERVAL_SECONDS, show_default=True,
+    metavar="SECONDS", help="How long it waits before it looks again.",
+)  # fmt: skip
+@click.option(
+    "--max-workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Jobs at once, each a process."
+)
+@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+def command(url: str, files: str | None, interval: float, max_workers: int, burst: bool) -> None:
+    """Run the queue's jobs: the most urgent first, then the oldest. Any number of pollers share a queue.
+
+    \b
+    Examples:
+      penstock delphi poller --db delphi.db --interval 5 --max-workers 2
+      penstock delphi poller --db delphi.db --burst
+
+    Each job is a process with DELPHI_JOB_ID and DELPHI_REPORT_ID. Ctrl-C (or SIGTERM) ends the processes and gives
+    their jobs back; they go on where they stopped. With --burst, the exit code is 3 if a job has failed.
+    """
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    with queue(url, files, may_make=True) as found:
+        worker = found.poller(interval_seconds=interval, max_workers=max_workers, burst=burst, on_end=_tell)
+        _stop_on_signals(worker)
+        click.echo(f"{worker.name}: {', '.join(sorted(found.app.tasks))} from {url}", err=True)
+        counts = worker.run()
+    click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
+    if burst and counts.failed:
+        raise SystemExit(FAILED)
+
+
+def _tell(job: Job, how: str) -> None:
+    reason = f": {job.error.message}" if job.error is not None and how in ("failed", "retried") else ""
+    click.echo(f"{job.id} {how.replace('_', ' ')}{reason}", err=True)
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        worker.stop()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
