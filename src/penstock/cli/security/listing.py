@@ -71,7 +71,7 @@ def command(
 
 
 def _between(storage: Storage, since: str | None, until: str | None, limit: int, token: str | None) -> JobPage:
-    last = storage.clock.now() if until is None else moment_of(until, end=True)
+    last = storage.now() if until is None else moment_of(until, end=True)
     if since is None:
         raise click.UsageError("--until wants --since: every month between is asked for.")
     return storage.query_by_dates(moment_of(since), last, limit=limit, token=token)

@@ -60,5 +60,5 @@ def command(job_id: str | None, company: str | None, agents: str | None, as_json
 def _ready(storage: Storage, job: DrawingJob) -> DrawingJob:
     if job.state is not State.FAILED:
         return job
-    now = storage.clock.now()
+    now = storage.now()
     return storage.change(job, lambda current: changes.retried(current, now))

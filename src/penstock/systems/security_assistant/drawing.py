@@ -202,7 +202,8 @@ def _images(page: Any) -> int:
     forms = [one.get_object() for one in found.get_object().values()] if found is not None else []
     named = sum(1 for one in forms if one.get("/Subtype") == "/Image")
     contents = page.get_contents()
-    inline = len(re.findall(rb"(?<![A-Za-z])BI\s.{1,500}?\sID\s", contents.get_data(), re.S)) if contents else 0
+    drawn = b"" if contents is None else contents.get_data()
+    inline = len(re.findall(rb"(?<![A-Za-z])BI\s.{1,500}?\sID\s", drawn, re.S))
     return named + inline
 
 

@@ -38,7 +38,7 @@ class NewDrawing:
 
 def take_in(storage: Storage, new: NewDrawing) -> DrawingJob:
     """The queued job. Raises BadName, BadDrawing, and Conflict for an id that is taken; then nothing is kept."""
-    now = storage.clock.now()
+    now = storage.now()
     name = job_name(new.company_id, new.client_name, new.project_name, new.job_id or new_id(now))
     pages = check_drawing(new.pdf)
     files = {"drawing": (name.path("drawing.pdf"), new.pdf)}

@@ -88,7 +88,7 @@ class Processor:
 
     def claim(self, job: DrawingJob) -> DrawingJob | None:
         """The job, ours now; None where there is nothing to claim any more (1)."""
-        now = self.storage.clock.now()
+        now = self.storage.now()
         if job.state is State.QUEUED and (job.retry_at is None or job.retry_at <= now):
             claimed = changes.started(job, self.owner, self._lease_seconds, now)
         elif job.state is State.PROCESSING and (job.lease is None or job.lease.takeable_at <= now):
@@ -112,14 +112,14 @@ class Processor:
         Raises LeaseLost if another worker has it by then.
         """
         stage = ""
-        begun = self.storage.clock.now()
+        begun = self.storage.now()
         with self._kept(job):
             try:
                 stages, reason = remaining(self.storage, job)
                 if reason:
                     self._tell_of_repair(job, stages[0], reason)
                 for number, one in enumerate(stages):
-                    over = self.storage.clock.now() - begun >= self._budget_seconds
+                    over = self.storage.now() - begun >= self._budget_seconds
                     if (number and over) or self._stopping():
                         return self._hand_over(job)
                     stage = one.name
@@ -135,7 +135,7 @@ class Processor:
                 raise
 
     def _do(self, job: DrawingJob, stage: Stage) -> DrawingJob:
-        begun = self.storage.clock.now()
+        begun = self.storage.now()
         job = self._begin(job, stage, begun)
         outcome = stage.run(Materials(self.storage, job, self.agents))
         version = job.stage_versions[stage.name]
@@ -165,7 +165,7 @@ class Processor:
         begun: float,
     ) -> DrawingJob:
         """The checkpoint, now that its files are there (2)."""
-        now = self.storage.clock.now()
+        now = self.storage.now()
         point = changes.checkpoint(saved, version, outcome.summary, now)
         metadata = {**outcome.metadata, "token_usage": _with_tokens(job, outcome)}
         told = new_event(
@@ -193,16 +193,16 @@ class Processor:
         )
 
     def _complete(self, job: DrawingJob) -> DrawingJob:
-        now = self.storage.clock.now()
+        now = self.storage.now()
         took = {"processing_time_seconds": round(now - (job.started_at or now), 3)}
         return self.storage.change_held(job, lambda current: changes.completed(current, took, now))
 
     def _hand_over(self, job: DrawingJob) -> DrawingJob:
-        now = self.storage.clock.now()
+        now = self.storage.now()
         return self.storage.change_held(job, lambda current: changes.handed_over(current, now))
 
     def _fail(self, job: DrawingJob, stage: str, error: Exception) -> DrawingJob:
-        now = self.storage.clock.now()
+        now = self.storage.now()
         form = changes.error_form(type(error).__name__, str(error) or "it gave no reason", stage)
         if not isinstance(error, PenstockError):
             _LOG.error("%s failed in stage %s", job.id, stage, exc_info=error)
@@ -218,7 +218,7 @@ class Processor:
 
     def _tell_of_repair(self, job: DrawingJob, stage: Stage, reason: str) -> None:
         told = f"The stage {stage.name} is done again: {reason}"
-        self.storage.add_event(new_event(job, "error_occurred", self.storage.clock.now(), told, stage=stage.name))
+        self.storage.add_event(new_event(job, "error_occurred", self.storage.now(), told, stage=stage.name))
 
     # ── the lease ────────────────────────────────────────────────────────────────────────────────
 
@@ -230,7 +230,7 @@ class Processor:
         def keep() -> None:
             while not over.wait(self._lease_seconds / RENEWALS):
                 try:
-                    self.storage.change_held(job, lambda current: changes.renewed(current, self.storage.clock.now()))
+                    self.storage.change_held(job, lambda current: changes.renewed(current, self.storage.now()))
                 except LeaseLost:
                     return  # the worker is told at its next write
                 except Exception as error:

@@ -115,7 +115,7 @@ def _excel(materials: Materials) -> Outcome:
         project=job.project_name,
         job_id=job.id,
         file_name=str(job.metadata.get("file_name", "")),
-        made_at=to_text(materials.storage.clock.now()),
+        made_at=to_text(materials.storage.now()),
     )
     answer = agent.workbook(materials.components, materials.context, heading)
     name = versioned("schedule.xlsx", job.stage_versions["excel"])

@@ -78,6 +78,10 @@ class Storage:
         """Makes the tables, or the folder, if they are not there; with `make=False`, raises NothingThere."""
         self.shelf.prepare(make)
 
+    def now(self) -> float:
+        """The clock's time as it is stored: in milliseconds. So a job that was written is the job that is read."""
+        return round(self.clock.now(), 3)
+
     # ── files ────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, key: str, data: Data, *, content_type: str | None = None) -> SavedFile:
@@ -157,7 +161,7 @@ class Storage:
 
     def events(self, job_id: str) -> list[Event]:
         """In order; those of 7 days. Raises JobNotFound."""
-        job, now = self.job(job_id), self.clock.now()
+        job, now = self.job(job_id), self.now()
         return [one for one in self.shelf.events(job_id) if one.company == job.company and one.expires_at > now]
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────
@@ -194,14 +198,14 @@ class Storage:
 
     def waiting(self) -> Iterator[DrawingJob]:
         """Jobs that may be begun now, the oldest first."""
-        now = self.clock.now()
+        now = self.now()
         for job in self._all(ByStatus(State.QUEUED, self.company), newest_first=False):
             if job.retry_at is None or job.retry_at <= now:
                 yield job
 
     def interrupted_jobs(self) -> Iterator[DrawingJob]:
         """Jobs whose worker is gone: they are being processed, and their lease has run out."""
-        now = self.clock.now()
+        now = self.now()
         for job in self._all(ByStatus(State.PROCESSING, self.company), newest_first=False):
             if job.lease is None or job.lease.takeable_at <= now:
                 yield job
@@ -222,7 +226,7 @@ class Storage:
         return self.company is None or key.startswith(f"{self.company}#")
 
     def _is_expired(self, job: DrawingJob) -> bool:
-        return job.expires_at is not None and job.expires_at <= self.clock.now()
+        return job.expires_at is not None and job.expires_at <= self.now()
 
     # ── clean-up ─────────────────────────────────────────────────────────────────────────────────
 
