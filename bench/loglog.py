@@ -17,12 +17,12 @@ text { font: 12px system-ui, sans-serif; fill: #24292f }
 .line { fill: none; stroke-width: 2.5 }
 .a { stroke: #0969da } .dot.a, .name.a { fill: #0969da }
 .b { stroke: #bc4c00 } .dot.b, .name.b { fill: #bc4c00 }
-.dot, .name { stroke: none }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6edf3 } .page { fill: #0d1117; stroke: #30363d } .grid { stroke: #30363d }
   .a { stroke: #58a6ff } .dot.a, .name.a { fill: #58a6ff }
   .b { stroke: #f0883e } .dot.b, .name.b { fill: #f0883e }
 }
+.dot, .name { stroke: none }
 """
 
 
