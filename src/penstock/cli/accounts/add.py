@@ -9,9 +9,9 @@ import click
 import orjson
 
 from penstock.cli.accounts.options import Place, placed
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.lazy import INTERRUPTED
+from penstock.cli.conversation import continued, json_option, show_json
 from penstock.cli.plain_values import plain
+from penstock.cli.records.options import pairs
 from penstock.errors import PenstockError
 
 
@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option("--account", metavar="ID", help="AccountId of one record.")
 @click.option("--run-time", metavar="TIME", help="Its RunTime, such as 2026-02-17T12:00:00Z.")
-@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
+@click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
 @placed
 @json_option
 def command(
@@ -27,7 +27,7 @@ def command(
     file: BinaryIO | None,
     account: str | None,
     run_time: str | None,
-    pairs: tuple[str, ...],
+    texts: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Add records that are to be processed: one by options, or those of FILE (- is stdin).
@@ -42,28 +42,22 @@ def command(
     """
     if (file is None) == (account is None and run_time is None):
         raise click.UsageError("Give a FILE of records, or --account and --run-time of one.")
-    added: list[dict[str, Any]] = []
-    with place.records() as records:
-        for form in _forms(file) if file is not None else [_form(account, run_time, pairs)]:
-            try:
-                added.append(records.put_item(form))
-            except KeyboardInterrupt:
-                click.echo(f"Interrupted after {len(added):,} records. Run it again: they are replaced.", err=True)
-                raise click.exceptions.Exit(INTERRUPTED) from None
+    shown: list[dict[str, Any]] = []
+    number = 0
+    with place.records() as records, continued("Records that were added are replaced."):
+        for form in _forms(file) if file is not None else [_form(account, run_time, texts)]:
+            added = records.put_item(form)
+            number += 1
+            if as_json:
+                shown.append(plain(added))
     if as_json:
-        show_json([plain(record) for record in added])
+        show_json(shown)
     else:
-        click.echo(f"Added {len(added):,} record{'' if len(added) == 1 else 's'}.")
+        click.echo(f"Added {number:,} record{'' if number == 1 else 's'}.")
 
 
-def _form(account: str | None, run_time: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
-    further = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise click.BadParameter(f"{pair!r} is not NAME=VALUE", param_hint="--set")
-        further[name] = value
-    return {"AccountId": account, "RunTime": run_time, "Processed": 0, **further}
+def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> dict[str, Any]:
+    return {"AccountId": account, "RunTime": run_time, "Processed": 0, **pairs("--set", texts)}
 
 
 def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from penstock.cli.accounts.options import SOME_FAILED, Place, placed
 from penstock.cli.conversation import dry_run_option, json_option, show_json
 from penstock.cli.lazy import INTERRUPTED
-from penstock.cli.tables.screen import Line
-from penstock.records.attempts import Function, check_function
+from penstock.cli.records.options import load_function
+from penstock.cli.records.process import Bar
+from penstock.records.attempts import Function
+from penstock.records.processor import new_run_id
 from penstock.records.report import Progress, Report
-from penstock.records.run import Interrupted
+from penstock.records.run import Interrupted, ProcessingStopped
+from penstock.records.runs import RunLog
 from penstock.systems.account_records.services.record_processor import RecordProcessor
-from penstock.tables.loading import LoadingError, named_object
 
 _SHOWN_ERRORS = 20
 
@@ -53,7 +57,7 @@ def command(
 
     Exit codes: 0 all done, 3 some records failed, 130 interrupted.
     """
-    handle = _named(function)
+    handle = load_function(function)
     with place.records() as records:
         processor = RecordProcessor(
             records,
@@ -66,34 +70,37 @@ def command(
         if dry_run:
             _show_count(processor.count(), as_json)
             return
-        line = Line(quiet=as_json)
-        try:
-            report = processor.process_all(handle, progress=lambda progress, _: line.tell(_text(progress)))
-        except Interrupted as stopped:
-            line.end()
-            _show(stopped.report, as_json)
-            click.echo("Run it again: it goes on with what is left.", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
-        line.end()
+        report = _run(processor, function, handle, as_json)
     _show(report, as_json)
+    if report.interrupted:
+        click.echo("Run it again: it goes on with what is left.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED)
     if report.failed:
         raise click.exceptions.Exit(SOME_FAILED)
 
 
-def _named(given: str) -> Function:
-    module, _, attribute = given.partition(":")
-    if not module or not attribute:
-        raise LoadingError(given, "a function is written MODULE:FUNCTION", "For example mywork:handle")
-    found: Function = named_object(given, module, attribute)
+def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool) -> Report:
+    """The run, with its bar and its entry in the log of runs; Ctrl-C ends it with what was done so far."""
+    bar = Bar(quiet=quiet)
+    table = processor.model.table
+    log = RunLog(table.database, new_run_id(), table.name)
+    log.begin(function=place)
+
+    def tell(progress: Progress, report: Report) -> None:
+        bar.show(progress)
+        log.tell(progress, report)
+
     try:
-        check_function(found)
-    except TypeError as error:
-        raise LoadingError(given, str(error), "Name a function of one record") from error
-    return found
-
-
-def _text(progress: Progress) -> str:
-    return f"{progress.done:,} done, {progress.failed:,} failed, {progress.rate:,.0f} a second"
+        report = processor.process_all(function, progress=tell, run_id=log.run_id)
+    except Interrupted as stopped:
+        report = replace(stopped.report, interrupted=True)
+    except ProcessingStopped as stopped:
+        log.end("failed", stopped.report)
+        raise
+    finally:
+        bar.end()
+    log.end("interrupted" if report.interrupted else "completed", report)
+    return report
 
 
 def _show_count(count: int, as_json: bool) -> None:

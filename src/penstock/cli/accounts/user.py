@@ -10,15 +10,16 @@ import orjson
 from penstock.cli.accounts.options import Place, placed
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.plain_values import plain
+from penstock.cli.records.options import pairs
 from penstock.systems.account_records.models.user import UserMissing
 
 
 @click.command("user")
 @click.argument("user_id", metavar="USER")
-@click.option("--set", "pairs", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
+@click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
 @placed
 @json_option
-def command(place: Place, user_id: str, pairs: tuple[str, ...], as_json: bool) -> None:
+def command(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> None:
     """Show a user; with --set, add one (or change one that is there) first.
 
     \b
@@ -28,7 +29,7 @@ def command(place: Place, user_id: str, pairs: tuple[str, ...], as_json: bool) -
 
     Exit codes: 0 done, 4 there is no such user.
     """
-    changes = dict(_pair(pair) for pair in pairs)
+    changes = pairs("--set", texts)
     with place.users() as users:
         found: dict[str, Any] | None
         if changes:
@@ -44,10 +45,3 @@ def command(place: Place, user_id: str, pairs: tuple[str, ...], as_json: bool) -
         show_json(plain(found))
     else:
         click.echo(orjson.dumps(plain(found)).decode())
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--set")
-    return name, value
