@@ -1,63 +1,43 @@
 """One run over a source: a feeder, a bounded pool of workers, and a watcher of leases and time limits.
 
 1. A record's failure, whatever it is, stops nothing else. What stops a run is the database, the executor, or the user.
-2. An attempt has one end. Who takes it out of `_running`, its worker or the watcher, writes what became of it.
+2. An attempt has one end. Who takes it out of `_running`, its worker or the watcher, says what became of it.
 3. A worker whose function hangs is written off: another takes its place, and what it still returns is thrown away.
 4. After a stop nothing is begun. What runs may finish in its grace time; what then still runs keeps its lease, which
    ends by itself: it is never given to another while it may still be at work here.
+
+A remote database takes many requests at once: there each worker claims its records and marks them. The embedded one
+writes one commit at a time: there a clerk claims and marks for all, as much as there is in one commit, and the workers
+do nothing but run the function.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
 
-from penstock.client.values import InvalidValue, decode_item
-from penstock.errors import PenstockError, ValidationException
-from penstock.records.attempts import (
-    Backoff,
-    BadResult,
-    Ended,
-    Failure,
-    Function,
-    RetryRules,
-    failure_of,
-)
+from penstock.errors import PenstockError
+from penstock.records.attempts import Ended, Failure, Function
 from penstock.records.executors import Died, NotRun, Overran, Runner
 from penstock.records.leases import RENEWALS
-from penstock.records.report import MOST_ERRORS, Progress, RecordError, Report
+from penstock.records.outcomes import End, Outcomes, Rules
+from penstock.records.report import Progress, Report
 from penstock.records.schedule import Schedule, Task
-from penstock.records.standing import WORKER_DIED, Held, Later, Poison, Settled, Standing
-from penstock.records.store import Changed, Claim, Gone, NotPending, RecordStore, Written
-from penstock.records.work import Found
-
-RECORD_CHANGED: Final = "RecordChanged"
-LOOK_AGAIN_SECONDS: Final = 1.0
-"""How long until a record that another holds is looked at once more."""
+from penstock.records.steps import Steps, drive_together
+from penstock.records.store import Claim, ClaimAnswer, MarkAnswer, RecordStore, Written
 
 _TICK_SECONDS: Final = 0.1
 _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
+_SHORT_SECONDS: Final = 0.05
+"""Functions below it have records claimed ahead, a few for each worker: waiting for the clerk would be felt."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How a run treats its records."""
-
-    max_workers: int = 5
-    max_retries: int = 3
-    max_iterations: int = 10
-    timeout_seconds: float | None = None
-    grace_seconds: float = 30.0
-    most_errors: int = MOST_ERRORS
-    retries: RetryRules = field(default_factory=RetryRules)
-    backoff: Backoff = field(default_factory=Backoff)
 
 
 class ProcessingStopped(PenstockError):
@@ -78,9 +58,11 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(eq=False, slots=True)
 class _Running:
+    """A claim in hand. `began_at` is when its function was begun; infinite before that."""
+
     claim: Claim
-    began_at: float
     renew_at: float
+    began_at: float = float("inf")
 
 
 class Run:
@@ -107,6 +89,11 @@ class Run:
         self._total = total
         self._tell = tell
         self._schedule = Schedule(store.clock, workers=rules.max_workers)
+        self._outcomes = Outcomes(store, self._schedule, rules, self.report, draw)
+        self._db = store.source.db
+        self._has_clerk = getattr(self._db.transport, "execute_together", None) is not None
+        self._claimed: queue.SimpleQueue[_Running | None] = queue.SimpleQueue()
+        self._usual_seconds: float | None = None
         self._lock = threading.Lock()
         self._running: dict[int, _Running] = {}
         self._claims = 0
@@ -117,7 +104,6 @@ class Run:
         self._finished = threading.Event()
         self._over = threading.Event()
         self._began_at = time.monotonic()
-        self._protected = frozenset({*store.source.key.names, store.source.work.bookkeeping})
 
     # ── from the caller's thread ─────────────────────────────────────────────────────────────────
 
@@ -128,7 +114,7 @@ class Run:
             self._start()
             self._wait()
         except KeyboardInterrupt:
-            interrupted = self.report.interrupted = True
+            interrupted = True
             self.stop()
             self._wait_for_grace()
         finally:
@@ -150,16 +136,17 @@ class Run:
         self._runner.stop()
 
     def _start(self) -> None:
-        with self._lock:
-            self._alive = self._rules.max_workers
+        self._alive = self._rules.max_workers
         for _ in range(self._rules.max_workers):
-            self._thread(self._work)
+            self._thread(self._run_claimed if self._has_clerk else self._work)
+        if self._has_clerk:
+            self._thread(self._keep_books)
         self._thread(self._watch)
         self._thread(self._feed)
 
     def _thread(self, target: Callable[[], None]) -> None:
         # A daemon: a function that hangs must not keep the process from ending.
-        threading.Thread(target=target, name=f"records-{target.__name__.strip('_')}", daemon=True).start()
+        threading.Thread(target=target, name=f"records{target.__name__}", daemon=True).start()
 
     def _wait(self) -> None:
         """Until all workers are gone; after a stop for as long as the grace time."""
@@ -192,8 +179,8 @@ class Run:
             return
         report, seconds = self.report, max(time.monotonic() - self._began_at, 1e-6)
         waiting, rate = self._schedule.waiting, (report.processed + report.failed) / seconds
-        progress = Progress(report.processed, report.failed, len(self._running), waiting, seconds, rate, self._total)
-        self._tell(progress, report)
+        running = min(len(self._running), self._rules.max_workers)
+        self._tell(Progress(report.processed, report.failed, running, waiting, seconds, rate, self._total), report)
 
     def _fail(self, error: BaseException) -> None:
         """The run cannot go on (1)."""
@@ -226,226 +213,183 @@ class Run:
         self.report.passes += 1
         return True
 
-    # ── the workers ──────────────────────────────────────────────────────────────────────────────
+    # ── workers that claim and mark by themselves ────────────────────────────────────────────────
 
     def _work(self) -> None:
         while (task := self._schedule.take()) is not None:
             mine = True
             try:
                 mine = self._handle(task)
-            except PenstockError as error:
-                self._trouble(task, error)
             except BaseException as error:
-                self._fail(error)
+                self._trouble(task, error)
             if not mine:
                 return  # written off: another thread has this one's place
             self._schedule.ended()
+        self._gone()
+
+    def _gone(self) -> None:
         with self._lock:
             self._alive -= 1
             last = not self._alive
         if last:
             self._finished.set()
 
-    def _trouble(self, task: Task, error: PenstockError) -> None:
+    def _trouble(self, task: Task | None, error: BaseException) -> None:
         """The database did not do what was asked. What may pass is tried again, for a while."""
         with self._lock:
             self._errors_in_a_row += 1
             hopeless = self._errors_in_a_row > _ERRORS_IN_A_ROW
-        if not error.retryable or hopeless:
+        if not isinstance(error, PenstockError) or not error.retryable or hopeless:
             self._fail(error)
-            return
-        wait = self._rules.backoff.seconds(self._errors_in_a_row, self._draw)
-        self._schedule.postpone(task, self._store.clock.now() + wait)
+        elif task is not None:
+            wait = self._rules.backoff.seconds(self._errors_in_a_row, self._draw)
+            self._schedule.postpone(task, self._store.clock.now() + wait)
 
     def _handle(self, task: Task) -> bool:
         """Looks at a record, and runs it if it may be. False if this thread was written off meanwhile."""
-        found = task.found
-        if task.awaited is not None:
-            looked = self._store.look(found)
-            if looked is None:
-                self._count("skipped")
-                return True
-            found = looked
-        answer = self._store.claim(found)
-        if isinstance(answer, Claim):
-            with self._lock:
-                self._claims += 1
-                self._errors_in_a_row = 0
-            return self._run(answer)
-        self._not_claimed(replace(task, found=found), answer)
-        return True
-
-    def _not_claimed(self, task: Task, answer: Gone | NotPending | Held | Later | Poison | Settled) -> None:
-        now = self._store.clock.now()
-        match answer:
-            case Held(standing, takeable_at):
-                awaited = task.awaited
-                if awaited is not None and (awaited.token, awaited.until) != (standing.token, standing.until):
-                    self._count("held")  # renewed, or claimed anew: somebody alive has it
-                else:
-                    again = Task(task.found, standing)
-                    self._schedule.postpone(again, min(now + LOOK_AGAIN_SECONDS, takeable_at))
-            case Later(due_at):
-                self._schedule.postpone(Task(task.found), due_at)
-            case Poison(standing):
-                parked = self._store.park_poison(task.found, standing)
-                if parked is not None:
-                    self._count("crashed")
-                    self._parked(task.found, parked)
-            case Gone() | NotPending():
-                self._count("skipped")
-            case Settled():
-                pass  # parked, or done
-
-    def _run(self, claim: Claim) -> bool:
-        if self._schedule.stopping:
-            self._give_back(claim)
+        looked = self._looked(task)
+        if looked is None:
             return True
-        began_at = time.monotonic()
-        running = _Running(claim, began_at, began_at + self._store.lease_seconds / RENEWALS)
-        with self._lock:
-            self._running[id(running)] = running
-            self.report.attempts += 1
-        end: Ended | Exception
-        try:
-            refused = self._store.too_many_to_compare(claim.record)
-            end = Ended(failure=Failure("TooManyAttributes", refused, False)) if refused else self._attempt(claim)
-        except (Died, Overran, NotRun) as error:
-            end = error
-        except BaseException:
-            if self._take_out(running):
-                self._give_back(claim)
-            raise
+        answer = self._store.claim(looked.found)
+        if not isinstance(answer, Claim):
+            self._outcomes.not_claimed(looked, answer)
+            return True
+        running = self._take_in(answer)
+        if self._schedule.stopping:
+            self._take_out(running)
+            self._outcomes.give_back(answer)
+            return True
+        end = self._end_of(running)
         if not self._take_out(running):
             return False
-        self._settle(claim, end)
-        if isinstance(end, Died | Overran) and end.unusable is not None:
-            raise end.unusable
+        self._settle(running.claim, end)
         return True
 
-    def _attempt(self, claim: Claim) -> Ended:
-        standing = claim.standing
-        return self._runner.run(self._function, claim.item, standing.token, alone=standing.crashes > 0)
+    def _looked(self, task: Task) -> Task | None:
+        """The record as it is now, if it is looked at once more; None if it is gone."""
+        if task.awaited is None:
+            return task
+        found = self._store.look(task.found)
+        if found is None:
+            self._outcomes.count("skipped")
+            return None
+        return replace(task, found=found)
+
+    def _settle(self, claim: Claim, end: End | BaseException) -> None:
+        if isinstance(end, Ended | Died | Overran | NotRun):
+            self._outcomes.settle(claim, end)
+        else:
+            self._outcomes.give_back(claim)  # it was not run: the executor is unusable
+            raise end
+
+    # ── one attempt ──────────────────────────────────────────────────────────────────────────────
+
+    def _take_in(self, claim: Claim) -> _Running:
+        running = _Running(claim, time.monotonic() + self._store.lease_seconds / RENEWALS)
+        with self._lock:
+            self._running[id(running)] = running
+            self._claims += 1
+            self._errors_in_a_row = 0
+        return running
 
     def _take_out(self, running: _Running) -> bool:
-        """Whether this attempt's end is ours to write (2)."""
+        """Whether this attempt's end is ours to tell (2)."""
         with self._lock:
             return self._running.pop(id(running), None) is not None
 
-    # ── what became of it ────────────────────────────────────────────────────────────────────────
-
-    def _settle(self, claim: Claim, end: Ended | Exception) -> None:
-        match end:
-            case Died(by_us=True):
-                self._give_back(claim, again=True)
-            case Died(message=message):
-                self._crashed(claim, message)
-            case NotRun():
-                self._give_back(claim)
-            case Overran():
-                self._overran(claim)
-            case Ended(failure=None, result=result):
-                self._done(claim, result)
-            case Ended(failure=failure):
-                assert failure is not None
-                if self._schedule.stopping and failure.kind == "KeyboardInterrupt":
-                    self._give_back(claim)  # the Ctrl-C that stops us went to its process too
-                else:
-                    self._failed(claim, failure)
-
-    def _done(self, claim: Claim, result: Mapping[str, Any] | None) -> None:
+    def _end_of(self, running: _Running) -> End | BaseException:
+        """Runs the function. An exception that is no `End` is about the executor."""
+        claim = running.claim
+        refused = self._store.too_many_to_compare(claim.record)
+        if refused:
+            return Ended(failure=Failure("TooManyAttributes", refused, retryable=False))
+        running.began_at = time.monotonic()
+        self._outcomes.count("attempts")
+        standing = claim.standing
         try:
-            self._check_result(result)
-            answer = self._store.mark(claim, result)
-        except (InvalidValue, ValidationException, BadResult) as error:
-            # The record cannot be as the function wants it: too large, say, or of the wrong type for an index.
-            self._failed(claim, Failure(type(error).__name__, str(error)[:500], retryable=False))
-            return
-        except PenstockError:
-            raise
-        except Exception as error:  # of a mark that is computed by a function
-            self._failed(claim, failure_of(error, self._rules.retries))
-            return
-        if isinstance(answer, Written):
-            self._count("processed")
-        elif isinstance(answer, Changed):
-            self._count("changed")
-            names = ", ".join(answer.names[:5]) or "what it is selected by"
-            text = f"somebody changed the record while it ran ({names}), so the result was not stored"
-            self._failed(claim, Failure(RECORD_CHANGED, text, retryable=True))
-        else:
-            self._refused(answer)
+            return self._runner.run(self._function, claim.item, standing.token, alone=standing.crashes > 0)
+        except BaseException as error:
+            return error
 
-    def _check_result(self, result: Mapping[str, Any] | None) -> None:
-        for name in result or ():
-            if name in self._protected:
-                raise BadResult(f"the function returned {name}, which is part of the key or of the bookkeeping")
+    # ── a clerk, and workers that only run ───────────────────────────────────────────────────────
 
-    def _failed(self, claim: Claim, failure: Failure) -> None:
-        standing, now = claim.standing, self._store.clock.now()
-        if not failure.retryable or standing.failures >= self._rules.max_retries:
-            self._park(claim, standing.parked_for(failure.kind, failure.message, now), failure.trace)
-            return
-        wait = self._rules.backoff.seconds(standing.failures + 1, self._draw)
-        self._try_again(claim, standing.after_failure(failure.kind, failure.message, now, now + wait))
+    def _run_claimed(self) -> None:
+        while (running := self._claimed.get()) is not None:
+            end = NotRun() if self._schedule.stopping else self._end_of(running)
+            if not self._take_out(running):
+                return  # written off: another thread has this one's place
+            self._schedule.report((running, end))
+        self._gone()
 
-    def _crashed(self, claim: Claim, message: str) -> None:
-        self._count("crashed")
-        standing, now = claim.standing, self._store.clock.now()
-        if standing.crashes + 1 >= self._store.max_crashes:
-            self._park(claim, standing.parked_as_poison(now, message[:500]), "")
-            return
-        wait = self._rules.backoff.seconds(standing.crashes + 1, self._draw)
-        self._try_again(claim, standing.after_crash(message[:500], now, now + wait))
+    def _keep_books(self) -> None:
+        in_hand = 0
+        workers = self._rules.max_workers
+        while True:
+            ahead = workers if (self._usual_seconds or _SHORT_SECONDS) < _SHORT_SECONDS else 0
+            # While the workers have records ahead, what has ended can wait for company.
+            gather = max(workers // 2, 1) if ahead and in_hand >= workers else 1
+            batch = self._schedule.batch(workers + ahead - in_hand, in_hand, gather)
+            if batch is None:
+                break
+            ends, tasks = batch
+            in_hand -= len(ends)
+            try:
+                in_hand += self._write(ends, tasks)
+            except BaseException as error:
+                self._trouble(None, error)
+                for _ in (*ends, *tasks):
+                    self._schedule.ended()
+        for _ in range(workers):
+            self._claimed.put(None)
 
-    def _overran(self, claim: Claim) -> None:
-        self._count("timed_out")
-        error = TimeoutError(f"still running after {self._rules.timeout_seconds:g} s")
-        self._failed(claim, Failure("TimeoutError", str(error), self._rules.retries.retryable(error)))
+    def _write(self, ends: list[tuple[_Running, End | BaseException]], tasks: list[Task]) -> int:
+        """What ended and what is next, in one commit; how many were claimed."""
+        outcomes, conversations = self._outcomes, list[Steps[MarkAnswer | ClaimAnswer]]()
+        good = [(running, end) for running, end in ends if isinstance(end, Ended) and end.failure is None]
+        looked = [one for task in tasks if (one := self._looked(task)) is not None]
+        conversations += [self._marking(running.claim, end) for running, end in good]
+        conversations += [self._store.claiming(task.found) for task in looked]
+        answers = drive_together(conversations, self._db)
+        for (running, _), marked in zip(good, answers, strict=False):
+            self._took(time.monotonic() - running.began_at)
+            self._safely(None, lambda: outcomes.marked(running.claim, marked))  # type: ignore[arg-type] # noqa: B023
+        for running, end in ends:
+            if not isinstance(end, Ended) or end.failure is not None:
+                self._safely(None, lambda: self._settle(running.claim, end))  # noqa: B023
+        claims = 0
+        for task, answer in zip(looked, answers[len(good) :], strict=True):
+            if isinstance(answer, Claim):
+                claims += 1
+                self._claimed.put(self._take_in(answer))
+            else:
+                self._safely(task, lambda: self._not_claimed(task, answer))  # noqa: B023
+        for _ in range(len(ends) + len(tasks) - claims):
+            self._schedule.ended()
+        return claims
 
-    def _try_again(self, claim: Claim, standing: Standing) -> None:
-        answer = self._store.put_standing(claim, standing)
-        if isinstance(answer, Written):
-            self._count("retried")
-            self._schedule.postpone(Task(Found(claim.key, standing.wire(), claim.value)), standing.due)
-        else:
-            self._refused(answer)
+    def _took(self, seconds: float) -> None:
+        usual = self._usual_seconds
+        self._usual_seconds = seconds if usual is None else usual + (seconds - usual) / 16
 
-    def _park(self, claim: Claim, standing: Standing, trace: str) -> None:
-        answer = self._store.put_standing(claim, standing)
-        if isinstance(answer, Written):
-            self._parked(Found(claim.key), standing, trace)
-        else:
-            self._refused(answer)
+    def _marking(self, claim: Claim, end: Ended) -> Steps[MarkAnswer | ClaimAnswer]:
+        self._outcomes.check_result(end.result)
+        return (yield from self._store.marking(claim, end.result))
 
-    def _parked(self, found: Found, standing: Standing, trace: str = "") -> None:
-        kind = standing.kind or WORKER_DIED
-        with self._lock:
-            self.report.failed += 1
-            self.report.failures_by_kind[kind] += 1
-            if len(self.report.errors) < self._rules.most_errors:
-                key = decode_item(found.key)
-                self.report.errors.append(RecordError(key, kind, standing.message, standing.attempts, trace))
+    def _not_claimed(self, task: Task, answer: object) -> None:
+        if isinstance(answer, Exception):
+            raise answer
+        self._outcomes.not_claimed(task, answer)  # type: ignore[arg-type]
 
-    def _give_back(self, claim: Claim, *, again: bool = False) -> None:
-        standing = claim.standing.given_back()
-        answer = self._store.put_standing(claim, standing)
-        self._count("given_back")
-        if again and isinstance(answer, Written):
-            self._schedule.postpone(Task(Found(claim.key, standing.wire(), claim.value)), 0.0)
-
-    def _refused(self, answer: object) -> None:
-        self._count("deleted" if isinstance(answer, Gone) else "lost")
-
-    def _count(self, name: str) -> None:
-        with self._lock:
-            setattr(self.report, name, getattr(self.report, name) + 1)
+    def _safely(self, task: Task | None, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except BaseException as error:
+            self._trouble(task, error)
 
     # ── the watcher ──────────────────────────────────────────────────────────────────────────────
 
     def _watch(self) -> None:
-        limit = self._rules.timeout_seconds
-        limit = None if self._runner.watches_time else limit
+        limit = None if self._runner.watches_time else self._rules.timeout_seconds
         interval = min(0.5, self._store.lease_seconds / (4 * RENEWALS), limit / 4 if limit else 0.5)
         while not self._over.wait(interval):
             now = time.monotonic()
@@ -473,11 +417,11 @@ class Run:
         """A function that hangs in a thread (3)."""
         if not self._take_out(running):
             return
-        try:
-            self._overran(running.claim)
-        except PenstockError as error:
-            self._fail(error)
-        self._schedule.ended()
+        if self._has_clerk:
+            self._schedule.report((running, Overran()))
+        else:
+            self._safely(None, lambda: self._outcomes.overran(running.claim))
+            self._schedule.ended()
         self._hung += 1
         if self._hung > max(20, 4 * self._rules.max_workers):
             self._fail(
@@ -486,4 +430,4 @@ class Run:
                     "cannot be ended. Give the function time limits of its own, or a process pool (executor=)."
                 )
             )
-        self._thread(self._work)
+        self._thread(self._run_claimed if self._has_clerk else self._work)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from penstock.clock import Clock
 from penstock.records.standing import Standing
@@ -23,6 +23,7 @@ MOST_WAITING: Final = 10_000
 LOW_WATER: Final = 100
 """Records ready below which the feeder hands over its next page."""
 
+_LINGER: Final = 0.002
 _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
 
 
@@ -46,6 +47,8 @@ class Schedule:
         self._ready: deque[Found] = deque()
         self._later: list[tuple[float, int, Task]] = []
         self._serial = count()
+        self._ends: deque[Any] = deque()
+        self._gathered = 1
         self._busy = 0
         self._closed = False
         self.stopping = False
@@ -108,6 +111,57 @@ class Schedule:
                     return None
                 self._work.wait(min(wait, _LONGEST_WAIT) if self._later else None)
             return None
+
+    # ── the side of a clerk that writes for the workers ──────────────────────────────────────────
+
+    def report(self, end: Any) -> None:
+        """A worker is done with what it was given; the clerk hears of it in its next batch."""
+        with self._work:
+            self._ends.append(end)
+            if len(self._ends) >= self._gathered:
+                self._work.notify()
+
+    def batch(self, room: int, in_hand: int, gather: int) -> tuple[list[Any], list[Task]] | None:
+        """What has ended, and at most `room` records to look at; waited for. None when all is over.
+
+        It lingers a moment until `gather` have ended: one commit for several costs less, and the workers have more.
+        """
+        with self._work:
+            self._gathered = gather
+            lingered = gather == 1
+            while True:
+                if len(self._ends) >= (1 if lingered or self.stopping else gather):
+                    return self._ended_so_far(), [] if self.stopping else self._next(room)
+                if not self._ends and not self.stopping and (tasks := self._next(room)):
+                    return [], tasks
+                if not in_hand and self._closed and (self.stopping or self._is_idle()):
+                    return None
+                lingered = not self._work.wait(self._until_next(room, gather)) or lingered
+
+    def _ended_so_far(self) -> list[Any]:
+        ends = list(self._ends)
+        self._ends.clear()
+        return ends
+
+    def _until_next(self, room: int, gather: int) -> float | None:
+        if gather > 1:
+            return _LINGER
+        if self._later and room > 0:
+            return max(min(self._later[0][0] - self._clock.now(), _LONGEST_WAIT), 0.0)
+        return None
+
+    def _next(self, room: int) -> list[Task]:
+        tasks: list[Task] = []
+        while len(tasks) < room and self._later and self._later[0][0] <= self._clock.now():
+            tasks.append(heapq.heappop(self._later)[2])
+        while len(tasks) < room and self._ready:
+            tasks.append(Task(self._ready.popleft()))
+        self._busy += len(tasks)
+        if tasks and len(self._ready) <= self._low_water:
+            self._room.notify()
+        return tasks
+
+    # ── both ─────────────────────────────────────────────────────────────────────────────────────
 
     def postpone(self, task: Task, due: float) -> bool:
         """To be looked at again at `due`. False if too many wait (1)."""
