@@ -25,6 +25,7 @@ COMMANDS = {
     "jobs": ("penstock.cli.jobs.group", "See jobs, wait for them, and say what should become of them."),
     "worker": ("penstock.cli.jobs.worker", "Run the jobs of an app."),
     "tables": ("penstock.cli.tables.group", "Tables as code: plan, apply, verify, export, and more."),
+    "up": ("penstock.cli.up", "See jobs run, in a browser: the dashboard, with a worker and an endpoint if asked."),
 }
 
 

@@ -42,7 +42,7 @@ from penstock.jobs.job import (
 )
 from penstock.jobs.layout import Layout, Record
 from penstock.jobs.making import Maker
-from penstock.jobs.new import BadJob, NewJob, checked_name, checked_progress
+from penstock.jobs.new import BadJob, NewJob, checked_name, checked_progress, is_id
 from penstock.jobs.payloads import RECORD_BYTES, Payloads, to_json
 from penstock.jobs.queues import Action, Queue, Sides
 from penstock.jobs.reading import Claimable, JobReader, Wanted
@@ -139,6 +139,10 @@ class JobStore:
     def get_many(self, job_ids: Sequence[str]) -> list[Job]:
         """The jobs in that order, read in batches. Raises JobNotFound."""
         return self._reader.get_many(job_ids, self.clock.now())
+
+    def get_those_there(self, job_ids: Sequence[str]) -> list[Job]:
+        """Those of the jobs that there are, read in batches."""
+        return self._reader.those_there([job_id for job_id in job_ids if is_id(job_id)], self.clock.now())
 
     def history(self, job_id: str) -> History:
         """The job with all of its records: one Query. Raises JobNotFound."""

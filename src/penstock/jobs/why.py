@@ -32,7 +32,7 @@ def gather(store: JobStore, job: Job) -> Surroundings:
     return Surroundings(
         now=now,
         queue=store.queue(job.queue),
-        workers=tuple(Registry(store.db, store.layout).workers(now)),
+        workers=tuple(Registry(store.db, store.layout).workers(now, tidy=False)),
         slot_holders=tuple(store.sides.slot_holders(job.limit_key)) if job.limit_key is not None else (),
         parents={parent: _state(store, parent) for parent in sorted(job.waiting_for)},
         ahead=_ahead(store, job) if job.state is State.QUEUED else 0,

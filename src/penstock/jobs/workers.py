@@ -68,11 +68,11 @@ class Registry:
     def leave(self, worker: str) -> None:
         self._remove("workers", worker)
 
-    def workers(self, now: float) -> list[WorkerInfo]:
-        """Those that live, the oldest first."""
+    def workers(self, now: float, *, tidy: bool = True) -> list[WorkerInfo]:
+        """Those that live, the oldest first. Without `tidy`, nothing is written: those that are gone keep their lines."""
         found = [_worker_of(name, value["M"]) for name, value in self._entries("workers").items()]
         for worker in found:
-            if not worker.is_alive(now):
+            if tidy and not worker.is_alive(now):
                 self._remove("workers", worker.name)
         return sorted((one for one in found if one.is_alive(now)), key=lambda one: (one.started_at, one.name))
 

@@ -1,0 +1,168 @@
+"""`penstock up`: the dashboard, and if asked the DynamoDB endpoint and a worker, in one process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import click
+
+from penstock.cli import databases
+from penstock.client.database import Database, embedded_engine
+from penstock.client.endpoints import MEMORY
+from penstock.files import Files, open_files
+from penstock.jobs.app import FILES_VARIABLE, App
+from penstock.jobs.loading import load_app
+from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.worker import Worker
+from penstock.server.run import listen, running_server
+from penstock.web.dashboard.app import make_dashboard
+from penstock.web.dashboard.serving import serve_dashboard
+from penstock.web.dashboard.source import Source
+from penstock.web.guard import is_loopback
+
+DEFAULT_PORT = 8321
+DEFAULT_FILE = "penstock.db"
+_STOP_SECONDS = 35
+
+
+@click.command("up")
+@click.option(
+    "--url", "--db", envvar="PENSTOCK_URL", metavar="URL",
+    help="What to look at: a file (made if absent), http://127.0.0.1:8000, or aws://eu-west-2. Also PENSTOCK_URL. "
+    "Without it: the worker's database, the one .db file of this folder, or penstock.db.",
+)  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True,
+    help="The dashboard's port; 0 picks a free one.",
+)  # fmt: skip
+@click.option("--worker", "worker_app", metavar="MODULE:APP", help="Also run this app's jobs, in this process.")
+@click.option("--serve", "serve_port", type=click.IntRange(0, 65535), metavar="PORT", help="Also a DynamoDB on PORT.")
+@click.option("--read-only", is_flag=True, help="Change nothing: every POST is refused.")
+@click.option(
+    "--token", envvar="PENSTOCK_DASHBOARD_TOKEN", metavar="TEXT",
+    help="What visitors must know. One is made where --host is not this machine alone. Also PENSTOCK_DASHBOARD_TOKEN.",
+)  # fmt: skip
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another name that it may be called by.")
+@click.option("--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    help="The table of jobs.",
+)  # fmt: skip
+@click.option("--files", "files_place", envvar=FILES_VARIABLE, metavar="PLACE", help="Where the jobs' files are.")
+@click.option("--quiet", is_flag=True, help="Print nothing when ready.")
+@click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, endpoint, pid.")
+def command(
+    url: str | None,
+    host: str,
+    port: int,
+    worker_app: str | None,
+    serve_port: int | None,
+    read_only: bool,
+    token: str | None,
+    hosts: tuple[str, ...],
+    table: str,
+    files_place: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """See jobs run, in a browser.
+
+    Stop it with Ctrl+C: a worker that runs here finishes its tasks or hands them over.
+
+    \b
+    Examples:
+      penstock up                                       the .db file of this folder, at http://127.0.0.1:8321
+      penstock up --db reports.db --worker reports:app  with a worker
+      penstock up --db reports.db --serve 8000          with a DynamoDB for every AWS SDK
+      penstock up --url aws://eu-west-2 --read-only     look at AWS, change nothing
+      penstock up --host 0.0.0.0                        from other machines, with a token
+    """
+    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    if token is None and not is_loopback(host):
+        token = secrets.token_urlsafe(18)
+    sockets = listen(host, port)  # before a file is made: a taken port leaves nothing behind
+    with ExitStack() as stack:
+        stack.callback(_close, sockets)
+        app = None if worker_app is None else stack.enter_context(load_app(worker_app))
+        place, db = _database(stack, url, app)
+        endpoint = None if serve_port is None else stack.enter_context(_endpoint(db, serve_port))
+        files = app.store.files if app is not None and url is None else _files(place, files_place)
+        schedules = {} if app is None else app.schedules
+        source = Source(db, table=table, files=files, schedules=schedules)
+        dashboard = make_dashboard(source, read_only=read_only, token=token, hosts=[host, socket.gethostname(), *hosts])
+        if app is not None:
+            stack.enter_context(_working(app))
+
+        def ready(address: str) -> None:
+            if not quiet:
+                _announce(address, place, endpoint, token, as_json)
+
+        serve_dashboard(dashboard, sockets, ready)
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for sock in sockets:
+        sock.close()
+
+
+def _database(stack: ExitStack, url: str | None, app: App | None) -> tuple[str, Database]:
+    if url is None and app is not None:
+        return app.store.db.name, app.store.db
+    place = url or _found()
+    return place, stack.enter_context(databases.opened(place, "made"))
+
+
+def _found() -> str:
+    """The one .db file of this folder; else the file that `penstock serve` would use."""
+    found = sorted(str(path) for path in Path().glob("*.db"))
+    if len(found) > 1 and DEFAULT_FILE not in found:
+        raise click.UsageError(f"Which database? Give --db FILE; this folder has {', '.join(found)}.")
+    return found[0] if len(found) == 1 else DEFAULT_FILE
+
+
+def _files(place: str, files_place: str | None) -> Files | None:
+    if files_place is not None:
+        return open_files(files_place)
+    return None if "://" in place or place == MEMORY else open_files(f"{place}.files")
+
+
+@contextmanager
+def _endpoint(db: Database, port: int) -> Iterator[str]:
+    engine = embedded_engine(db.transport)
+    if engine is None:
+        raise click.UsageError(f"--serve needs a database file; {db.name} is served already.")
+    with running_server(engine, port=port) as server:
+        yield server.url
+
+
+@contextmanager
+def _working(app: App) -> Iterator[None]:
+    """A worker in a thread, for the length of a block; then its tasks finish or hand over."""
+    worker = Worker(app)
+    thread = threading.Thread(target=worker.run, name="penstock-worker", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        worker.stop()
+        thread.join(_STOP_SECONDS)
+
+
+def _announce(address: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:
+    shown = address if token is None else f"{address}/login?token={token}"
+    if as_json:
+        import orjson
+
+        form = {"url": shown, "db": place, "endpoint": endpoint, "pid": os.getpid()}
+        click.echo(orjson.dumps(form).decode())
+    else:
+        also = "" if endpoint is None else f"; DynamoDB at {endpoint}"
+        click.echo(f"Penstock's dashboard is at {shown} ({place}{also}; stop with Ctrl+C)")
+    sys.stdout.flush()

@@ -1,0 +1,198 @@
+"""Charts as SVG, drawn on the server. Colours come from the style sheet by class; every text in them is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup, escape
+
+from penstock.clock import utc_text
+from penstock.jobs.job import Entry, Event, Job
+from penstock.jobs.state import TERMINAL, State
+from penstock.jobs.why import span
+
+# ── finished jobs ────────────────────────────────────────────────────────────────────────────────
+
+_BARS: Final = 60
+_BAR: Final = 10
+_HEIGHT: Final = 96
+
+
+def throughput(ends: Sequence[tuple[float, bool]], now: float, seconds: float = 3600.0) -> Markup:
+    """Bars of a minute each: how many ended, and how many of them had failed. `ends` is (when, failed)."""
+    good, bad = [0] * _BARS, [0] * _BARS
+    for at, failed in ends:
+        place = _BARS - 1 - int((now - at) / seconds * _BARS)
+        if 0 <= place < _BARS:
+            (bad if failed else good)[place] += 1
+    top = max(1, *(one + other for one, other in zip(good, bad, strict=True)))
+    parts = []
+    for place, (fine, failed_count) in enumerate(zip(good, bad, strict=True)):
+        low = _HEIGHT - _tall(fine, top)
+        if fine:
+            parts.append(_rect(place * _BAR, low, _BAR - 2, _HEIGHT - low, "bar-completed"))
+        if failed_count:
+            tall = _tall(failed_count, top)
+            parts.append(_rect(place * _BAR, max(0.0, low - tall), _BAR - 2, tall, "bar-failed"))
+    label = f"Jobs that ended in each minute of the last hour: {sum(good):,} completed, {sum(bad):,} failed"
+    base = f'<line class="axis" x1="0" x2="{_BARS * _BAR}" y1="{_HEIGHT - 0.5}" y2="{_HEIGHT - 0.5}"/>'
+    return _svg(_BARS * _BAR, _HEIGHT, base + "".join(parts), label, "chart bars", stretch=True)
+
+
+def _tall(number: int, top: int) -> float:
+    return 0.0 if not number else max(2.0, number / top * (_HEIGHT - 4))
+
+
+# ── progress ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a job goes: percent a second, and when it would end at that pace; None where it cannot be said."""
+
+    per_second: float | None = None
+    ends_at: float | None = None
+
+    @property
+    def told(self) -> str:
+        if self.per_second is None:
+            return ""
+        minute = self.per_second * 60
+        return f"{minute:.1f} % a minute" if minute < 100 else f"{self.per_second:.1f} % a second"
+
+
+def pace(job: Job, entries: Sequence[Entry]) -> Pace:
+    """From the last half of what this attempt has reported: what it did lately tells more than how it began."""
+    points = [(one.at, one.progress) for one in entries if one.progress is not None and one.attempt == job.attempt]
+    points = points[len(points) // 2 if len(points) > _FEW else 0 :]
+    if job.state is not State.PROCESSING or len(points) < 2:
+        return Pace()
+    (start, low), (end, high) = points[0], points[-1]
+    if high <= low or end <= start:
+        return Pace()
+    rate = (high - low) / (end - start)
+    return Pace(rate, end + (100 - high) / rate)
+
+
+_FEW: Final = 4
+_CURVE: Final = (720, 140)
+_MOST_POINTS: Final = 400
+
+
+def progress_curve(job: Job, entries: Sequence[Entry], now: float) -> Markup:
+    """Progress over time; where the job runs and has a pace, a dashed line to its estimated end."""
+    points = [(one.at, one.progress) for one in entries if one.progress is not None]
+    if len(points) < 2:
+        return Markup("")
+    step = -(-len(points) // _MOST_POINTS)
+    points = [*points[:-1:step], points[-1]]
+    start = min(job.started_at or points[0][0], points[0][0])
+    going = pace(job, entries)
+    end = max(points[-1][0], going.ends_at or 0.0, start + 0.001)
+    width, height = _CURVE
+
+    def place(at: float, percent: float) -> str:
+        return f"{(at - start) / (end - start) * width:.1f},{height - percent / 100 * height:.1f}"
+
+    line = " ".join(place(at, percent) for at, percent in points)
+    area = f"{place(points[0][0], 0)} {line} {place(points[-1][0], 0)}"
+    grid = "".join(
+        f'<line class="grid" x1="0" x2="{width}" y1="{height * part / 4:.1f}" y2="{height * part / 4:.1f}"/>'
+        for part in range(5)
+    )
+    drawn = f'{grid}<polygon class="area" points="{area}"/><polyline class="curve" points="{line}"/>'
+    if going.ends_at is not None:
+        rest = f"{place(*points[-1])} {place(going.ends_at, 100)}"
+        drawn += f'<polyline class="curve-ahead" points="{rest}"/>'
+    label = f"Progress from {points[0][1]:g} to {points[-1][1]:g} percent in {span(points[-1][0] - start)}"
+    return _svg(width, height, drawn, label, "chart curve-chart", stretch=True)
+
+
+# ── attempts ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of a job's life: waiting, or an attempt by a worker, and how it ended."""
+
+    start: float
+    end: float
+    attempt: int
+    owner: str
+    outcome: str
+    """`waiting`, `running`, or the event that ended the attempt."""
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+
+_BEGINS: Final = frozenset({"started", "taken_over"})
+_ENDS: Final = frozenset({"handed_over", "retrying", "completed", "failed", "parked", "cancelled"})
+
+
+def stretches(job: Job, events: Sequence[Event], now: float) -> list[Stretch]:
+    """The job's life in order, without a hole."""
+    found: list[Stretch] = []
+    since, attempt, owner = job.created_at, 0, ""
+    for event in events:
+        if event.type not in _BEGINS and event.type not in _ENDS and event.type != "retried":
+            continue
+        if attempt:
+            outcome = "lost" if event.type == "taken_over" else event.type
+            found.append(Stretch(since, event.at, attempt, owner, outcome))
+        elif event.at > since and event.type != "retried":
+            found.append(Stretch(since, event.at, 0, "", "waiting"))
+        since = event.at
+        attempt, owner = (event.attempt, event.owner) if event.type in _BEGINS else (0, "")
+    if job.state not in TERMINAL:
+        found.append(Stretch(since, max(now, since), attempt, owner, "running" if attempt else "waiting"))
+    return found
+
+
+_LANE: Final = 26
+_TIMELINE_WIDTH: Final = 720
+_MOST_STRETCHES: Final = 40
+
+
+def timeline(life: Sequence[Stretch]) -> Markup:
+    """A lane for each attempt; waiting is a thin line between them. The newest forty stretches."""
+    life = life[-_MOST_STRETCHES:]
+    if not life:
+        return Markup("")
+    start, end = life[0].start, max(life[-1].end, life[0].start + 0.001)
+    lanes = {attempt: lane for lane, attempt in enumerate(dict.fromkeys(one.attempt for one in life if one.attempt))}
+    height = max(1, len(lanes)) * _LANE
+    parts = []
+    lane = 0
+    for one in life:
+        lane = lanes.get(one.attempt, lane)
+        left = (one.start - start) / (end - start) * _TIMELINE_WIDTH
+        wide = max(2.0, one.seconds / (end - start) * _TIMELINE_WIDTH)
+        told = f"{_title(one)}, {span(one.seconds)}, from {utc_text(one.start)}"
+        top, tall = (lane * _LANE + 11, 4) if not one.attempt else (lane * _LANE + 3, _LANE - 6)
+        parts.append(_rect(left, top, wide, tall, f"life life-{one.outcome.replace('_', '-')}", told))
+    label = f"{len(lanes)} attempt{'' if len(lanes) == 1 else 's'} over {span(end - start)}"
+    return _svg(_TIMELINE_WIDTH, height, "".join(parts), label, "chart timeline", stretch=True)
+
+
+def _title(one: Stretch) -> str:
+    return f"attempt {one.attempt} on {one.owner}: {one.outcome.replace('_', ' ')}" if one.attempt else "waiting"
+
+
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _rect(left: float, top: float, wide: float, tall: float, classes: str, title: str = "") -> str:
+    inner = f"<title>{escape(title)}</title>" if title else ""
+    place = f'x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{tall:.1f}"'
+    return f'<rect class="{escape(classes)}" {place} rx="1.5">{inner}</rect>'
+
+
+def _svg(width: float, height: float, inner: str, label: str, classes: str, *, stretch: bool = False) -> Markup:
+    """`inner` is made here, of numbers and escaped texts."""
+    how = ' preserveAspectRatio="none"' if stretch else ""
+    head = f'<svg class="{classes}" viewBox="0 0 {width} {height}" role="img"{how} aria-label="{escape(label)}">'
+    return Markup(head + inner + "</svg>")  # noqa: S704

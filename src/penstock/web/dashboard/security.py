@@ -1,0 +1,143 @@
+"""What stands before the pages, beside the guard of hosts and sizes (web/guard.py).
+
+1. Every answer carries a Content-Security-Policy under which no inline script or style runs, and no page may be framed.
+2. Every form carries a token that only a page of this process could know; a POST without it changes nothing.
+3. In read-only mode every POST is refused, whatever it asks for (but for signing in).
+4. Bound to more than this machine, every request needs the token: as a cookie from /login, or as a bearer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.web.problems import Problem
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+SESSION: Final = "penstock_session"
+PASS: Final = "penstock_pass"  # noqa: S105 - the name of a cookie
+FORM_FIELD: Final = "csrf"
+LOGIN: Final = "/login"
+_OPEN_PATHS: Final = (LOGIN, "/static/")
+
+
+class Secured:
+    """ASGI middleware: the headers of every answer, and who may ask at all (1, 3, 4)."""
+
+    def __init__(self, app: ASGIApp, keeper: Keeper) -> None:
+        self._app = app
+        self._keeper = keeper
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        refusal = self._keeper.refusal(scope)
+        await (refusal or self._app)(scope, receive, with_headers)
+
+
+class Keeper:
+    """Keeps the secrets of one process: they are new with each start."""
+
+    def __init__(self, *, token: str | None = None, read_only: bool = False) -> None:
+        self.read_only = read_only
+        self._token = token
+        self._secret = secrets.token_bytes(32)
+
+    @property
+    def wants_token(self) -> bool:
+        return self._token is not None
+
+    def refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request that goes no further."""
+        path: str = scope["path"]
+        if self.read_only and scope["method"] == "POST" and path != LOGIN:
+            return Problem(
+                403, "This dashboard is read-only.", "Start `penstock up` without --read-only to change things."
+            ).response()
+        if self._token is None or path.startswith(_OPEN_PATHS) or self._has_pass(scope):
+            return None
+        if scope["method"] in ("GET", "HEAD") and not path.startswith("/live/"):
+            return RedirectResponse(LOGIN, 303)
+        return Problem(403, "This dashboard needs its token.", "Sign in at /login.").response()
+
+    def _has_pass(self, scope: Scope) -> bool:
+        request = Request(scope)
+        bearer = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ")
+        return self.is_token(bearer) or _same(request.cookies.get(PASS, ""), self._sealed("pass"))
+
+    def is_token(self, text: str) -> bool:
+        return self._token is not None and _same(text, self._token)
+
+    def let_in(self, response: Response) -> None:
+        """The answer carries a pass: the token itself is not kept by the browser."""
+        response.set_cookie(PASS, self._sealed("pass"), httponly=True, samesite="strict", path="/")
+
+    # ── forms ────────────────────────────────────────────────────────────────────────────────────
+
+    def session_of(self, request: Request) -> str:
+        """The visitor's session, or a new one."""
+        return request.cookies.get(SESSION) or secrets.token_urlsafe(18)
+
+    def form_token(self, session: str) -> str:
+        return self._sealed(f"form {session}")
+
+    def remember(self, response: Response, session: str) -> None:
+        response.set_cookie(SESSION, session, httponly=True, samesite="strict", path="/")
+
+    async def form_of(self, request: Request) -> dict[str, list[str]]:
+        """The fields of a posted form. Raises Problem where its token is not this session's (2)."""
+        text = (await request.body()).decode("utf-8", "replace")
+        fields: dict[str, list[str]] = {}
+        try:
+            pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        except ValueError:
+            raise Problem(413, f"The form has more than {_MOST_FIELDS:,} fields.", "Choose fewer.") from None
+        for name, value in pairs:
+            fields.setdefault(name, []).append(value)
+        session = request.cookies.get(SESSION, "")
+        given = fields.get(FORM_FIELD, [""])[0]
+        if not session or not _same(given, self.form_token(session)):
+            raise Problem(
+                403,
+                "This form is not from a page of this dashboard, or the dashboard was started anew since.",
+                "Go back, load the page again, and send it once more.",
+            )
+        return fields
+
+    def _sealed(self, text: str) -> str:
+        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+
+
+_MOST_FIELDS: Final = 5_000
+
+
+def _same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode(), wanted.encode())

@@ -1,0 +1,66 @@
+"""Where the dashboard's data comes from: a database, the job store in it, and what asking has cost.
+
+The table of jobs may not be there yet, and the database may go away and come back: both are looked at each time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.client.database import Database
+from penstock.client.metering import Meter, Metering
+from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.files import Files
+from penstock.jobs.cron import Schedule
+from penstock.jobs.store import JobStore
+from penstock.jobs.tables import DEFAULT_TABLE
+
+LABEL: Final = "dashboard"
+
+
+class NoJobs(PenstockError):
+    """There is no table of jobs yet."""
+
+    def __init__(self, table: str, place: str) -> None:
+        super().__init__(f"{place} has no table {table} yet.")
+        self.table = table
+        self.place = place
+
+
+class Source:
+    """A database to look at. Safe to share between threads."""
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        table: str = DEFAULT_TABLE,
+        files: Files | None = None,
+        schedules: Mapping[str, Schedule] | None = None,
+    ) -> None:
+        self.meter = Meter()
+        self.db = Database(Metering(db.transport, self.meter, level="TOTAL"))
+        self.place = db.name
+        self.table = table
+        self.files = files
+        self.schedules: Mapping[str, Schedule] = schedules or {}
+        """Those of the app whose worker runs in this process; of others only their last firing is known."""
+        self._opening = threading.Lock()
+        self._store: JobStore | None = None
+
+    def store(self) -> JobStore:
+        """The jobs. Raises NoJobs, or what the database answers."""
+        with self._opening:
+            if self._store is None:
+                try:
+                    self._store = JobStore.of_table(self.db, self.table, files=self.files)
+                except ResourceNotFoundException:
+                    raise NoJobs(self.table, self.place) from None
+            return self._store
+
+    def forget(self) -> None:
+        """The table is gone: it is looked for again next time."""
+        with self._opening:
+            self._store = None
