@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -314,3 +315,24 @@ def test_S2_16_evaluation_is_a_file_for_people(storage: Storage) -> None:
     assert done is not None
     form = orjson.loads(storage.get(done.output_files["evaluation"]))
     assert (form["score"], form["passed"], form["findings"]) == (100, True, [])
+
+
+def test_S2_4_a_lease_is_renewed_while_a_stage_runs(tmp_path: Path) -> None:
+    """By the machine's clock: the stage goes on until its lease has moved."""
+    with storage_of("safe", tmp_path) as storage:
+        job, plain = made(storage), default_agents()
+
+        class Patient:
+            name = "schedule"
+
+            def components(self, drawing: Drawing, pdf: bytes, context: Context | None) -> Answer[Components]:
+                began = time.monotonic()
+                first = storage.job(job.id).lease
+                while (lease := storage.job(job.id).lease) == first:
+                    assert time.monotonic() - began < 60
+                    time.sleep(0.02)
+                assert first is not None and lease is not None and lease.until > first.until
+                return plain.schedule.components(drawing, pdf, context)
+
+        done = Processor(storage, replace(plain, schedule=Patient()), lease_seconds=0.9).process(job)
+        assert done is not None and (done.state, done.attempt) == (State.COMPLETED, 1), done.error

@@ -146,6 +146,18 @@ def test_S2_2_a_job_is_found_by_its_id_alone(storage: Storage) -> None:
         storage.job("job_none")
 
 
+def test_S2_2_a_job_that_the_index_does_not_know_yet_is_found(tabled: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DynamoDB's indexes are a little late; and compat has none for ids."""
+    job = made(tabled)
+    assert isinstance(tabled.shelf, TableShelf)
+    table = tabled.shelf._jobs
+    monkeypatch.setattr(table, "query", lambda **question: iter(()))
+    monkeypatch.setattr(table, "scan", lambda **question: iter(()))
+    assert tabled.for_company("7central").job(job.id) == job
+    with pytest.raises(JobNotFound):
+        tabled.for_company("acme").job(job.id)
+
+
 def test_S2_2_the_item_of_the_schema_itself_is_read_and_completed(storage: Storage) -> None:
     """It has no date_bucket, no attributes of ours, and times without milliseconds."""
     item = SEED_ITEM | {"ttl": int(START) + 60}

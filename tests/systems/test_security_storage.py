@@ -179,12 +179,13 @@ def test_S2_12_orphans_are_swept_and_jobs_that_have_expired_go_with_their_files(
     clock.advance(31 * DAY)
     kept = made(storage)
     storage.save("7central/st_marys_hospital/emergency_wing/job_lost/drawing.pdf", b"of no job")
+    storage.save("others/report.pdf", b"not ours")
     assert storage.clean_up(dry_run=True).jobs == 1
     clock.advance(2 * DAY)
     cleaned = storage.clean_up()
     assert cleaned.jobs == 1 and cleaned.files.orphans >= 8
     left = [file.key for file in storage.files.list("7central/")]
-    assert left == [kept.input_files["drawing"]]
+    assert left == [kept.input_files["drawing"]] and storage.exists("others/report.pdf")
     assert storage.job(kept.id) == kept
     assert storage.clean_up().jobs == 0
     with pytest.raises(PenstockError, match="whole storage"):

@@ -11,6 +11,7 @@ of the bearer's token, and another one is refused. A job of another company is n
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -54,6 +55,8 @@ _FIELDS: Final = {
 _COMPANY: Final = {"company": "Whose job it is; the header X-Company-Id says the same."}
 _OVERHEAD_BYTES: Final = 64 * 1024
 """Of a form, beside its files."""
+_UPLOADS_AT_ONCE: Final = 4
+"""A drawing that is being checked is in memory; others wait their turn."""
 _STATUSES: Final = {
     JobNotFound: 404,
     FileMissing: 404,
@@ -212,6 +215,7 @@ class _Face:
         self._storage = storage
         self._tenants = tenants
         self._workers = workers
+        self._uploads = asyncio.Semaphore(_UPLOADS_AT_ONCE)
 
     def health(self) -> dict[str, Any]:
         """Asks the storage something."""
@@ -219,9 +223,12 @@ class _Face:
         return {"storage": self._storage.shelf.where}
 
     async def process(self, call: Call) -> Response:
-        new = await _drawing_of(call)
-        self._tenants.company(call.request, new.company_id or None)
-        job = await run_in_threadpool(take_in, self._storage.for_company(new.company_id), new)
+        if self._tenants.tokens:  # before the body is read: it is long
+            self._tenants.company(call.request, None)
+        async with self._uploads:
+            new = await _drawing_of(call)
+            self._tenants.company(call.request, new.company_id)
+            job = await run_in_threadpool(take_in, self._storage.for_company(new.company_id), new)
         self._workers.wake()
         url = call.url(f"/status/{job.id}?company={job.company}")
         form = {"job_id": job.id, "status": job.state.value, "status_url": url}

@@ -24,9 +24,12 @@ def command(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
       penstock security cleanup --older-than 7d --yes
     """
     with opened(place) as storage:
-        found = storage.clean_up(older_than_seconds=older_than, dry_run=True)
+        names: list[str] = []
+        found = storage.clean_up(older_than_seconds=older_than, dry_run=True, tell=names.append)
         files = found.files.orphans + found.files.leftovers
         if not as_json:
+            for name in names:
+                click.echo(f"  - {name}")
             click.echo(
                 f"Plan: {found.jobs} jobs that have expired, {files} files of no job ({found.files.size:,} bytes)."
             )
@@ -37,4 +40,4 @@ def command(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
             if not as_json:
                 click.echo(f"Removed {found.jobs} jobs and {files} files.")
     if as_json:
-        show_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "dry_run": dry_run})
+        show_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "names": names, "dry_run": dry_run})

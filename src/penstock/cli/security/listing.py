@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import click
 
 from penstock.cli.conversation import json_option, show_json
@@ -50,7 +52,7 @@ def command(
         raise click.UsageError("Say which jobs: one of --status, --client, --month, --since/--until, --interrupted.")
     with opened(place, company) as storage:
         if interrupted:
-            page = JobPage(tuple(storage.interrupted_jobs()), None)
+            page = JobPage(tuple(itertools.islice(storage.interrupted_jobs(), limit)), None)
         elif status:
             page = storage.query_by_status(status, limit=limit, token=token)
         elif client:

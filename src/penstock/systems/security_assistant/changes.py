@@ -30,7 +30,8 @@ def started(job: DrawingJob, owner: str, seconds: float, now: float) -> DrawingJ
     """A worker has claimed it."""
     lease = grant(job.token, owner, now, seconds)
     first = now if job.started_at is None else job.started_at
-    return _moved(job, "started", now, lease=lease, token=lease.token, attempt=job.attempt + 1, started_at=first)
+    attempt = job.attempt + 1
+    return _moved(job, "started", now, lease=lease, token=lease.token, attempt=attempt, started_at=first, retry_at=None)
 
 
 def taken_over(job: DrawingJob, owner: str, seconds: float, now: float) -> DrawingJob:

@@ -61,7 +61,7 @@ def take_in(storage: Storage, new: NewDrawing) -> DrawingJob:
         saved={one.key: one for one in saved},
         version=1,
     )
-    told = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {pages} pages", pages=pages)
+    told = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {pages} pages", key=job.key)
     return storage.add(job, [told])
 
 

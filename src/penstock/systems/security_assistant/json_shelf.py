@@ -80,8 +80,9 @@ class JsonShelf:
         item = self._load().get(key)
         return None if item is None else job_of(item)
 
-    def keys_of(self, job_id: str) -> list[str]:
-        return sorted(key for key in self._load() if key.endswith(f"#{job_id}"))
+    def keys_of(self, job_id: str, company: str | None = None) -> list[str]:
+        begins = "" if company is None else f"{company}#"
+        return sorted(key for key in self._load() if key.endswith(f"#{job_id}") and key.startswith(begins))
 
     def insert(self, job: DrawingJob, events: Sequence[Event] = ()) -> None:
         self._write(job, lambda current: current is None, events)

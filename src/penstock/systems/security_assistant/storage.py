@@ -27,7 +27,6 @@ from penstock.jobs.times import from_text, to_text
 from penstock.systems.security_assistant.changes import Change, check_held
 from penstock.systems.security_assistant.events import Event
 from penstock.systems.security_assistant.job import STATUSES, DrawingJob
-from penstock.systems.security_assistant.json_shelf import EVENTS_FOLDER, JOBS_FILE, LOCK_FILE
 from penstock.systems.security_assistant.names import BadName, checked_month, part_of
 from penstock.systems.security_assistant.shelf import (
     ByClient,
@@ -112,7 +111,7 @@ class Storage:
 
     def job(self, job_id: str) -> DrawingJob:
         """The job with this id. Raises JobNotFound, also for another company's job."""
-        keys = [key for key in self.shelf.keys_of(job_id) if self._is_own(key)]
+        keys = [key for key in self.shelf.keys_of(job_id, self.company) if self._is_own(key)]
         if len(keys) > 1:
             raise PenstockError(f"{len(keys)} companies or clients have a job {job_id}. Say whose you mean.")
         job = self.shelf.get(keys[0]) if keys else None
@@ -230,10 +229,17 @@ class Storage:
 
     # ── clean-up ─────────────────────────────────────────────────────────────────────────────────
 
-    def clean_up(self, *, older_than_seconds: float = SWEEP_SECONDS, dry_run: bool = False) -> CleanedUp:
+    def clean_up(
+        self,
+        *,
+        older_than_seconds: float = SWEEP_SECONDS,
+        dry_run: bool = False,
+        tell: Callable[[str], None] = lambda name: None,
+    ) -> CleanedUp:
         """Removes jobs that have expired, and files that belong to no job and are older than that.
 
-        Everybody's: a company's storage refuses.
+        Everybody's: a company's storage refuses. What does not lie where files of jobs do is left alone. `tell` hears
+        the key of each job and of each file.
         """
         if self.company is not None:
             raise PenstockError("A clean-up is of the whole storage, not of one company's.")
@@ -244,10 +250,12 @@ class Storage:
                 folders |= {key.rpartition("/")[0] for key in _named_files(job)}
             elif dry_run or self.shelf.delete(job):
                 gone += 1
+                tell(job.key)
         swept = self.files.sweep(
-            lambda key: _is_bookkeeping(key) or key.rpartition("/")[0] in folders,
+            lambda key: not _is_of_a_job(key) or key.rpartition("/")[0] in folders,
             older_than_seconds=older_than_seconds,
             dry_run=dry_run,
+            tell=lambda file: tell(file.key),
         )
         return CleanedUp(gone, swept)
 
@@ -261,8 +269,12 @@ def _named_files(job: DrawingJob) -> list[str]:
     return [*job.input_files.values(), *points, *job.output_files.values()]
 
 
-def _is_bookkeeping(key: str) -> bool:
-    return key in (JOBS_FILE, LOCK_FILE) or key.startswith(f"{EVENTS_FOLDER}/")
+def _is_of_a_job(key: str) -> bool:
+    """company/client/project/job/file: neither our bookkeeping, nor what others keep in the same place."""
+    return key.count("/") == _FOLDERS
+
+
+_FOLDERS: Final = 4
 
 
 def _months(since: float, until: float) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from penstock.client.conditions import F
@@ -40,6 +40,8 @@ SHARDS: Final = 10
 """Of a status and of a month, in the safe layout: ten times the writes of one partition. It is one number for
 everybody, so that no process looks for jobs where another has not put them."""
 _WRITE: Final = "write_id"
+_PAGE: Final = 100
+"""Jobs that are read at once from each shard: most lists are not longer."""
 
 
 class TableShelf:
@@ -92,13 +94,28 @@ class TableShelf:
         item = self._jobs.get({tables.JOB_KEY: key}, consistent=True)
         return None if item is None else job_of(item)
 
-    def keys_of(self, job_id: str) -> list[str]:
-        """The keys of all jobs with this id: ours have one, but others may have made the same."""
-        if self.layout == "safe":
-            found = self._jobs.query(index="JobIdIndex", key={"job_id": job_id})
-        else:  # the layout has no index for it
-            found = self._jobs.scan(filter=F("job_id") == job_id, select=[tables.JOB_KEY], consistent=True)
-        return sorted(item[tables.JOB_KEY] for item in found)
+    def keys_of(self, job_id: str, company: str | None = None) -> list[str]:
+        """The keys of all jobs with this id, or of the company's: ours have one, but others may have made the same.
+
+        Safe asks its index, and the event of the job's making where the index does not know it yet. Compat has no
+        index: it asks the event first, and reads the whole table where there is none (any more).
+        """
+        safe = self.layout == "safe"
+        if safe and (found := self._own(self._jobs.query(index="JobIdIndex", key={"job_id": job_id}), company)):
+            return found
+        if (safe or company is not None) and (told := self._told_keys(job_id, company)):
+            return told
+        if safe:
+            return []
+        scanned = self._jobs.scan(filter=F("job_id") == job_id, select=[tables.JOB_KEY], consistent=True)
+        return self._own(scanned, company)
+
+    def _own(self, items: Iterable[Item], company: str | None) -> list[str]:
+        return _keys_of_company((item[tables.JOB_KEY] for item in items), company)
+
+    def _told_keys(self, job_id: str, company: str | None) -> list[str]:
+        keys = (event.details.get("key", "") for event in self.events(job_id) if event.type == "job_created")
+        return _keys_of_company((key for key in keys if key), company)
 
     def insert(self, job: DrawingJob, events: Sequence[Event] = ()) -> None:
         """Raises Conflict if there is a job with this key."""
@@ -194,6 +211,7 @@ class TableShelf:
             sort=F("created_at").between(low, high),
             filter=None if wanted.company is None else F("company_id") == wanted.company,
             newest_first=newest_first,
+            page_size=_PAGE,
         )
         for item in found:
             try:
@@ -213,6 +231,10 @@ class TableShelf:
     def events(self, job_id: str) -> Iterator[Event]:
         """Of this job, in order."""
         return (event_of(item) for item in self._events.query(key={"job_id": job_id}, consistent=True))
+
+
+def _keys_of_company(keys: Iterable[str], company: str | None) -> list[str]:
+    return sorted(key for key in keys if company is None or key.startswith(f"{company}#"))
 
 
 def _shards(value: str) -> list[str]:

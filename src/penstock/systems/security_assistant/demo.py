@@ -1,0 +1,76 @@
+"""A small showing of the whole system: three drawings of two companies, one of them in parts, and the local twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from penstock.client.database import Database
+from penstock.jobs.state import State
+from penstock.systems.security_assistant.intake import NewDrawing, take_in
+from penstock.systems.security_assistant.job import DrawingJob
+from penstock.systems.security_assistant.json_shelf import JsonShelf
+from penstock.systems.security_assistant.moving import copy_jobs
+from penstock.systems.security_assistant.processor import Processor
+from penstock.systems.security_assistant.sample import Building
+from penstock.systems.security_assistant.settings import Settings, table_storage
+from penstock.systems.security_assistant.storage import Storage
+
+_CONTEXT: Final = b"Standard: EN 60839-11-1\nEvery reader shall be flush mounted.\n"
+_BUILDINGS: Final = (
+    ("7central", Building()),
+    ("7central", Building(client="Tech Campus", project="Main Building", levels=3, doors=14, number="SEC-310")),
+    ("acme", Building(client="Harbour Offices", project="Refit", levels=1, doors=8, number="SEC-007")),
+)
+
+
+def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> dict[str, object]:
+    """Does it on `db`, with files under `folder`; the facts of what was done."""
+    progress(0.0, "making the tables of the security assistant")
+    storage = table_storage(db, Settings("aws", files=str(folder / "security-assistant-files")))
+    storage.prepare()
+    jobs = []
+    for number, (company, building) in enumerate(_BUILDINGS):
+        progress(0.1 + 0.25 * number, f"{building.client}, {building.project}: drawing to schedule")
+        jobs.append(_processed(storage, company, building, in_parts=number == 0))
+    progress(0.9, "exporting to jobs.json")
+    twin = folder / "local_output"
+    moved = copy_jobs(storage.shelf, JsonShelf(twin), replace_existing=True)
+    first = jobs[0]
+    drawing = folder / "drawing.pdf"
+    drawing.write_bytes(_BUILDINGS[0][1].pdf())
+    progress(1.0, "done")
+    return {
+        "drawings": len(jobs),
+        "pages": sum(int(job.metadata["total_pages"]) for job in jobs),
+        "components": sum(_components(job) for job in jobs),
+        "completed": sum(1 for job in jobs if job.state is State.COMPLETED),
+        "workers for the first": first.attempt,
+        "stages done twice": sum(number - 1 for number in first.stage_versions.values()),
+        "jobs of 7central": len(storage.for_company("7central").query_by_status("completed").jobs),
+        "in jobs.json": moved.copied + moved.same + moved.replaced,
+        "drawing": str(drawing),
+        "schedule": str(folder / "security-assistant-files" / first.output_files["excel"]),
+    }
+
+
+def _processed(storage: Storage, company: str, building: Building, *, in_parts: bool) -> DrawingJob:
+    """With `in_parts`, each stage is another worker's, whose time is up after it."""
+    new = NewDrawing(company, building.client, building.project, f"{building.number}.pdf", building.pdf())
+    if in_parts:
+        new = replace(new, context_name="brief.txt", context=_CONTEXT)
+    job = take_in(storage, new)
+    limit = 0.0 if in_parts else 900.0
+    while not job.is_terminal:
+        done = Processor(storage, time_limit_seconds=limit, safety_margin_seconds=0.0).process(job)
+        if done is None:
+            return storage.job(job.id)
+        job = done
+    return job
+
+
+def _components(job: DrawingJob) -> int:
+    point = job.checkpoints.get("components_extracted")
+    return 0 if point is None or point.summary is None else int(point.summary["total_components"])
