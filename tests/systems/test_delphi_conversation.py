@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 
@@ -139,3 +142,18 @@ def test_S3_5_a_vector_is_packed_with_its_dimension():
 def test_a_vector_that_is_no_vector_is_refused(component: float):
     with pytest.raises(ValueError, match="NaN or infinite"):
         packed([0.0, component])
+
+
+def test_S3_12_keywords_do_not_depend_on_the_order_of_sets_which_is_another_in_every_process():
+    code = (
+        "from penstock.systems.delphi.keywords import Vocabulary\n"
+        "texts = ['計程車司機應考職業駕照', '職業駕照太貴', '考職業駕照', '河流氾濫', '免費學校午餐', 'school lunch menu']\n"
+        "print([keyword for keyword in Vocabulary(texts).keywords([0, 1, 2])])\n"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(told) == 1

@@ -8,13 +8,18 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from penstock.errors import PenstockError
 from penstock.systems.delphi.libraries import library
 from penstock.systems.delphi.projection import condensed
 
+_LOG = logging.getLogger("penstock.delphi")
 OUTLIER: Final = -1
 CLUSTERERS: Final = ("auto", "evoc", "tree")
 Clusterer = Literal["auto", "evoc", "tree"]
@@ -81,16 +86,31 @@ def _evoc_parameters(count: int, seed: int) -> dict[str, Any]:
     }
 
 
+def evoc_is_compiled() -> bool:
+    """Whether EVoC's code has been compiled here: at its first use that takes two or three minutes."""
+    elsewhere = os.environ.get("NUMBA_CACHE_DIR")
+    spec = find_spec("evoc")
+    if elsewhere:
+        return any(Path(elsewhere).glob("**/float_nndescent.*.nbi"))
+    return spec is not None and spec.origin is not None and any(Path(spec.origin).parent.glob("__pycache__/*.nbi"))
+
+
 def _evoc(vectors: Any, parameters: dict[str, Any]) -> list[Labels]:
     """EVoC's layers, the finest first; those that leave most comments out are not worth having."""
+    if not evoc_is_compiled():
+        _LOG.warning("EVoC compiles itself at its first use: this takes two or three minutes, once.")
     model = library("evoc").EVoC(**parameters).fit(vectors)
     found: list[Labels] = []
     for layer in model.cluster_layers_:
         labels = _joined([int(label) for label in layer], vectors)
-        least, most = (3, max(found[-1])) if found else (2, len(labels))
-        # A coarser layer that leaves out what a finer one had a place for is worse than a merger of the finer one's.
-        allowed = _MOST_OUTLIERS * len(labels) if not found else found[0].count(OUTLIER) * _MORE_OUTLIERS + 3
-        if least <= max(labels) + 1 <= most and labels.count(OUTLIER) <= allowed:
+        if not found:
+            worth = max(labels) >= 1 and labels.count(OUTLIER) <= _MOST_OUTLIERS * len(labels)
+        else:
+            # One that leaves out much of what the finer has a place for is worse than a merger of the finer one's.
+            allowed = found[0].count(OUTLIER) * _MORE_OUTLIERS + 3
+            worth = 3 <= max(labels) + 1 <= max(found[-1]) and labels.count(OUTLIER) <= allowed
+            labels = _lifted(found[-1], labels, vectors) if worth else labels
+        if worth:
             found.append(labels)
     return found
 
@@ -108,6 +128,23 @@ def _joined(labels: list[int], vectors: Any) -> Labels:
         if votes.count(best) >= _VOTES:
             joined[row] = best
     return _numbered(joined)
+
+
+def _lifted(finer: Labels, coarser: Labels, vectors: Any) -> Labels:
+    """The coarser layer, in which a comment that the finer one has a place for has one too: its cluster-mates', or the
+    nearest."""
+    numpy = library("numpy")
+    middles = _middles(coarser, vectors)
+    lifted = list(coarser)
+    for cluster in range(max(finer) + 1):
+        rows = [row for row, label in enumerate(finer) if label == cluster]
+        mates = [coarser[row] for row in rows if coarser[row] != OUTLIER]
+        distances = numpy.linalg.norm(middles - vectors[rows].mean(axis=0), axis=1)
+        place = max(sorted(set(mates)), key=mates.count) if mates else int(distances.argmin())
+        for row in rows:
+            if lifted[row] == OUTLIER:
+                lifted[row] = place
+    return _numbered(lifted)
 
 
 def _tree(points: Any) -> list[Labels]:

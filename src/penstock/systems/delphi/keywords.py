@@ -52,7 +52,8 @@ class Vocabulary:
         """The words and phrases of these comments that are theirs more than the others', the best first."""
         counts = Counter(term for row in rows for term in self._terms[row])
         scored = {term: self._score(term, count, len(rows)) for term, count in counts.items()}
-        for term in [term for term in scored if scored[term] > 0]:
+        # From parts to wholes, and not in the order of a set, which is another in every process.
+        for term in sorted((term for term in scored if scored[term] > 0), key=lambda term: (len(term), term)):
             whole = [scored[part] for part in _parts(term) if counts[term] >= _TOGETHER * counts[part]]
             if whole:
                 scored[term] = max(scored[term], *whole) * _PHRASE_BONUS
