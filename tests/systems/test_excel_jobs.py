@@ -72,6 +72,21 @@ def test_S0_1_the_key_is_recordId_alone_in_compat_and_jobId_before_it_in_safe(db
     assert keys == {"safe": [("jobId", "HASH"), ("recordId", "RANGE")], "compat": [("recordId", "HASH")]}
 
 
+def test_S0_2_every_record_has_its_jobs_id_its_type_and_its_number(jobs: ReportJobs) -> None:
+    first, second = started(jobs), started(jobs)
+    jobs.update_job_progress(first, 10, "starting")
+    jobs.complete_job(first, file_name="r.xlsx", file_key="k", download_url="u")
+    jobs.fail_job(second, "no data")
+    told = {(item["jobId"], item["recordType"], item["sequenceNumber"]) for item in items_of(jobs)}
+    assert told == {
+        (first, "main_job", 0),
+        (first, "progress_log", 1),
+        (first, "completion_log", 2),
+        (second, "main_job", 0),
+        (second, "failure_log", 1),
+    }
+
+
 def test_S0_3_a_new_job_is_the_record_of_the_description(jobs: ReportJobs) -> None:
     job = jobs.create_job("mlab_bodwassho_usa_3", {"byCategory": True})
     (item,) = items_of(jobs)

@@ -188,7 +188,9 @@ class _Making:
 
     def _rows(self, file: SavedFile) -> Iterator[Row]:
         with self._files.open(file.key, expect=file) as stream:
-            for line in stream:
+            for number, line in enumerate(stream, start=1):
+                if number % _ROWS_BETWEEN_LOOKS == 0:
+                    self._run.log(f"{file.key}: {number:,} rows")  # raises where this attempt should stop
                 yield orjson.loads(line)
 
     def _key(self, name: str) -> str:
@@ -200,6 +202,8 @@ class _Making:
 
 
 _NAME_CHARACTERS: Final = 100
+_ROWS_BETWEEN_LOOKS: Final = 5_000
+"""Of a large report: a few seconds' work."""
 
 
 def _lines(rows: Iterator[Row]) -> Iterator[bytes]:
