@@ -187,6 +187,34 @@ def test_S1_20_a_holder_that_was_overtaken_writes_nothing() -> None:
         assert effects(books) == 1
 
 
+def test_S1_20_a_holder_that_was_overtaken_writes_nothing_while_the_other_is_at_it() -> None:
+    """Both are in their handlers, and the record is processing: only the lease's token tells them apart."""
+    with new_books() as (books, clock):
+        overtaken = threading.Event()
+        in_handler = threading.Event()
+        receipts = []
+
+        def frozen(received: Webhook, there: Books) -> Iterable[Action]:
+            in_handler.set()
+            assert overtaken.wait(60)
+            return Handler()(received, there)
+
+        first = threading.Thread(target=lambda: receipts.append(Intake(books, frozen).receive(webhook())))
+        first.start()
+        assert in_handler.wait(60)
+        clock.advance(60)
+
+        def other(received: Webhook, there: Books) -> Iterable[Action]:
+            overtaken.set()
+            first.join(60)
+            assert effects(books) == 0
+            return Handler()(received, there)
+
+        assert Intake(books, other).receive(webhook()).outcome == "handled"
+        assert receipts[0].outcome == "elsewhere"
+        assert effects(books) == 1
+
+
 def test_S1_20_a_webhook_that_ends_every_process_is_dead_lettered() -> None:
     with new_books() as (books, clock):
         intake = Intake(books, Handler(), wait=clock.advance)
