@@ -260,6 +260,25 @@ def test_S0_6_what_has_expired_is_not_shown_although_it_is_not_deleted_yet(
     assert len(items_of(jobs)) == 1
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_S0_6_enabling_ttl_is_optional(db: Database, layout: Any) -> None:
+    jobs = ReportJobs(db, layout=layout)
+
+    def status() -> str:
+        told = db.execute("DescribeTimeToLive", {"TableName": jobs.table})
+        return str(told["TimeToLiveDescription"]["TimeToLiveStatus"])
+
+    jobs.create_table(ttl=False)
+    assert status() == "DISABLED"
+    assert "ttl" in jobs.db.table(jobs.table).get(jobs._key(*_ids(jobs.create_job("p"))))
+    jobs.create_table()
+    assert status() == "ENABLED"
+
+
+def _ids(job: Any) -> tuple[str, str]:
+    return job.job_id, job.record_id
+
+
 # ── promises ─────────────────────────────────────────────────────────────────────────────────────
 
 

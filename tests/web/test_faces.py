@@ -153,7 +153,15 @@ def test_a_body_is_limited_by_what_it_says_and_by_what_comes(client: TestClient)
 def test_only_hosts_that_it_is_known_by_are_answered(client: TestClient) -> None:
     for host in ("localhost:8001", "127.0.0.1", "[::1]:80", "things.example", "THINGS.example:1"):
         assert client.get("/health", headers={"host": host}).status_code == 200, host
-    for host in ("evil.example", "127.evil.example@x", "", "localhost.evil.example", "[::1"):
+    for host in (
+        "evil.example",
+        "127.evil.example",
+        "127.0.0.1.evil.example",
+        "2130706433",
+        "",
+        "localhost.evil.example",
+        "[::1",
+    ):
         answer = client.get("/health", headers={"host": host})
         assert (answer.status_code, answer.json()["error"]["kind"]) == (400, "bad_host"), host
 

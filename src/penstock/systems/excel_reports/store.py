@@ -86,9 +86,10 @@ class ReportJobs:
     def table(self) -> str:
         return self.definition.name
 
-    def create_table(self) -> None:
-        """Makes the table, with its TTL, or brings it up to date; ends when it is ACTIVE."""
-        report = apply(self.db, survey(self.db, (self.definition,), Naming(prefix="")))
+    def create_table(self, *, ttl: bool = True) -> None:
+        """Makes the table, or brings it up to date; ends when it is ACTIVE. Without `ttl` nothing is ever deleted."""
+        wanted = tables(self.layout, jobs=self.table, ttl=ttl)
+        report = apply(self.db, survey(self.db, wanted, Naming(prefix="")))
         if report.failures:
             raise PenstockError("\n".join(str(failure) for failure in report.failures))
 
