@@ -6,7 +6,8 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from penstock.client.conditions import F
 from penstock.client.database import Database, connect
 from penstock.client.faults import Faults, Rates
 from penstock.client.retries import Retrying, RetryPolicy
+from penstock.client.transports.base import Transport
 from penstock.errors import ThrottlingException
 from penstock.records.processor import RecordProcessor
 from penstock.records.report import Progress, Report
@@ -23,7 +25,23 @@ from penstock.records.run import Interrupted, ProcessingStopped
 from penstock.records.standing import BOOKKEEPING
 from penstock.records.work import BadWork
 from penstock.systems.account_records.tables import tables
+from penstock.tables.definitions import Index, Table
 from penstock.tables.single import make
+
+
+class OneByOne:
+    """A transport that takes its calls one by one, as a remote one does: there the workers claim and mark."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.name = inner.name
+        self.execute = inner.execute
+        self.close = inner.close
+
+
+@pytest.fixture(params=["by a clerk", "by the workers"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    with connect(tmp_path / "records.db") as db:
+        yield db if request.param == "by a clerk" else Database(OneByOne(db.transport))
 
 
 def test_every_record_is_processed_once(any_db: Database) -> None:
@@ -73,6 +91,16 @@ def test_the_sharded_index_of_the_account_records_is_processed(db: Database) -> 
     # The index is sparse: what is in it at all is pending.
     table.update(key(5), set={"Pending#shard": "0#09"})
     assert RecordProcessor(table, index="Pending", remove=["Pending#shard"]).process_all(len_of).processed == 1
+
+
+def test_an_index_that_has_only_keys_is_processed_too(db: Database) -> None:
+    index = Index("Processed", "Processed:N", projection="KEYS_ONLY")
+    make(db, Table(NAME, ("AccountId:S", "RunTime:S"), indexes=(index,)), NAME)
+    table = filled(db, 12)
+    records = processor(table, where=F("Number") < 10, max_retries=0)
+    report = records.process_all(raising(ValueError, range(2)))
+    assert (report.processed, report.failed, report.skipped) == (8, 2, 2 * report.passes)
+    assert records.process_all(len_of).attempts == 0
 
 
 def len_of(record: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.records.attempts import Ended, Failure, Function
@@ -349,20 +349,22 @@ class Run:
         looked = [one for task in tasks if (one := self._looked(task)) is not None]
         conversations += [self._marking(running.claim, end) for running, end in good]
         conversations += [self._store.claiming(task.found) for task in looked]
-        answers = drive_together(conversations, self._db)
+        answers: list[Any] = drive_together(conversations, self._db)
         for (running, _), marked in zip(good, answers, strict=False):
             self._took(time.monotonic() - running.began_at)
-            self._safely(None, lambda: outcomes.marked(running.claim, marked))  # type: ignore[arg-type] # noqa: B023
+            self._safely(None, outcomes.marked, running.claim, marked)
         for running, end in ends:
             if not isinstance(end, Ended) or end.failure is not None:
-                self._safely(None, lambda: self._settle(running.claim, end))  # noqa: B023
+                self._safely(None, self._settle, running.claim, end)
         claims = 0
         for task, answer in zip(looked, answers[len(good) :], strict=True):
             if isinstance(answer, Claim):
                 claims += 1
                 self._claimed.put(self._take_in(answer))
+            elif isinstance(answer, Exception):
+                self._trouble(task, answer)
             else:
-                self._safely(task, lambda: self._not_claimed(task, answer))  # noqa: B023
+                self._safely(task, outcomes.not_claimed, task, answer)
         for _ in range(len(ends) + len(tasks) - claims):
             self._schedule.ended()
         return claims
@@ -375,14 +377,9 @@ class Run:
         self._outcomes.check_result(end.result)
         return (yield from self._store.marking(claim, end.result))
 
-    def _not_claimed(self, task: Task, answer: object) -> None:
-        if isinstance(answer, Exception):
-            raise answer
-        self._outcomes.not_claimed(task, answer)  # type: ignore[arg-type]
-
-    def _safely(self, task: Task | None, write: Callable[[], None]) -> None:
+    def _safely(self, task: Task | None, write: Callable[..., None], *arguments: Any) -> None:
         try:
-            write()
+            write(*arguments)
         except BaseException as error:
             self._trouble(task, error)
 
@@ -420,7 +417,7 @@ class Run:
         if self._has_clerk:
             self._schedule.report((running, Overran()))
         else:
-            self._safely(None, lambda: self._outcomes.overran(running.claim))
+            self._safely(None, self._outcomes.overran, running.claim)
             self._schedule.ended()
         self._hung += 1
         if self._hung > max(20, 4 * self._rules.max_workers):
