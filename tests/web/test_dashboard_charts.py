@@ -1,0 +1,146 @@
+"""What the dashboard draws and counts, as pure functions of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dashboard_world import World
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.jobs.job import Entry, Event, Job
+from penstock.jobs.new import NewJob
+from penstock.jobs.state import State
+from penstock.web.dashboard import charts
+from penstock.web.dashboard.census import FIRST_KEYS, Census
+from penstock.web.dashboard.filters import Filter
+from penstock.web.dashboard.rendering import coarse, size
+
+JOB = Job("job_1", "report", State.PROCESSING, 100.0, 200.0, 100.0, 10_000, attempt=1, started_at=100.0)
+
+
+def entries(*points: tuple[float, float]) -> list[Entry]:
+    return [Entry(number, at, progress, attempt=1) for number, (at, progress) in enumerate(points, start=1)]
+
+
+def test_a_pace_is_of_what_was_done_lately() -> None:
+    slow_then_fast = entries((100, 0), (200, 1), (300, 2), (301, 12), (302, 22), (303, 32))
+    found = charts.pace(JOB, slow_then_fast)
+    assert found.per_second == pytest.approx(10)
+    assert found.ends_at == pytest.approx(303 + 6.8)
+
+
+@pytest.mark.parametrize("points", [(), ((1.0, 5.0),), ((1.0, 5.0), (2.0, 5.0)), ((1.0, 5.0), (1.0, 9.0))])
+def test_where_no_pace_can_be_said_none_is(points: tuple[tuple[float, float], ...]) -> None:
+    assert charts.pace(JOB, entries(*points)) == charts.Pace()
+
+
+def test_a_life_is_waiting_and_attempts_without_a_hole() -> None:
+    events = [
+        Event(1, "created", 100.0),
+        Event(2, "started", 110.0, 1, "w1"),
+        Event(5, "taken_over", 150.0, 2, "w2"),
+        Event(6, "cancel_asked", 155.0, 2),
+        Event(7, "retrying", 160.0, 2, "w2"),
+        Event(8, "started", 180.0, 3, "w3"),
+    ]
+    life = charts.stretches(JOB, events, 200.0)
+    assert [(one.start, one.end, one.attempt, one.owner, one.outcome) for one in life] == [
+        (100.0, 110.0, 0, "", "waiting"),
+        (110.0, 150.0, 1, "w1", "lost"),
+        (150.0, 160.0, 2, "w2", "retrying"),
+        (160.0, 180.0, 0, "", "waiting"),
+        (180.0, 200.0, 3, "w3", "running"),
+    ]
+    drawn = charts.timeline(life)
+    assert drawn.count("<rect") == 5
+    assert "attempt 1 on w1: lost" in drawn
+
+
+def test_what_is_drawn_is_escaped() -> None:
+    drawn = charts.timeline([charts.Stretch(0.0, 1.0, 1, "<script>", "running")])
+    assert "<script>" not in drawn
+
+
+def test_each_minute_of_the_last_hour_has_its_bar() -> None:
+    drawn = charts.throughput([(3_599.0, False), (3_599.0, True), (10.0, False), (-5.0, False)], 3_600.0)
+    assert drawn.count("bar-completed") == 2
+    assert drawn.count("bar-failed") == 1
+    assert "2 completed, 1 failed" in drawn
+
+
+words = st.text(st.characters(codec="utf-8", exclude_characters='":\\'), min_size=1, max_size=8).filter(
+    lambda text: text.strip() == text and not any(letter.isspace() for letter in text)
+)
+
+
+@given(st.sampled_from([None, *State]), st.none() | words, st.none() | words, st.lists(words, max_size=3))
+def test_a_filter_is_what_its_text_says(
+    state: State | None, task: str | None, tenant: str | None, found: list[str]
+) -> None:
+    wanted = Filter(state, task, tenant, tuple(found))
+    assert Filter.parse(str(wanted)) == wanted
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_some_filter(text: str) -> None:
+    Filter.parse(str(Filter.parse(text)))
+
+
+def test_distances_are_told_coarsely() -> None:
+    assert [coarse(seconds) for seconds in (5, 65, 7200, 90_000, -30, -7200)] == [
+        "just now",
+        "1 m ago",
+        "2 h ago",
+        "1 d ago",
+        "in a moment",
+        "in 2 h",
+    ]
+    assert [size(number) for number in (5, 2048, 3 << 20)] == ["5 bytes", "2.0 KB", "3.0 MB"]
+
+
+# ── counting ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path)
+    yield found
+    found.close()
+
+
+def test_a_first_count_is_bounded_and_says_so(world: World) -> None:
+    world.store.create_all([NewJob("report", {"n": n}) for n in range(300)])
+    world.failed(tenant="acme")
+    census = Census()
+    census.first(world.store, 1.0)
+    counts = {state: str(count) for state, count in census.counts(1.0).items()}
+    assert counts[State.QUEUED] == f"{FIRST_KEYS}+"
+    assert counts[State.FAILED] == "1"
+
+
+def test_counting_goes_on_in_steps_to_the_exact_number(world: World) -> None:
+    world.store.create_all([NewJob("report", {"n": n}) for n in range(300)])
+    census = Census()
+    for moment in range(6):
+        census.step(world.store, float(moment), 100)
+    assert str(census.counts(9.0)[State.QUEUED]) == "300"
+    world.store.create_all([NewJob("report", {"n": n}) for n in range(50)])
+    for moment in range(10, 20):
+        census.step(world.store, float(moment), 100)
+    assert str(census.counts(20.0)[State.QUEUED]) == "350"
+
+
+def test_a_step_costs_the_same_however_many_jobs_there_are(world: World) -> None:
+    world.store.create_all([NewJob("report", {"n": n}) for n in range(100)])
+
+    def calls() -> int:
+        world.switch.calls.clear()
+        Census().first(world.store, 1.0)
+        return len(world.switch.calls)
+
+    few = calls()
+    world.store.create_all([NewJob("report", {"n": n}) for n in range(2_000)])
+    assert calls() <= few

@@ -1,0 +1,240 @@
+"""What the dashboard's pages show, without a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dashboard_world import World
+
+from penstock.jobs.job import JobError, JobFile
+from penstock.jobs.new import NewJob
+from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.web.dashboard.pages.job import disposition
+from penstock.web.dashboard.security import POLICY
+
+PAGES = ("/", "/jobs", "/pipelines", "/records", "/tables", "/tables/some-table", "/workers")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path)
+    yield found
+    found.close()
+
+
+def test_every_page_answers_under_a_policy_that_allows_no_inline_script(world: World) -> None:
+    job = world.failed()
+    for path in (*PAGES, f"/jobs/{job.id}", "/no/such/page"):
+        response = world.get(path)
+        assert response.headers["content-security-policy"] == POLICY
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert " style=" not in response.text
+        assert " onclick" not in response.text
+        assert "<style" not in response.text
+        assert re.findall(r"<script(?! src=)", response.text) == []
+
+
+def test_the_overview_counts_jobs_by_state_and_tells_of_the_oldest_that_waits(world: World) -> None:
+    waiting = world.made()
+    world.running("export")
+    world.completed()
+    world.failed(tenant="acme")
+    page = world.page("/")
+    numbers = re.findall(r'tile-name">(\w+)</span>\s*<span class="number">([\d,+]+)', page)
+    assert dict(numbers) == {"queued": "1", "processing": "1", "completed": "1", "failed": "1", "cancelled": "0"}
+    assert f'href="/jobs/{waiting.id}"' in page
+    assert "ValueError: no such project" in page
+    assert "No worker has been seen" in page
+
+
+def test_the_overview_shows_the_workers_that_live_and_what_asking_has_cost(world: World) -> None:
+    now = world.store.clock.now()
+    worker = WorkerInfo("laptop:1:a", now, now, ("default",), ("report",), 8, 3, 41, 250.0)
+    Registry(world.db, world.store.layout).beat(worker)
+    page = world.page("/")
+    assert "3 of 8 places busy" in page
+    assert "250 <small>read units, all workers" in page
+    assert "laptop:1:a" in world.page("/workers")
+
+
+def test_a_worker_that_is_gone_is_not_shown_and_looking_writes_nothing(world: World) -> None:
+    long_ago = world.store.clock.now() - 3600
+    worker = WorkerInfo("laptop:1:a", long_ago, long_ago, ("default",), ("report",), 8, 3, 41, 250.0)
+    Registry(world.db, world.store.layout).beat(worker)
+    job = world.made()
+    world.switch.calls.clear()
+    for path in ("/", "/workers", "/jobs", f"/jobs/{job.id}"):
+        assert "laptop:1:a" not in world.page(path)
+    assert set(world.switch.calls) <= {"Query", "GetItem", "BatchGetItem"}
+
+
+def test_a_database_without_jobs_says_how_to_make_the_first(tmp_path: Path) -> None:
+    world = World(tmp_path, tables=False)
+    for path in ("/", "/jobs", "/workers"):
+        page = world.page(path)
+        assert "No jobs yet" in page
+        assert "app.enqueue" in page
+    world.store.create_tables()
+    assert "There are no jobs yet." in world.page("/jobs")  # found without a restart
+    assert "start one" in world.page("/workers").lower()
+    world.close()
+
+
+def test_filters_are_the_url(world: World) -> None:
+    failed = world.failed("import", tenant="acme")
+    others = [world.failed("report"), world.made("import", tenant="acme"), world.failed("import")]
+    page = world.page("/jobs?q=status%3Afailed+kind%3Aimport+tenant%3Aacme")
+    assert failed.id in page
+    assert not any(job.id in page for job in others)
+    assert 'value="status:failed kind:import tenant:acme"' in page
+
+
+def test_words_are_looked_for_in_ids_errors_steps_and_arguments(world: World) -> None:
+    one = world.made(args={"project": "Bodwassho"})
+    other = world.failed()
+    assert one.id in (page := world.page("/jobs?q=bodwassho")) and other.id not in page
+    assert other.id in (page := world.page("/jobs?q=%22such+project%22")) and one.id not in page
+    assert "No job matches" in world.page("/jobs?q=nothing-has-this")
+
+
+def test_a_jobs_id_in_the_search_box_leads_to_the_job(world: World) -> None:
+    job = world.made()
+    response = world.get(f"/jobs?q={job.id}", follow_redirects=False)
+    assert response.headers["location"] == f"/jobs/{job.id}"
+
+
+def test_a_status_that_there_is_not_is_told(world: World) -> None:
+    assert "There is no status" in world.page("/jobs?q=status%3Adone")
+
+
+def test_pages_of_the_list_neither_repeat_nor_leave_out(world: World) -> None:
+    made = {job.id for job, _ in world.store.create_all([NewJob("report", {"n": n}) for n in range(120)])}
+    seen: list[str] = []
+    path: str | None = "/jobs"
+    while path is not None:
+        page = world.page(path)
+        seen += re.findall(r'data-key="(job_\w+)"', page)
+        found = re.search(r'href="(/jobs\?[^"]+)" rel="next"', page)
+        path = found.group(1).replace("&amp;", "&") if found else None
+    assert len(seen) == len(set(seen))
+    assert set(seen) == made
+
+
+def test_a_job_shows_its_progress_log_attempts_checkpoints_and_cost(world: World) -> None:
+    job = world.running(args={"project": "bodwassho"})
+    for number in range(1, 5):
+        job = world.store.report(job, progress=number * 20, step=f"part {number}", message=f"line {number}")
+    job = world.store.report(job, checkpoint="rows", value={"rows": [1, 2]}, summary="two rows")
+    job = world.store.report(job, checkpoint="more", value={"rows": [1, 2, 3]}, version=2)
+    page = world.page(f"/jobs/{job.id}")
+    assert "80 %" in page and "part 4" in page
+    assert "% a minute" in page or "% a second" in page
+    assert re.findall(r'id="line-(\d+)"', page) == [str(number) for number in range(1, 7)]
+    assert "attempt 1 on w1: running" in page
+    assert "two rows" in page
+    assert "write units" in page
+    assert "is running on w1" in page
+    assert "bodwassho" in page
+    compared = world.page(f"/jobs/{job.id}?before=rows&after=more")
+    assert '<span class="diff-add">+    3</span>' in compared
+    assert "more (version 2)" in compared
+
+
+def test_a_job_that_waits_says_why(world: World) -> None:
+    assert "no worker has been seen" in world.page(f"/jobs/{world.made().id}")
+
+
+def test_a_long_log_is_shown_from_its_end_and_can_be_gone_back_through(world: World) -> None:
+    job = world.running()
+    for number in range(205):
+        job = world.store.report(job, message=f"line {number + 1}")
+    page = world.page(f"/jobs/{job.id}")
+    assert 'data-last="205"' in page and 'id="line-6"' in page and 'id="line-5"' not in page
+    earlier = world.page(f"/jobs/{job.id}?upto=5")
+    assert re.findall(r'id="line-(\d+)"', earlier) == ["1", "2", "3", "4", "5"]
+    assert "data-live" not in earlier
+
+
+@pytest.mark.parametrize("job_id", ["job_no_such", "%00", "a" * 3000, "queue%23default", "settings", "ü"])
+def test_an_unknown_job_is_not_found(world: World, job_id: str) -> None:
+    response = world.get(f"/jobs/{job_id}")
+    assert response.status_code == 404
+    assert "There is no" in response.text
+
+
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{7*7}}"
+
+
+def test_html_in_every_field_stays_text(world: World) -> None:
+    safe = EVIL.replace("/", "|")
+    job = world.running(safe[:60], args={EVIL: EVIL}, tenant=safe, owner=EVIL, unique=EVIL)
+    job = world.store.report(job, progress=10, step=EVIL, message=EVIL, data={EVIL: EVIL})
+    job = world.store.report(job, checkpoint=safe, value={EVIL: EVIL}, summary=EVIL)
+    job = world.store.attach(job, JobFile(EVIL, world.files.save("a/b", b"x")))
+    job = world.store.fail(job, JobError(EVIL, EVIL, EVIL))
+    world.store.pause("default", EVIL)
+    for path in ("/", "/jobs", f"/jobs/{job.id}", "/workers", f"/jobs?q={EVIL}", f"/jobs/{EVIL}", f"/{EVIL}"):
+        text = world.get(path).text
+        assert "<script>alert" not in text
+        assert "<img src=x" not in text
+    assert "{{7*7}}" in world.page(f"/jobs/{job.id}")
+
+
+def test_a_file_is_downloaded_never_shown(world: World) -> None:
+    job = world.running()
+    saved = world.files.save(f"{job.id}/page.html", b"<script>alert(1)</script>")
+    job = world.store.attach(job, JobFile('out/pa"ge.html', saved))
+    response = world.get(f"/jobs/{job.id}/files/out%2Fpa%22ge.html")
+    assert response.content == b"<script>alert(1)</script>"
+    assert response.headers["content-type"] == "application/octet-stream"
+    assert response.headers["content-disposition"].startswith('attachment; filename="pa_ge.html"')
+    assert world.get(f"/jobs/{job.id}/files/other").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a\r\nSet-Cookie: x=1", "..", "", "ü.txt", "C:\\x\\y.txt", 'a"b'])
+def test_a_files_name_cannot_leave_its_header_or_folder(name: str) -> None:
+    header = disposition(name)
+    assert header.startswith("attachment; filename=")
+    assert "\r" not in header and "\n" not in header and "/" not in header and "\\" not in header
+    assert header.isascii() and header.count('"') == 2 and '".' not in header
+
+
+def test_values_too_long_to_read_are_cut(world: World) -> None:
+    job = world.made(args={"text": "x" * 200_000})
+    page = world.page(f"/jobs/{job.id}")
+    assert len(page) < 60_000
+    assert "characters in all" in page
+
+
+def test_a_database_that_goes_away_is_told_of_and_its_return_is_noticed(world: World) -> None:
+    job = world.made()
+    world.switch.away = True
+    for path in ("/jobs", f"/jobs/{job.id}", "/workers"):
+        response = world.get(path)
+        assert response.status_code == 503
+        assert "The database does not answer." in response.text
+        assert 'http-equiv="refresh"' in response.text
+    world.switch.away = False
+    assert job.id in world.page("/jobs")
+
+
+def test_a_page_with_its_assets_is_short(world: World) -> None:
+    for number in range(60):
+        world.made(f"task_{number}")
+    size = 0
+    page = world.page("/jobs")
+    for asset in set(re.findall(r'"(/static/[^"]+)"', page)):
+        response = world.get(asset)
+        assert "immutable" in response.headers["cache-control"]
+        size += len(response.content)
+    assert len(page.encode()) + size < 200_000
+
+
+def test_the_script_is_short_and_there_is_one(world: World) -> None:
+    page = world.page("/")
+    scripts = re.findall(r'<script src="([^"]+)"', page)
+    assert len(scripts) == 1
+    assert len(world.get(scripts[0]).text.splitlines()) < 250

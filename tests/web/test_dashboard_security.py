@@ -1,0 +1,120 @@
+"""Who may look at the dashboard, and who may change something by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dashboard_world import World
+
+from penstock.jobs.state import State
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path)
+    yield found
+    found.close()
+
+
+def test_a_name_that_was_made_to_lead_here_is_refused(world: World) -> None:
+    assert world.get("/", headers={"host": "evil.example"}).status_code == 400
+    assert world.get("/", headers={"host": "127.0.0.1:8321"}).status_code == 200
+
+
+def test_a_form_of_another_site_changes_nothing(world: World) -> None:
+    job = world.failed()
+    world.get("/jobs")
+    fields = {"verb": "retry", "seen": f"failed {job.id}"}
+    foreign = world.client.post("/jobs/apply", data=fields, headers={"origin": "https://evil.example"})
+    assert foreign.status_code == 403
+    assert world.store.get(job.id).state is State.FAILED
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64, "ü"])
+def test_a_form_without_the_sessions_token_changes_nothing(world: World, token: str) -> None:
+    job = world.failed()
+    world.get("/jobs")
+    response = world.post("/jobs/apply", [("verb", "retry"), ("seen", f"failed {job.id}")], csrf=token)
+    assert response.status_code == 403
+    assert "load the page again" in response.text
+    assert world.store.get(job.id).state is State.FAILED
+
+
+def test_a_token_of_another_session_is_no_token(world: World) -> None:
+    job = world.failed()
+    keeper = world.app.state.desk.keeper
+    world.get("/jobs")
+    stolen = keeper.form_token("another session")
+    response = world.post("/jobs/apply", [("verb", "retry"), ("seen", f"failed {job.id}")], csrf=stolen)
+    assert response.status_code == 403
+
+
+def test_read_only_refuses_every_post_and_shows_no_buttons(tmp_path: Path) -> None:
+    world = World(tmp_path, read_only=True)
+    job = world.failed()
+    page = world.page("/jobs")
+    assert "read-only" in page
+    assert 'name="verb"' not in page
+    assert 'name="verb"' not in world.page(f"/jobs/{job.id}")
+    for path in ("/jobs/preview", "/jobs/apply", "/anything"):
+        response = world.post(path, [("verb", "retry"), ("seen", f"failed {job.id}")])
+        assert response.status_code == 403
+        assert "read-only" in response.text
+    assert world.store.get(job.id).state is State.FAILED
+    world.close()
+
+
+def test_a_long_body_is_refused(world: World) -> None:
+    assert world.client.post("/jobs/preview", content=b"x" * 600_000).status_code == 413
+    fields = "&".join(f"job={number}" for number in range(6_000))
+    assert world.client.post("/jobs/preview", content=fields).status_code == 413
+
+
+# ── a dashboard for other machines ───────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path, token="open sesame", hosts=["lab.example"])
+    yield found
+    found.close()
+
+
+def test_without_the_token_nothing_is_shown(guarded: World) -> None:
+    job = guarded.made()
+    for path in ("/", "/jobs", f"/jobs/{job.id}", "/workers", "/tables"):
+        response = guarded.get(path, follow_redirects=False)
+        assert response.headers["location"] == "/login"
+        assert job.id not in response.text
+    assert guarded.get("/live/overview").status_code == 403
+    assert guarded.client.post("/jobs/apply", data={}).status_code == 403
+
+
+def test_the_token_lets_in_and_is_not_kept_by_the_browser(guarded: World) -> None:
+    job = guarded.made()
+    wrong = guarded.get("/login?token=wrong", follow_redirects=False)
+    assert wrong.status_code == 403
+    right = guarded.get("/login?token=open%20sesame", follow_redirects=False)
+    assert right.headers["location"] == "/"
+    assert "open sesame" not in str(right.headers)
+    assert "HttpOnly" in right.headers["set-cookie"] and "samesite=strict" in right.headers["set-cookie"].lower()
+    assert job.id in guarded.page("/jobs")
+
+
+def test_the_token_can_be_typed(guarded: World) -> None:
+    page = guarded.page("/login")
+    csrf = page.split('name="csrf" value="')[1].split('"')[0]
+    assert guarded.post("/login", [("token", "nonsense")], csrf=csrf).status_code == 403
+    guarded.post("/login", [("token", " open sesame ")], csrf=csrf)
+    assert guarded.get("/jobs", follow_redirects=False).status_code == 200
+
+
+def test_programs_send_the_token_as_a_bearer(guarded: World) -> None:
+    assert guarded.get("/jobs", headers={"authorization": "Bearer open sesame"}).status_code == 200
+    assert guarded.get("/jobs", headers={"authorization": "Bearer no"}, follow_redirects=False).status_code == 303
+
+
+def test_the_names_it_was_told_of_are_known(guarded: World) -> None:
+    assert guarded.get("/login", headers={"host": "lab.example:8321"}).status_code == 200
