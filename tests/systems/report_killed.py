@@ -20,6 +20,7 @@ from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.excel_reports.store import ReportJobs
 
 LEASE_SECONDS = 1.0
+"""Of the one that is killed: so long the next one waits."""
 
 
 class CountedProject(MadeUpProject):
@@ -43,10 +44,10 @@ class CountedProject(MadeUpProject):
         return super().image(id_project, name)
 
 
-def service_of(db: Any, path: str, layout: str) -> ExcelReports:
+def service_of(db: Any, path: str, layout: str, lease_seconds: float = 60.0) -> ExcelReports:
     source = CountedProject(Path(f"{path}.fetched"))
     chosen: Any = layout
-    return ExcelReports(db, open_files(f"{path}.files"), layout=chosen, source=source, lease_seconds=LEASE_SECONDS)
+    return ExcelReports(db, open_files(f"{path}.files"), layout=chosen, source=source, lease_seconds=lease_seconds)
 
 
 def main(path: str, layout: str, step: str) -> None:
@@ -68,7 +69,7 @@ def main(path: str, layout: str, step: str) -> None:
 
         ReportJobs.complete_job = complete  # type: ignore[method-assign]
     with connect(path) as db:
-        service_of(db, path, layout).worker(burst=True, concurrency=1).run()
+        service_of(db, path, layout, LEASE_SECONDS).worker(burst=True, concurrency=1).run()
 
 
 if __name__ == "__main__":

@@ -111,3 +111,15 @@ def test_S0_7_the_table_is_made_given_its_ttl_and_deleted_by_commands(layout: st
     tables("destroy", *words, "--yes")
     with connect("reports.db") as db:
         assert db.tables() == []
+
+
+def test_S0_1_a_compat_table_becomes_a_safe_one_with_its_jobs() -> None:
+    run("generate", PROJECT, "--products", "2", "--layout", "compat")
+    (job,) = told("list", "--layout", "compat")
+    logs = told("logs", job["jobId"], "--layout", "compat")
+    new = ("--key", "jobId:S,recordId:S", "--into", "excel-report-jobs-safe")
+    tables("rekey", "excel-report-jobs", *new, "--yes")
+    tables("rekey", "confirm", "excel-report-jobs", "--yes")
+    at = ("--table", "excel-report-jobs-safe")
+    assert told("list", *at) == [job]
+    assert told("logs", job["jobId"], *at) == logs
