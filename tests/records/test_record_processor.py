@@ -442,6 +442,20 @@ def test_what_still_runs_after_the_grace_time_keeps_its_lease(db: Database) -> N
     assert (table.get(key(0)) or {})[BOOKKEEPING] == before
 
 
+def test_a_progress_that_fails_ends_the_run(db: Database) -> None:
+    table = filled(db, 200)
+
+    def tell(progress: Progress, report: Report) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        processor(table, max_workers=1).process_all(lambda record: time.sleep(0.05), progress=tell)
+    before = len(processed(table))
+    assert before < 200
+    time.sleep(0.2)  # were anybody still at work, there would be more
+    assert len(processed(table)) <= before + 3
+
+
 def test_progress_tells_the_rate_and_what_is_left(db: Database) -> None:
     table, told = filled(db, 20), list[Progress]()
     records = processor(table, max_workers=1)

@@ -118,6 +118,7 @@ class Run:
             self.stop()
             self._wait_for_grace()
         finally:
+            self._halt()  # also where `progress` raised something
             self._over.set()
             self._leave(now=interrupted or not self._finished.is_set())
         if interrupted:
