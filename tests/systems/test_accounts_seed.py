@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -185,6 +186,17 @@ def test_S4_19_the_types_of_code_that_uses_it_are_checked(tmp_path: Path) -> Non
     checked = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=240)
     found = [int(line.split(":")[1]) for line in checked.stdout.splitlines() if ": error:" in line]
     assert found == [6, 6, 7], checked.stdout
+
+
+def test_S4_19_the_build_takes_every_folder_of_the_system() -> None:
+    """pnpm build: a wheel has what stands below src/penstock, and Python finds what has an __init__.py."""
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/penstock"]
+    system = root / "src" / "penstock" / "systems" / "account_records"
+    folders = {file.parent for file in system.rglob("*.py")}
+    assert len(folders) == 4
+    assert all((folder / "__init__.py").is_file() for folder in folders)
 
 
 @pytest.mark.parametrize(
