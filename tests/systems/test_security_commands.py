@@ -155,8 +155,8 @@ def test_S2_16_a_job_is_gone_on_with_when_its_time_is_up() -> None:
 
 def test_S2_13_export_and_import() -> None:
     form = processed("--db", "jobs.db")
-    assert security("export", "twin", "--db", "jobs.db", "--dry-run").stdout.startswith("Would copy 1 jobs")
-    assert security("export", "twin", "--db", "jobs.db").stdout.startswith("Copied 1 jobs and 9 events")
+    assert security("export", "twin", "--db", "jobs.db", "--dry-run").stdout.startswith("Would copy 1 job and")
+    assert security("export", "twin", "--db", "jobs.db").stdout.startswith("Copied 1 job and 9 events")
     item = json.loads(Path("twin/jobs.json").read_text())[form["company#client#job"]]
     assert item == form
     told = security("import", "twin", "--db", "compat.db", "--layout", "compat", "--json")
@@ -189,7 +189,7 @@ def test_S2_12_cleanup_wants_a_yes(folder: Path) -> None:
         job = made(storage)
         Processor(storage).process(job)
     told = security("cleanup", "--dry-run")
-    assert "1 jobs that have expired" in told.stdout
+    assert "Plan: 1 expired job," in told.stdout
     assert security("cleanup").exit_code == 2
     assert json.loads(security("cleanup", "--yes", "--json").stdout)["jobs"] == 1
     assert json.loads(Path("local_output/jobs.json").read_text()) == {}

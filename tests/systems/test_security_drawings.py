@@ -90,6 +90,59 @@ def test_S2_16_the_drawings_own_legend_goes_before_custom() -> None:
 def test_S2_16_legends_may_have_code_and_words_in_one_text() -> None:
     own = drawn((60, 700, "SYMBOL LEGEND"), (60, 685, "QR = Card reader"), (60, 670, "QB: Exit push button"))
     assert legend_of(own) == {"QR": "Card reader", "QB": "Exit push button"}
+    plain = drawn((60, 700, "LEGEND:"), (60, 685, "QR Card reader"), (60, 670, "DOOR SCHEDULE"), (60, 655, "Words"))
+    assert legend_of(plain) == {"QR": "Card reader"}
+
+
+def test_S2_16_a_plan_and_a_table_on_one_page_are_told_apart() -> None:
+    head = [(60, 700, "Door"), (150, 700, "Location"), (260, 700, "Reader")]
+    rows = [(60, 680, "D-1"), (150, 680, "Main entrance lobby"), (260, 680, "CR-1")]
+    rows += [(60, 660, "D-2"), (150, 660, "Stores"), (260, 660, "CR-2")]
+    found = {one.designator: one for one in count_components(drawn(*head, *rows, (60, 300, "D-1"))).found}
+    assert (found["D-1"].on_plan, found["D-1"].in_schedule) == (True, True)
+    assert (found["D-2"].on_plan, found["D-2"].in_schedule) == (False, True)
+    assert (found["CR-1"].location, found["CR-2"].location) == ("Main entrance lobby", "Stores")
+
+
+@pytest.mark.parametrize(
+    ("title", "level"),
+    [
+        ("LEVEL 02 PLAN", "Level 02"),
+        ("Floor B", "Level B"),
+        ("Ground floor security layout", "Ground floor"),
+        ("BASEMENT PLAN", "Basement"),
+        ("DOOR SCHEDULE", ""),
+    ],
+)
+def test_S2_16_the_level_is_in_the_largest_line_of_a_page(title: str, level: str) -> None:
+    page = PdfPage()
+    page.text(60, 800, "11/16/26", size=8)
+    page.text(60, 760, title, size=20)
+    page.text(60, 300, "CR-1", size=8)
+    assert count_components(read_drawing(pdf([page]))).found[0].level == level
+
+
+def test_S2_16_cells_that_are_close_together_are_cells() -> None:
+    """The places are those of a page that a browser printed: headings are centred, cells are half a letter apart."""
+    page = PdfPage()
+    page.text(33.75, 736.5, "Ground floor security layout", size=24)
+    page.text(33.75, 698.25, "Legend", size=18)
+    for y, code, words in (
+        (666, "D", "Door, access controlled"),
+        (649.5, "CR", "Card reader"),
+        (633, "REX", "Exit button"),
+    ):
+        page.text(36, y, code, size=12)
+        page.text(65.67, y, words, size=12)
+    for x, words in ((43.59, "Door"), (114.96, "Location"), (206.33, "Reader"), (272.7, "Exit")):
+        page.text(x, 542.25, words, size=12)
+    for x, words in ((41.25, "D-101"), (85.93, "Main entrance lobby"), (206, "CR-101"), (259.36, "REX-101")):
+        page.text(x, 516.75, words, size=12)
+    drawing = read_drawing(pdf([page]))
+    assert legend_of(drawing) == {"D": "Door, access controlled", "CR": "Card reader", "REX": "Exit button"}
+    assert drawing.pages[0].tables[0].rows == (
+        {"door": "D-101", "location": "Main entrance lobby", "reader": "CR-101", "exit": "REX-101"},
+    )
 
 
 def test_S2_16_numbers_of_drawings_are_no_designators() -> None:

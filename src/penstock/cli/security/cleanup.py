@@ -7,6 +7,7 @@ import click
 from penstock.cli.conversation import confirmed, dry_run_option, json_option, show_json, yes_option
 from penstock.cli.files.options import Age
 from penstock.cli.security.options import opened, storage_options
+from penstock.systems.security_assistant.job import counted
 
 
 @click.command("cleanup")
@@ -30,14 +31,13 @@ def command(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
         if not as_json:
             for name in names:
                 click.echo(f"  - {name}")
-            click.echo(
-                f"Plan: {found.jobs} jobs that have expired, {files} files of no job ({found.files.size:,} bytes)."
-            )
+            told = f"{counted(found.jobs, 'expired job')}, {counted(files, 'file')} of no job"
+            click.echo(f"Plan: {told} ({found.files.size:,} bytes).")
         if (found.jobs or files) and not dry_run:
             confirmed(f"Remove them from {storage.shelf.where}?", yes=yes)
             found = storage.clean_up(older_than_seconds=older_than)
             files = found.files.orphans + found.files.leftovers
             if not as_json:
-                click.echo(f"Removed {found.jobs} jobs and {files} files.")
+                click.echo(f"Removed {counted(found.jobs, 'job')} and {counted(files, 'file')}.")
     if as_json:
         show_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "names": names, "dry_run": dry_run})

@@ -6,6 +6,7 @@ import click
 
 from penstock.cli.conversation import dry_run_option, json_option, show_json
 from penstock.cli.security.options import company_option, opened, storage_options
+from penstock.systems.security_assistant.job import counted
 from penstock.systems.security_assistant.json_shelf import JsonShelf
 from penstock.systems.security_assistant.moving import Moved, copy_jobs
 
@@ -37,7 +38,8 @@ def show_moved(moved: Moved, target: str, *, dry_run: bool, as_json: bool) -> No
         show_json(moved.form() | {"dry_run": dry_run})
     else:
         verb = "Would copy" if dry_run else "Copied"
-        click.echo(f"{verb} {moved.copied} jobs and {moved.events} events to {target}; {moved.same} were there.")
+        told = f"{counted(moved.copied, 'job')} and {counted(moved.events, 'event')}"
+        click.echo(f"{verb} {told} to {target}; {moved.same} were there already.")
         if moved.replaced:
             click.echo(f"{'Would replace' if dry_run else 'Replaced'} {moved.replaced}.")
         for key in moved.kept:

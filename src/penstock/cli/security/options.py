@@ -14,7 +14,7 @@ from penstock.files import FileMissing
 from penstock.jobs.job import JobNotFound
 from penstock.jobs.state import State
 from penstock.jobs.times import to_text
-from penstock.systems.security_assistant.job import DrawingJob
+from penstock.systems.security_assistant.job import DrawingJob, counted
 from penstock.systems.security_assistant.processor import Processor
 from penstock.systems.security_assistant.settings import Settings, opened_storage
 from penstock.systems.security_assistant.shelf import NothingThere
@@ -103,15 +103,15 @@ def job_form(job: DrawingJob) -> dict[str, Any]:
 def line_of(job: DrawingJob) -> str:
     """A job in a list."""
     found = job.checkpoints.get("components_extracted")
-    count = f"{found.summary['total_components']} components" if found is not None and found.summary else ""
+    count = counted(found.summary["total_components"], "component") if found is not None and found.summary else ""
     names = f"{job.company}  {job.client_name}, {job.project_name}"
     return f"{job.id:22}  {job.state.value:10}  {to_text(job.created_at)}  {names}  {count}".rstrip()
 
 
-def show_job(job: DrawingJob) -> None:
-    """All that a person wants to know of it."""
+def show_job(job: DrawingJob, *, stages: bool = True) -> None:
+    """All that a person wants to know of it; without its stages where those have been shown."""
     click.echo(f"{job.id} is {job.state.value}: {job.client_name}, {job.project_name} ({job.company})")
-    for stage in stages_of(job):
+    for stage in stages_of(job) if stages else ():
         point = job.checkpoints.get(stage.checkpoint)
         told = "" if point is None else f"{point.timestamp}  v{point.version}  {summary_text(point.summary)}"
         click.echo(f"  {stage.name:11} {told or '-'}")
@@ -126,7 +126,7 @@ def summary_text(summary: Any) -> str:
         return ""
     if "by_type" in summary:
         counts = ", ".join(f"{count} {kind}" for kind, count in summary["by_type"].items())
-        return f"{summary['total_components']} components: {counts}"
+        return f"{counted(summary['total_components'], 'component')}: {counts}"
     return ", ".join(f"{name} {value}" for name, value in summary.items())
 
 

@@ -88,7 +88,7 @@ def command(
         elif queue:
             click.echo(f"{job.id} is queued. `penstock security worker` does it.")
         else:
-            show_job(job)
+            show_job(job, stages=False)
         if out is not None and "excel" in job.output_files:
             out.write_bytes(storage.get(job.output_files["excel"], expect=job.saved[job.output_files["excel"]]))
     end_with(job)

@@ -19,6 +19,11 @@ from penstock.systems.security_assistant.legend import CUSTOM, legend_of, type_o
 _DESIGNATOR: Final = re.compile(r"(?<![A-Za-z0-9.-])([A-Z]{1,5})[-.]?(\d{1,4}(?:\.\d{1,4})?[A-Z]?)(?![A-Za-z0-9-])")
 _TITLE_BLOCK: Final = re.compile(r"(drawing|dwg|sheet|rev(ision)?|project|job|client|scale|date|drawn|checked)\b", re.I)
 _STATED: Final = re.compile(r"total\s+(?:number\s+of\s+)?([a-z ]+?)s?\s*[:=]\s*(\d{1,6})", re.I)
+_LEVEL: Final = re.compile(r"\b(?:level|floor|storey)\s+([A-Z]?\d{1,2}|[A-Z])\b", re.I)
+_FLOOR: Final = re.compile(
+    r"\b(?:(?:lower ground|ground|first|second|third|fourth|fifth|top)\s+(?:floor|level)|basement|mezzanine|roof)\b",
+    re.I,
+)
 MOST_COMPONENTS: Final = 20_000
 AT_DOORS: Final = (
     *("door", "reader", "keypad", "exit_button", "magnetic_lock", "electric_strike", "electric_lock"),
@@ -97,11 +102,11 @@ def count_components(drawing: Drawing) -> Components:
 
 def _look(page: Page, meanings: dict[str, str], seen: dict[str, _Seen]) -> None:
     level = _level(page)
-    scheduled = {text for table in page.tables for row in table.rows for text in row.values()}
-    for text in _texts(page):
+    scheduled = {line for table in page.tables for line in table.lines}
+    for line, text in _texts(page):
         for name, code, number in _designators(text, meanings):
             one = seen.setdefault(name, _Seen(code, number))
-            if text in scheduled:
+            if line in scheduled:
                 one.schedules.add(page.number)
             else:
                 one.plans.add(page.number)
@@ -113,13 +118,13 @@ def _look(page: Page, meanings: dict[str, str], seen: dict[str, _Seen]) -> None:
                     seen[name].row = seen[name].row or row
 
 
-def _texts(page: Page) -> Iterator[str]:
-    """The texts of a page but for its title block (3)."""
-    for row in page.rows:
+def _texts(page: Page) -> Iterator[tuple[int, str]]:
+    """The texts of a page but for its title block (3), each with the number of its row."""
+    for line, row in enumerate(page.rows):
         for at, cell in enumerate(row.cells):
             label = row.cells[at - 1].text if at else ""
             if not _TITLE_BLOCK.match(cell.text) and not (_TITLE_BLOCK.match(label) and len(label.split()) <= 2):
-                yield cell.text
+                yield line, cell.text
 
 
 def _designators(text: str, meanings: dict[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -130,8 +135,11 @@ def _designators(text: str, meanings: dict[str, str]) -> Iterator[tuple[str, str
 
 
 def _level(page: Page) -> str:
-    found = re.search(r"\b(level|floor|storey)\s+([A-Za-z0-9]{1,3})\b", page.title, re.I)
-    return f"Level {found.group(2)}" if found else ""
+    numbered = _LEVEL.search(page.title)
+    if numbered is not None:
+        return f"Level {numbered.group(1)}"
+    named = _FLOOR.search(page.title)
+    return "" if named is None else named.group().capitalize()
 
 
 def _component(

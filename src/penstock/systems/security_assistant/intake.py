@@ -14,7 +14,7 @@ from penstock.jobs.state import State
 from penstock.systems.security_assistant.context import check_context, ending_of
 from penstock.systems.security_assistant.drawing import check_drawing
 from penstock.systems.security_assistant.events import new_event
-from penstock.systems.security_assistant.job import DrawingJob
+from penstock.systems.security_assistant.job import DrawingJob, counted
 from penstock.systems.security_assistant.names import job_name
 from penstock.systems.security_assistant.shelf import Conflict
 from penstock.systems.security_assistant.storage import Storage
@@ -61,7 +61,7 @@ def take_in(storage: Storage, new: NewDrawing) -> DrawingJob:
         saved={one.key: one for one in saved},
         version=1,
     )
-    told = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {pages} pages", key=job.key)
+    told = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {counted(pages, 'page')}", key=job.key)
     return storage.add(job, [told])
 
 

@@ -238,3 +238,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(plain(member) for member in value)
     return value
+
+
+def counted(number: int, word: str) -> str:
+    """`1 page`, `4 pages`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -59,7 +59,8 @@ _TYPES: Final = (
 )
 _TITLE: Final = re.compile(r"(symbol )?legend|symbols|key to symbols|abbreviations", re.I)
 _CODE: Final = re.compile(r"[A-Z]{1,5}")
-_ONE_CELL: Final = re.compile(r"([A-Z]{1,5})\s*[-–:=]\s*(\S.*)")
+_ONE_CELL: Final = re.compile(r"([A-Z]{1,5})(?:\s*[-–:=]\s*(\S.*)|\s+([A-Z][a-z].*))")
+"""With a sign between, or with words that are not in capitals: headings are."""
 _MOST_ENTRIES: Final = 200
 _ROW_HEIGHTS: Final = 5
 
@@ -112,4 +113,4 @@ def _entry(row: Row, left: float) -> tuple[str, str] | None:
     if len(cells) >= 2 and _CODE.fullmatch(cells[0]):
         return cells[0], cells[1]
     one = _ONE_CELL.fullmatch(cells[0]) if cells else None
-    return None if one is None else (one.group(1), one.group(2))
+    return None if one is None else (one.group(1), one.group(2) or one.group(3))

@@ -22,7 +22,7 @@ from penstock.systems.security_assistant.agents import Agents
 from penstock.systems.security_assistant.components import Components
 from penstock.systems.security_assistant.context import Context, context_text
 from penstock.systems.security_assistant.drawing import Drawing, read_drawing
-from penstock.systems.security_assistant.job import Checkpoint, DrawingJob
+from penstock.systems.security_assistant.job import Checkpoint, DrawingJob, counted
 from penstock.systems.security_assistant.schedule import Heading
 from penstock.systems.security_assistant.storage import Storage
 
@@ -87,7 +87,7 @@ def _pdf(materials: Materials) -> Outcome:
     tables = sum(len(page.tables) for page in drawing.pages)
     summary = {"pages": len(drawing.pages), "rows": rows, "tables": tables, "pdf_type": drawing.kind}
     metadata = {"total_pages": len(drawing.pages), "pdf_type": drawing.kind}
-    told = f"Read {len(drawing.pages)} pages with {tables} tables"
+    told = f"Read {counted(len(drawing.pages), 'page')} with {counted(tables, 'table')}"
     return Outcome(drawing.form(), summary, "pdf", metadata=metadata, message=told)
 
 
@@ -95,7 +95,7 @@ def _context(materials: Materials) -> Outcome:
     agent = materials.agents.context
     answer = agent.context(materials.context_text)
     found = answer.value
-    told = f"Found {len(found.facts)} facts and {len(found.requirements)} requirements"
+    told = f"Found {counted(len(found.facts), 'fact')} and {counted(len(found.requirements), 'requirement')}"
     return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=told)
 
 
@@ -103,7 +103,7 @@ def _components(materials: Materials) -> Outcome:
     agent = materials.agents.schedule
     answer = agent.components(materials.drawing, materials.pdf, materials.context)
     found = answer.value
-    told = f"Successfully extracted {len(found.found)} components"
+    told = f"Successfully extracted {counted(len(found.found), 'component')}"
     return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=told)
 
 
@@ -129,7 +129,7 @@ def _evaluation(materials: Materials) -> Outcome:
     answer = agent.evaluation(materials.components, materials.workbook)
     form = answer.value.form()
     outputs = {"evaluation": ("evaluation.json", orjson.dumps(form, option=orjson.OPT_INDENT_2))}
-    told = f"Score {answer.value.score}, {len(answer.value.findings)} findings"
+    told = f"Score {answer.value.score}, {counted(len(answer.value.findings), 'finding')}"
     return Outcome(form, answer.value.summary(), agent.name, answer.tokens, outputs, message=told)
 
 
