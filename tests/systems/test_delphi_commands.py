@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -230,3 +232,15 @@ def test_the_demo_runs_our_conversation(database: str, tmp_path: Path):
     assert Path(str(facts["picture"])).is_file()
     assert [fraction for fraction, _ in told] == sorted(fraction for fraction, _ in told)
     assert told[-1][0] == 1
+
+
+def test_the_pages_python_prints_what_stands_under_it(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    page = (Path(__file__).parents[2] / "docs" / "delphi.md").read_text()
+    [code, output] = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)[0]
+    shutil.copy(world.SAMPLE, tmp_path / "comments.csv")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DELPHI_JOB_ID", raising=False)
+    exec(compile(code, "docs/delphi.md", "exec"), {})
+    assert capsys.readouterr().out == output

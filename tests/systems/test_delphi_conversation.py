@@ -147,7 +147,7 @@ def test_a_vector_that_is_no_vector_is_refused(component: float):
 def test_S3_12_keywords_do_not_depend_on_the_order_of_sets_which_is_another_in_every_process():
     code = (
         "from penstock.systems.delphi.keywords import Vocabulary\n"
-        "texts = ['計程車司機應考職業駕照', '職業駕照太貴', '考職業駕照', '河流氾濫', '免費學校午餐', 'school lunch menu']\n"
+        "texts = ['計程車司機應考職業駕照', '職業駕照太貴', '考職業駕照', '河流氾濫', 'school lunch menu']\n"
         "print([keyword for keyword in Vocabulary(texts).keywords([0, 1, 2])])\n"
     )
     told = {
