@@ -17,9 +17,10 @@ import boto3
 import pytest
 from openpyxl import load_workbook
 from report_killed import CountedProject, service_of
-from report_worlds import LAYOUTS
+from report_worlds import LAYOUTS, START
 
 from penstock.client.database import Database, connect
+from penstock.clock import ManualClock
 from penstock.files import open_files
 from penstock.files.errors import NotAllowed
 from penstock.jobs.state import BadTransition
@@ -249,6 +250,20 @@ def test_a_report_that_is_cancelled_before_it_began_is_seen_to_have_failed(db: D
     service.app.cancel(job.job_id, "not needed")
     found = service.read(job.job_id)
     assert (found.job.status, found.job.error["message"]) == ("failed", "It was cancelled: not needed")
+
+
+def test_a_report_that_kills_its_workers_is_seen_to_have_failed(db: Database, tmp_path: Path) -> None:
+    clock = ManualClock(START)
+    service = new_service(db, tmp_path, clock=clock)
+    job = service.generate(PROJECT)
+    service.jobs.update_job_progress(job.job_id, 50, "generating-excel")
+    for number in range(4):
+        assert service.read(job.job_id).job.status == "processing"
+        service.app.store.claim(service.app.get(job.job_id), f"worker {number}", 30.0)
+        clock.advance(60)
+    found = service.read(job.job_id)
+    assert (found.job.status, found.job.progress) == ("failed", 50)
+    assert "ended or lost 3 workers" in found.job.error["message"]
 
 
 def test_the_worker_makes_the_record_of_a_wish_whose_asker_died(db: Database, tmp_path: Path) -> None:

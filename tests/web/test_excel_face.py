@@ -119,6 +119,18 @@ def test_S0_12_the_description_has_the_options(client: TestClient) -> None:
     assert set(document["paths"]["/generate-report"]["post"]["responses"]) == {"202", "400", "413"}
 
 
+def test_S0_12_answers_are_as_the_description_says(client: TestClient, service: ExcelReports) -> None:
+    shapes = client.get("/openapi.json").json()["components"]["schemas"]
+    accepted = asked(client, products=2)
+    service.worker(burst=True, concurrency=1).run()
+    job = client.get(f"/jobs/{accepted['jobId']}").json()
+    for name, form in (("Accepted", accepted), ("JobView", job), ("HistoryRecord", job["history"][0])):
+        assert set(shapes[name]["required"]) <= set(form)
+        assert set(form) <= set(shapes[name]["properties"])
+    assert "additionalProperties" not in shapes["HistoryRecord"], "one of completion has further members"
+    assert shapes["ReportOptions"]["additionalProperties"] is False
+
+
 def test_S0_12_the_face_makes_reports_itself(service: ExcelReports) -> None:
     with TestClient(excel_face(service), base_url="http://127.0.0.1") as client:
         assert _ended(lambda path: client.get(path).json(), asked(client, products=3)["jobId"]) == "completed"

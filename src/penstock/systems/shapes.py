@@ -204,42 +204,48 @@ def _shown(value: Any) -> str:
 # ── describing ───────────────────────────────────────────────────────────────────────────────────
 
 
-def schema(kind: Any, shapes: dict[str, Any]) -> dict[str, Any]:
-    """JSON Schema of a type; dataclasses are put into `shapes` by name, and referred to."""
+def schema(kind: Any, shapes: dict[str, Any], *, is_open: bool = False) -> dict[str, Any]:
+    """JSON Schema of a type; dataclasses are put into `shapes` by name, and referred to.
+
+    An open one may have further members: what is answered, not what `parse` takes.
+    """
     kind, notes = _plain(kind)
-    return {**_bare(kind, shapes), **_limits(kind, notes)}
+    return {**_bare(kind, shapes, is_open), **_limits(kind, notes)}
 
 
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
 
 
-def _bare(kind: Any, shapes: dict[str, Any]) -> dict[str, Any]:
+def _bare(kind: Any, shapes: dict[str, Any], is_open: bool) -> dict[str, Any]:
     origin = get_origin(kind)
     if is_dataclass(kind) and isinstance(kind, type):
         if kind.__name__ not in shapes:
             shapes[kind.__name__] = {}  # it may contain itself
-            shapes[kind.__name__] = _object(kind, shapes)
+            shapes[kind.__name__] = _object(kind, shapes, is_open)
         return {"$ref": f"#/components/schemas/{kind.__name__}"}
     if origin in (Union, types.UnionType):
-        return {"anyOf": [{"type": "null"} if one is type(None) else schema(one, shapes) for one in get_args(kind)]}
+        (only,) = (one for one in get_args(kind) if one is not type(None))
+        return {"anyOf": [schema(only, shapes, is_open=is_open), {"type": "null"}]}
     if origin is Literal:
         return {"enum": list(get_args(kind))}
     if origin in (list, tuple):
-        return {"type": "array", "items": schema(get_args(kind)[0], shapes)}
+        return {"type": "array", "items": schema(get_args(kind)[0], shapes, is_open=is_open)}
     if kind is Any:
         return {}
     return {"type": _JSON_TYPES[origin or kind]}
 
 
-def _object(shape: type, shapes: dict[str, Any]) -> dict[str, Any]:
+def _object(shape: type, shapes: dict[str, Any], is_open: bool) -> dict[str, Any]:
     form: dict[str, Any] = {
         "type": "object",
         "properties": {
-            one.name: {**schema(one.type, shapes), **_limits(one.type, one.notes)} for one in members(shape)
+            one.name: {**schema(one.type, shapes, is_open=is_open), **_limits(one.type, one.notes)}
+            for one in members(shape)
         },
         "required": [one.name for one in members(shape) if one.required],
-        "additionalProperties": False,
     }
+    if not is_open:
+        form["additionalProperties"] = False
     if shape.__doc__ and not shape.__doc__.startswith(f"{shape.__name__}("):
         form["description"] = shape.__doc__.strip()
     return form

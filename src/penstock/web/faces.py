@@ -288,6 +288,9 @@ class ErrorAnswer:
 def openapi(title: str, description: str, endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The OpenAPI document of these endpoints."""
     shapes: dict[str, Any] = {}
+    for endpoint in endpoints:
+        if endpoint.body is not None:
+            schema(endpoint.body, shapes)  # first: a shape that is also answered stays as strict as it is read
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         path = _PARAMETER.sub(r"{\1}", endpoint.path)
@@ -328,7 +331,7 @@ _FIRST_ERROR: Final = 400
 def _response(status: int, kind: Any, shapes: dict[str, Any]) -> dict[str, Any]:
     if status >= _FIRST_ERROR:
         words = kind if isinstance(kind, str) else "Refused"
-        return {"description": words, "content": {JSON: {"schema": schema(ErrorAnswer, shapes)}}}
+        return {"description": words, "content": {JSON: {"schema": schema(ErrorAnswer, shapes, is_open=True)}}}
     if isinstance(kind, str):
         return {"description": "A file", "content": {kind: {"schema": {"type": "string", "format": "binary"}}}}
-    return {"description": "Done", "content": {JSON: {"schema": schema(kind, shapes)}}}
+    return {"description": "Done", "content": {JSON: {"schema": schema(kind, shapes, is_open=True)}}}
