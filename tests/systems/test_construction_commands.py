@@ -108,7 +108,7 @@ def test_a_company_is_shown_listed_and_found(loaded: None) -> None:
         (("company", "list", "--env", "dev"), 1, "`penstock tables apply construction-expenses` makes them"),
         (("company", "list", "--url", "none.db"), 1, "none.db: there is no such database"),
         (("dlq", "show", "nothing"), 4, "has no dlqEntryId 'nothing'"),
-        (("dlq", "replay", "nothing"), 4, "has no dlqEntryId 'nothing'"),
+        (("dlq", "replay", LETTER, "nothing"), 4, "Error: construction-expenses-paddle-webhook-dlq has no dlqEntryId"),
         (("dlq", "replay"), 2, "Give the entries to replay, or --status"),
         (("dlq", "replay", "--status", "pending"), 2, "Give --yes"),
         (("webhook", "--handler", "nonsense"), 1, "MODULE:FUNCTION"),

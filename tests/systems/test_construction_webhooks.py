@@ -415,12 +415,31 @@ def test_S1_20_whatever_happens_in_attempts_the_record_tells_it(steps: list[str]
         (b'{"event_id": "1", "event_type": "x", "occurred_at": "soon"}', "occurred_at: 'soon' is no time"),
         (b'{"event_id": "1", "event_type": "x", "data": "' + b"y" * 310_000 + b'"}', "300,000 are taken"),
         (b'{"event_id": "1", "event_type": "x", "n": 1e400}', "no JSON"),
+        (b'{"event_id": "' + b"1" * 1_001 + b'", "event_type": "x"}', "more than 1,000 bytes"),
         (b'{"event_id": "1", "event_type": "x", "d":' + b'{"d":' * 40 + b"1" + b"}" * 41, "cannot be stored: "),
     ],
 )
 def test_S1_20_what_is_no_webhook_is_refused_with_the_reason(text: bytes, told: str) -> None:
     with pytest.raises(BadWebhook, match=told):
         read_webhooks(text)
+
+
+@pytest.mark.parametrize("depth", [30, 31, 32, 33])
+def test_S1_20_a_payload_that_is_taken_can_also_be_stored_and_buried(depth: int) -> None:
+    """Nested as deep as an item takes, under the longest id, and failing."""
+    nested: Any = 1
+    for _ in range(depth):
+        nested = [nested]
+    form = {"event_id": "é" * 500, "event_type": "é" * 500, "d": nested}
+    with new_books() as (books, clock):
+        try:
+            received = webhook_of(form)
+        except BadWebhook:
+            assert depth > 31
+            return
+        assert depth <= 31
+        receipt = Intake(books, Handler(ValueError("no")), wait=clock.advance).receive(received)
+        assert receipt.outcome == "dead-lettered"
 
 
 def test_a_file_may_hold_one_webhook_an_array_or_lines() -> None:

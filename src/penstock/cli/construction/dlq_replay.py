@@ -53,10 +53,11 @@ def command(
         if dry_run:
             _show_plan(list(_chosen(books, entry_ids, status, limit)), as_json)
             return
-        if status is not None:
-            number = sum(1 for _ in _chosen(books, entry_ids, status, limit))
-            if number:
-                confirmed(f"Replay {number:,} dead letters of {url}?", yes=yes)
+        number = sum(
+            1 for _ in _chosen(books, entry_ids, status, limit)
+        )  # one that is missing is told before any is done
+        if status is not None and number:
+            confirmed(f"Replay {number:,} dead letters of {url}?", yes=yes)
         show_receipts(_replayed(intake_of(books, handler), entry_ids, status, limit), as_json)
 
 

@@ -10,6 +10,7 @@ from penstock.client.failures import TransactionFailed
 from penstock.errors import DynamoDBError, PenstockError, error_of
 
 MESSAGE_BYTES = 500
+_CODE_CHARACTERS = 100
 """Of an error's text, in the history: it may hold a whole web page, and a hundred of them must fit beside a payload."""
 
 _PASSING_REASONS = frozenset(
@@ -77,7 +78,7 @@ def code_of(error: BaseException) -> str | None:
     if isinstance(error, HTTPError):
         return str(error.code)
     code, status = _answer(error)
-    return code or (str(status) if status else None)
+    return code[:_CODE_CHARACTERS] if code else str(status) if status else None
 
 
 def _is_passing_answer(error: BaseException) -> bool:
@@ -93,7 +94,8 @@ def _answer(error: BaseException) -> tuple[str | None, int | None]:
     response = getattr(error, "response", None)
     if isinstance(response, Mapping):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return response.get("Error", {}).get("Code"), status if isinstance(status, int) else None
+        code = response.get("Error", {}).get("Code")
+        return code if isinstance(code, str) else None, status if isinstance(status, int) else None
     status = getattr(response, "status_code", None)
     return None, status if isinstance(status, int) else None
 

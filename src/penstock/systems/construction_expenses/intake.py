@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,7 @@ from penstock.jobs.times import to_text
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
 from penstock.systems.construction_expenses import dead_letter, webhook_record
 from penstock.systems.construction_expenses.books import Books, DeadLetters
+from penstock.systems.construction_expenses.collection import NotThere
 from penstock.systems.construction_expenses.failures import Failure, failure_of
 from penstock.systems.construction_expenses.webhook import Webhook, WebhookDiffers
 
@@ -98,7 +100,8 @@ class Intake:
                 return
             if entry["dlqEntryId"] not in tried:  # one that failed again stands at the end of the same index
                 tried.add(entry["dlqEntryId"])
-                yield self.replay(entry["dlqEntryId"])
+                with suppress(NotThere):  # it has expired meanwhile
+                    yield self.replay(entry["dlqEntryId"])
 
     # ── records ──────────────────────────────────────────────────────────────────────────────────
 

@@ -17,6 +17,9 @@ from penstock.wire.values import item_size
 PAYLOAD_BYTES = 300_000
 """Room is left in the 400 KB of an item for the history of its attempts."""
 
+NAME_BYTES = 1_000
+"""Of its id and its type, which are keys: DynamoDB takes 2,048, and a dead letter's id is longer than its webhook's."""
+
 # Paddle Billing's names, Paddle Classic's, and the tables' own.
 _ID_NAMES = ("event_id", "alert_id", "webhookId")
 _TYPE_NAMES = ("event_type", "alert_name", "alertName", "eventType")
@@ -89,7 +92,7 @@ def _lines(text: bytes, error: orjson.JSONDecodeError) -> list[object]:
 
 def _stored(form: Mapping[str, Any]) -> Item:
     try:
-        encoded = encode_item(form)
+        encoded = encode_item({"payload": form})["payload"]["M"]  # as deep in an item as it will stand
     except InvalidValue as error:
         raise BadWebhook(f"the payload cannot be stored: {error}") from error
     if item_size(encoded) > PAYLOAD_BYTES:
@@ -101,6 +104,8 @@ def _text(form: Mapping[str, Any], names: tuple[str, ...]) -> str:
     found = first_text(form, names)
     if found is None:
         raise BadWebhook(f"a webhook has {' or '.join(names[:2])}, a text that is not empty; this one has neither")
+    if len(found.encode(errors="replace")) > NAME_BYTES:
+        raise BadWebhook(f"{' or '.join(names[:2])} has more than {NAME_BYTES:,} bytes")
     return found
 
 
