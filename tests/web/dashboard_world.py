@@ -56,6 +56,14 @@ class World:
         self.app = make_dashboard(self.source, **{"pause_seconds": 0.02, **options})
         self.client = TestClient(self.app, base_url="http://localhost")
 
+    @classmethod
+    def beside(cls, other: World, **options: Any) -> World:
+        """Another dashboard on the same database: the process was started anew."""
+        found = object.__new__(cls)
+        found.__dict__.update(other.__dict__)
+        found.app = make_dashboard(Source(other.db, files=other.files), **options)
+        return found
+
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
     def made(self, task: str = "report", args: dict[str, Any] | None = None, **options: Any) -> Job:

@@ -149,7 +149,8 @@ class Hub:
                 yield message.encoded()
         while not self._closed:
             try:
-                message_or_end = await asyncio.wait_for(subscription.queue.get(), _KEEP_ALIVE_SECONDS)
+                async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
+                    message_or_end = await subscription.queue.get()
             except TimeoutError:
                 yield b": still here\n\n"
                 continue

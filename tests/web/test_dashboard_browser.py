@@ -1,0 +1,192 @@
+"""The dashboard in a real browser: Debian's chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dashboard_world import World
+
+from penstock.jobs.job import JobError, JobFile
+from penstock.jobs.state import State
+from penstock.web.dashboard.serving import running_dashboard
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine: apt install chromium")
+PATIENCE = 60_000
+EVIL = "<script>window.hacked=1</script><img src=x onerror='window.hacked=1'><svg onload='window.hacked=1'>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    found = World(tmp_path, pause_seconds=0.1)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def url(world: World) -> Iterator[str]:
+    with running_dashboard(world.app) as address:
+        yield address
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that remembers what went wrong in it."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    found = context.new_page()
+    found.errors = []
+    found.on("pageerror", lambda error: found.errors.append(str(error)))
+    found.on("console", lambda message: found.errors.append(message.text) if message.type == "error" else None)
+    yield found
+    context.close()
+
+
+def line_numbers(page: Any) -> list[int]:
+    return [int(text) for text in page.locator("#log .no").all_text_contents()]
+
+
+def live(page: Any) -> None:
+    playwright.expect(page.locator("#pulse")).to_have_attribute("data-state", "on", timeout=PATIENCE)
+
+
+def test_a_job_is_watched_live_to_its_end(world: World, url: str, page: Any) -> None:
+    job = world.running(args={"project": "bodwassho"})
+    page.goto(f"{url}/jobs/{job.id}")
+    live(page)
+    for number in range(1, 11):
+        job = world.store.report(job, progress=number * 10, step=f"part {number}", message=f"line {number}")
+    playwright.expect(page.locator("#line-10")).to_be_visible(timeout=PATIENCE)
+    world.store.complete(job, {"rows": 10})
+    playwright.expect(page.locator("#job .badge").first).to_have_text("completed", timeout=PATIENCE)
+    playwright.expect(page.locator("#job")).to_contain_text("100 %", timeout=PATIENCE)
+    assert line_numbers(page) == list(range(1, 11))
+    assert page.errors == []
+
+
+def test_a_reconnect_in_the_middle_loses_no_line(world: World, tmp_path: Path, page: Any) -> None:
+    job = world.running()
+    with running_dashboard(world.app) as url:
+        port = int(url.rsplit(":", 1)[1])
+        page.goto(f"{url}/jobs/{job.id}")
+        live(page)
+        for _ in range(5):
+            job = world.store.report(job, message="before")
+        playwright.expect(page.locator("#line-5")).to_be_attached(timeout=PATIENCE)
+    playwright.expect(page.locator("#pulse")).to_have_attribute("data-state", "trouble", timeout=PATIENCE)
+    playwright.expect(page.locator("#banner")).to_contain_text("does not answer", timeout=PATIENCE)
+    for _ in range(5):
+        job = world.store.report(job, message="meanwhile")
+    again = World.beside(world, pause_seconds=0.1)
+    with running_dashboard(again.app, port):
+        live(page)
+        job = world.store.report(job, message="after")
+        playwright.expect(page.locator("#line-11")).to_be_attached(timeout=PATIENCE)
+        assert line_numbers(page) == list(range(1, 12))
+        playwright.expect(page.locator("#banner")).to_be_hidden(timeout=PATIENCE)
+
+
+def test_a_database_that_goes_away_is_told_of_and_the_page_recovers(world: World, url: str, page: Any) -> None:
+    job = world.running()
+    page.goto(f"{url}/jobs/{job.id}")
+    live(page)
+    world.switch.away = True
+    playwright.expect(page.locator("#banner")).to_contain_text("database does not answer", timeout=PATIENCE)
+    world.switch.away = False
+    playwright.expect(page.locator("#banner")).to_be_hidden(timeout=PATIENCE)
+    world.store.report(job, message="back")
+    playwright.expect(page.locator("#line-1")).to_contain_text("back", timeout=PATIENCE)
+
+
+def test_failed_jobs_are_retried_together_after_a_preview(world: World, url: str, page: Any) -> None:
+    failed = [world.failed() for _ in range(3)]
+    kept = world.failed("other")
+    page.goto(f"{url}/jobs?q=status%3Afailed+kind%3Areport")
+    live(page)
+    for job in failed[:2]:
+        page.locator(f'input[value="{job.id}"]').check()
+    world.failed("report")  # the list changes under the ticks, and they stay
+    playwright.expect(page.locator("table.list tbody tr")).to_have_count(4, timeout=PATIENCE)
+    page.get_by_role("button", name="Retry…").click()
+    playwright.expect(page.locator("h1")).to_have_text("Retry 2 jobs?", timeout=PATIENCE)
+    assert world.store.get(failed[0].id).state is State.FAILED
+    page.locator("#do-it").click()
+    playwright.expect(page.locator("h1")).to_have_text("2 of 2 done", timeout=PATIENCE)
+    states = [world.store.get(job.id).state for job in [*failed, kept]]
+    assert states == [State.QUEUED, State.QUEUED, State.FAILED, State.FAILED]
+
+
+def test_one_job_is_cancelled_after_a_dialog(world: World, url: str, page: Any) -> None:
+    job = world.made()
+    page.goto(f"{url}/jobs/{job.id}")
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name="No, leave it").click()
+    assert world.store.get(job.id).state is State.QUEUED
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name="Yes").click()
+    playwright.expect(page.locator("h1")).to_have_text("1 of 1 done", timeout=PATIENCE)
+    assert world.store.get(job.id).state is State.CANCELLED
+
+
+def test_filters_are_kept_in_the_url(world: World, url: str, page: Any) -> None:
+    failed = world.failed()
+    world.made("import")
+    page.goto(f"{url}/jobs")
+    page.keyboard.press("/")
+    playwright.expect(page.locator("#q")).to_be_focused(timeout=PATIENCE)
+    page.locator("#q").fill("status:failed")
+    page.wait_for_url(re.compile(r"q=status%3Afailed$"))
+    playwright.expect(page.locator("table.list tbody tr")).to_have_count(1, timeout=PATIENCE)
+    page.reload()
+    playwright.expect(page.locator("#q")).to_have_value("status:failed", timeout=PATIENCE)
+    page.locator("table.list tbody a.mono").click()
+    page.wait_for_url(f"**/jobs/{failed.id}")
+    page.go_back()
+    playwright.expect(page.locator("#q")).to_have_value("status:failed", timeout=PATIENCE)
+
+
+def test_html_in_every_field_executes_nothing_even_live(world: World, url: str, page: Any) -> None:
+    name = EVIL.replace("/", "|")
+    job = world.running(name, args={EVIL: EVIL}, tenant=name, owner=EVIL)
+    page.goto(f"{url}/jobs/{job.id}")
+    live(page)
+    job = world.store.report(job, progress=10, step=EVIL, message=EVIL, data={EVIL: EVIL})
+    job = world.store.report(job, checkpoint=name, value={EVIL: EVIL}, summary=EVIL)
+    job = world.store.attach(job, JobFile(EVIL, world.files.save("a/b", b"x")))
+    playwright.expect(page.locator("#line-3")).to_be_attached(timeout=PATIENCE)
+    world.store.fail(job, JobError(EVIL, EVIL, EVIL))
+    playwright.expect(page.locator("#job .badge").first).to_have_text("failed", timeout=PATIENCE)
+    for path in ("", "/", "/jobs", "/workers"):
+        if path:
+            page.goto(url + path)
+            page.wait_for_load_state("load")
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img[src=x]").count() == 0
+    assert not [error for error in page.errors if "Content Security Policy" in error]
+
+
+def test_pages_can_be_read_without_javascript(world: World, url: str, browser: Any) -> None:
+    job = world.running()
+    world.store.report(job, progress=40, step="half", message="a line")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(url)
+    assert page.locator(".tile").count() == 5
+    page.goto(f"{url}/jobs")
+    page.locator("a.mono").first.click()
+    assert "a line" in page.locator("#log").inner_text()
+    context.close()
