@@ -92,7 +92,8 @@ def _lines(text: bytes, error: orjson.JSONDecodeError) -> list[object]:
 
 def _stored(form: Mapping[str, Any]) -> Item:
     try:
-        encoded = encode_item({"payload": form})["payload"]["M"]  # as deep in an item as it will stand
+        # A level deeper than it will stand in an item: what is taken must be storable for certain.
+        encoded = encode_item({"webhook": {"payload": form}})["webhook"]["M"]["payload"]["M"]
     except InvalidValue as error:
         raise BadWebhook(f"the payload cannot be stored: {error}") from error
     if item_size(encoded) > PAYLOAD_BYTES:
