@@ -171,6 +171,19 @@ def test_S0_3_the_other_spelling_of_a_main_record_is_found_too(db: Database, clo
     assert [item["status"] for item in items_of(jobs)] == ["processing"]
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_S0_3_a_record_that_says_little_is_read_and_a_wrong_one_is_named(db: Database, layout: Any) -> None:
+    jobs = new_jobs(db, layout)
+    little = {"recordId": "job_x_1_a", "jobId": "x", "recordType": "main_job"}
+    log = {"recordId": "x_seq001_now_a", "jobId": "x", "recordType": "progress_log"}
+    db.table(jobs.table).batch_write([little, log])
+    found = jobs.get_job_with_logs("x")
+    assert (found.job.status, found.job.progress, len(found.logs)) == ("pending", 0, 1)
+    db.table(jobs.table).put({**little, "createdAt": "yesterday"})
+    with pytest.raises(BadReport, match=r"job_x_1_a: createdAt is a time such as .*, not 'yesterday'"):
+        jobs.get_job("x")
+
+
 # ── status and progress ──────────────────────────────────────────────────────────────────────────
 
 
@@ -207,6 +220,9 @@ def test_S0_5_a_pending_job_cannot_be_completed_and_there_is_no_other_status(job
     job_id = jobs.create_job("p").job_id
     with pytest.raises(BadTransition, match="is queued"):
         jobs.update_job_status(job_id, "completed")
+    jobs.update_job_status(job_id, "processing")
+    with pytest.raises(BadTransition, match="is processing"):
+        jobs.update_job_status(job_id, "pending")
     with pytest.raises(BadReport, match="status is one of pending, processing, completed, failed, not 'done'"):
         jobs.update_job_status(job_id, "done")
 

@@ -38,7 +38,6 @@ _EVENTS: Final = {
     (State.PROCESSING, State.PROCESSING): "taken_over",
     (State.PROCESSING, State.COMPLETED): "completed",
     (State.PROCESSING, State.FAILED): "failed",
-    (State.PROCESSING, State.QUEUED): "handed_over",
     (State.FAILED, State.QUEUED): "retried",
 }
 

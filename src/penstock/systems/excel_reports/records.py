@@ -149,24 +149,24 @@ def main_item(job: ReportJob) -> dict[str, Any]:
 
 
 def job_of(item: Mapping[str, Any]) -> ReportJob:
-    """A main record of ours or of others, who have no counter and may have left out what is optional."""
+    """A main record of ours or of others, who have no counter and may have left things out. Raises BadReport."""
     metadata = item.get("metadata") or {}
-    ended = item.get("completedAt")
     last = item.get("lastSequence")
+    created_at = _time(item, "createdAt") or 0.0
     return ReportJob(
         record_id=item["recordId"],
         job_id=item["jobId"],
         id_project=item.get("idProject", ""),
-        status=item["status"],
-        created_at=from_text(item["createdAt"]),
-        updated_at=from_text(item.get("updatedAt", item["createdAt"])),
+        status=item.get("status", "pending"),
+        created_at=created_at,
+        updated_at=_time(item, "updatedAt") or created_at,
         expires_at=int(item.get("ttl", _NEVER)),
         progress=_number(item.get("progress", 0)),
         options=plain(item.get("options") or {}),
         total_steps=int(metadata.get("totalSteps", len(STEPS))),
         current_step=int(metadata.get("currentStep", 0)),
         step_name=metadata.get("stepName", ""),
-        completed_at=None if ended is None else from_text(ended),
+        completed_at=_time(item, "completedAt"),
         last_number=None if last is None else int(last),
         fence=int(item.get("fence", 0)),
         result=plain(item.get("result")),
@@ -193,8 +193,8 @@ def log_of(item: Mapping[str, Any]) -> Log:
         record_id=item["recordId"],
         job_id=item["jobId"],
         record_type=item["recordType"],
-        number=int(item["sequenceNumber"]),
-        at=from_text(item["timestamp"]),
+        number=int(item.get("sequenceNumber", 0)),
+        at=_time(item, "timestamp") or 0.0,
         progress=_number(item.get("progress", 0)),
         step_name=item.get("stepName", ""),
         fields=plain({name: value for name, value in item.items() if name not in LOG_NAMES}),
@@ -226,6 +226,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(one) for one in value]
     return _number(value) if isinstance(value, Decimal) else value
+
+
+def _time(item: Mapping[str, Any], name: str) -> float | None:
+    text = item.get(name)
+    try:
+        return None if text is None else from_text(text)
+    except (TypeError, ValueError):
+        raise BadReport(
+            [f"{item['recordId']}: {name} is a time such as 2025-06-16T21:19:33.789Z, not {text!r}"]
+        ) from None
 
 
 def _number(value: Any) -> Any:

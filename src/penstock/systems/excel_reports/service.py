@@ -20,7 +20,7 @@ from penstock.jobs.app import App
 from penstock.jobs.job import Job, JobNotFound
 from penstock.jobs.new import NewJob
 from penstock.jobs.run import Run
-from penstock.jobs.state import State
+from penstock.jobs.state import BadTransition, State
 from penstock.jobs.worker import Worker
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import Source
@@ -85,15 +85,29 @@ class ExcelReports:
             with suppress(PenstockError):  # the first trouble is the one to tell
                 self.jobs.fail_job(job_id, error)
             raise
-        for worker in list(self._workers):
-            worker.feed.wake()  # it need not wait until it looks again
+        self._wake()
         return job
 
     def retry(self, job_id: str) -> ReportJob:
         """Another attempt at a report that failed: what it had made is reused. Raises BadTransition, JobNotFound."""
-        self.read(job_id)
-        self.app.retry(job_id)
-        return self.jobs.update_job_status(job_id, "pending")
+        job = self.read(job_id).job
+        if job.status != "failed":
+            raise BadTransition(job_id, "retried", job.state)
+        # The record first: a worker may begin as soon as the work is queued.
+        after = self.jobs.update_job_status(job_id, "pending")
+        try:
+            self.app.retry(job_id)
+        except PenstockError as error:
+            with suppress(PenstockError):
+                self.jobs.fail_job(job_id, error)
+            raise
+        self._wake()
+        return after
+
+    def _wake(self) -> None:
+        """Workers of this process need not wait until they look again."""
+        for worker in list(self._workers):
+            worker.feed.wake()
 
     def worker(self, **options: Any) -> Worker:
         """One that makes reports, in this process; `options` are a Worker's."""
@@ -119,7 +133,8 @@ class ExcelReports:
         if work is None or work.state not in (State.FAILED, State.CANCELLED):
             return False
         reason = f"It was cancelled: {work.cancel_reason}" if work.error is None else work.error.message
-        self.jobs.fail_job(job.job_id, reason, token=max(work.token, job.fence) or None)
+        with suppress(BadTransition):  # another reader was quicker
+            self.jobs.fail_job(job.job_id, reason, token=max(work.token, job.fence) or None)
         return True
 
     def _work(self, job_id: str) -> Job | None:

@@ -223,7 +223,7 @@ class ReportJobs:
     def get_all_records(self, job_id: str) -> list[dict[str, Any]]:
         """The items themselves, by number."""
         items = [item for item in self._records(job_id) if self._is_kept(item)]
-        return sorted(items, key=lambda item: (item["sequenceNumber"], item.get("timestamp", "")))
+        return sorted(items, key=lambda item: (item.get("sequenceNumber", 0), item.get("timestamp", "")))
 
     def list_jobs(self, *, status: str | None = None, limit: int = 50) -> list[ReportJob]:
         """The newest jobs. The table has no index: all of it is read, a page at a time."""
