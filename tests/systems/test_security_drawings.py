@@ -325,6 +325,18 @@ def test_S2_16_a_good_drawing_has_the_full_score() -> None:
     assert (found.score, found.passed, found.findings) == (100, True, ())
 
 
+def test_S2_16_a_fact_of_the_context_is_not_taken_for_a_count() -> None:
+    components = count_components(read_drawing(Building(levels=1, doors=2).pdf()))
+    context = Context({"Door": "oak", "Reader": "flush"}, (), 2)
+    book = workbook(schedule_sheets(components, context, HEADING), HEADING)
+    assert evaluate(components, book).score == 100
+
+
+def test_S2_16_doors_that_another_agent_has_not_linked_are_no_error() -> None:
+    alone = Components((Component("D-1", "door", "Door", (1,)), Component("CR-1", "reader", "Reader", (1,))))
+    assert evaluate(alone, xlsx(alone)).passed
+
+
 def test_S2_16_what_does_not_agree_is_found() -> None:
     def one(name: str, kind: str, door: str = "", *, plan: bool = True, table: bool = True) -> Component:
         return Component(name, kind, kind, (1,), door, "", "", plan, table)

@@ -78,7 +78,9 @@ def _in_workbook(components: Components, sheets: dict[str, list[tuple[Any, ...]]
 
 
 def _counts(components: Components, sheets: dict[str, list[tuple[Any, ...]]]) -> Iterator[Finding]:
-    written = {row[0]: row[1] for row in sheets.get("Summary", [])[1:]}
+    written: dict[Any, Any] = {}
+    for row in sheets.get("Summary", [])[1:]:
+        written.setdefault(row[0], row[1])  # counts stand before what the context says, which may have the same name
     wrong = [kind for kind, count in components.by_type.items() if written.get(title_of(kind)) != count]
     if wrong:
         yield _finding(1, "error", "have other counts in the summary", wrong)
@@ -100,10 +102,10 @@ def _at_doors(components: Components) -> Iterator[Finding]:
     if astray:
         yield _finding(3, "warning", "are at no door that is on the drawing", astray)
     doors = [one.designator for one in components.found if one.type == "door"]
-    no_exit = [door for door in doors if "reader" in at[door] and "exit_button" not in at[door]]
+    no_exit = [door for door in doors if "reader" in at.get(door, ()) and "exit_button" not in at[door]]
     if no_exit:
         yield _finding(4, "warning", "have a reader and no exit button", no_exit)
-    no_glass = [door for door in doors if "magnetic_lock" in at[door] and "break_glass" not in at[door]]
+    no_glass = [door for door in doors if "magnetic_lock" in at.get(door, ()) and "break_glass" not in at[door]]
     if no_glass:
         yield _finding(5, "warning", "have a magnetic lock and no break glass unit", no_glass)
 

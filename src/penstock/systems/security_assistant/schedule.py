@@ -116,6 +116,7 @@ def workbook(sheets: Sequence[Sheet], heading: Heading) -> bytes:
     book.remove(book.active)
     book.properties.title = cleaned(f"{heading.project}: component schedule")
     book.properties.creator = "Penstock"
+    _add_looks(book)
     for sheet in sheets:
         _write(book.create_sheet(sheet.title), sheet)
     stream = io.BytesIO()
@@ -123,21 +124,26 @@ def workbook(sheets: Sequence[Sheet], heading: Heading) -> bytes:
     return stream.getvalue()
 
 
+def _add_looks(book: Any) -> None:
+    """Styles by name: cells that have one are written twice as fast as cells with styles of their own."""
+    from openpyxl.styles import Alignment, Font, NamedStyle, PatternFill
+
+    top = Alignment(vertical="top", wrap_text=True)
+    white, blue = Font(bold=True, color="FFFFFF"), PatternFill("solid", fgColor=_HEAD_FILL)
+    book.add_named_style(NamedStyle("head", font=white, fill=blue, alignment=top))
+    book.add_named_style(NamedStyle("plain", alignment=top))
+    book.add_named_style(NamedStyle("band", fill=PatternFill("solid", fgColor=_BAND_FILL), alignment=top))
+
+
 def _write(target: Any, sheet: Sheet) -> None:
-    from openpyxl.styles import Alignment, Font, PatternFill
     from openpyxl.utils import get_column_letter
 
-    head_font, head_fill = Font(bold=True, color="FFFFFF"), PatternFill("solid", fgColor=_HEAD_FILL)
-    band = PatternFill("solid", fgColor=_BAND_FILL)
     for at, row in enumerate([sheet.header, *sheet.rows], start=1):
+        look = "head" if at == 1 else "band" if at % 2 else "plain"
         for column, value in enumerate(row, start=1):
             cell = target.cell(at, column)
+            cell.style = look
             _set(cell, value)
-            cell.alignment = Alignment(vertical="top", wrap_text=True)
-            if at == 1:
-                cell.font, cell.fill = head_font, head_fill
-            elif at % 2:
-                cell.fill = band
     for column, width in enumerate(_widths([sheet.header, *sheet.rows]), start=1):
         target.column_dimensions[get_column_letter(column)].width = width
     target.freeze_panes = "A2"
