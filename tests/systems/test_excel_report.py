@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import signal
 import subprocess
@@ -282,7 +283,9 @@ def test_S0_13_a_killed_report_goes_on_with_what_was_made(tmp_path: Path, step: 
         service = service_of(db, path, "safe")
         service.prepare()
         job = service.generate(PROJECT, {"products": 40, "images": 12})
-        killed = subprocess.run([sys.executable, _HERE / "report_killed.py", path, "safe", step], timeout=120)
+        command = [sys.executable, _HERE / "report_killed.py", path, "safe", step]
+        # Who is killed leaves temporary files: they go with the test's own folder.
+        killed = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=120)
         assert killed.returncode == -signal.SIGKILL
         service.worker(burst=True, concurrency=1).run()
         found = service.read(job.job_id)
