@@ -77,14 +77,22 @@ class Feed:
 
         `back` says that the thread is done with the one that it took before.
         """
-        with self._changed:
-            self._active -= back
+        if back:
+            self.came_back()
         while True:
             with self._changed:
                 if self._wait():
                     return self._handed_out()
                 self._asking = True
             self._ask()
+
+    def came_back(self) -> None:
+        """A thread is done with what it took: its job has ended, or is another's."""
+        with self._changed:
+            self._active -= 1
+            if self._burst and not self._active:
+                self._ask_at = 0.0  # whether there is nothing more can be told only now
+                self._changed.notify_all()
 
     def _handed_out(self) -> Job | None:
         job = self._pop()
@@ -139,12 +147,16 @@ class Feed:
         return not turn.locked()
 
     def _ask(self) -> None:
+        # A job that is claimed or handed over during a look may be missed by it, in the pool it left and in the one it
+        # came to: only a look beside which nobody here has a job tells that there is none.
+        with self._changed:
+            is_sure = not self._active and not self._in_hand
         try:
             found, next_at = self._look()
         except BaseException:
-            self._answered([], None)
+            self._answered([], None, is_sure=False)
             raise
-        self._answered(found, next_at)
+        self._answered(found, next_at, is_sure=is_sure)
 
     def _look(self) -> tuple[list[Job], float | None]:
         jobs: list[Job] = []
@@ -185,7 +197,7 @@ class Feed:
         later = self._store.clock.now() + LATER_SECONDS
         return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
 
-    def _answered(self, found: list[Job], next_at: float | None) -> None:
+    def _answered(self, found: list[Job], next_at: float | None, *, is_sure: bool) -> None:
         with self._changed:
             self._asking = False
             self._candidates.extend(found)
@@ -195,8 +207,7 @@ class Feed:
             if next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
             self._ask_at = time.monotonic() + pause
-            # What is in hand is being claimed, or settled: something may come of it.
-            if self._burst and not found and next_at is None and not self._in_hand:
+            if self._burst and not found and next_at is None and is_sure:
                 self._stopped = True
             self._changed.notify_all()
 

@@ -321,7 +321,10 @@ class Worker:
         self._failed(run, task, error)
         run.give_up(LeaseLost(run.id, None, "its time limit is over"))
         stuck = self._places.get(run.id)
-        if self._runs.pop(run.id, None) is not None and stuck in self._threads:
+        if self._runs.pop(run.id, None) is None:
+            return
+        self.feed.came_back()
+        if stuck in self._threads:
             thread = self._new_thread(len(self._threads))
             thread.start()  # first: a list without a living thread means that the work is done
             self._threads = [thread if one is stuck else one for one in self._threads]
