@@ -238,7 +238,7 @@ def processes(records: str) -> None:
         used = sum(one[3] for one in told) / count
         print(
             f"processes, {number}: {count / longest:,.0f} records a second ({longest:.1f} s, with the start "
-            f"{wall:.1f} s), {used * 1e6:.0f} µs CPU a record",
+            f"{wall:.1f} s), {used * 1e6:.0f} µs CPU a record, {sum(one[4] for one in told):,.0f} claims in vain",
             flush=True,
         )
 
@@ -247,7 +247,7 @@ def one_process(path: str) -> None:
     with connect(path) as db:
         used = cpu()
         report = by_index(db.table(NAME), max_workers=WORKERS).process_all(sleeping)
-        print(report.processed, report.attempts, report.seconds, cpu() - used)
+        print(report.processed, report.attempts, report.seconds, cpu() - used, report.skipped)
 
 
 # ── memory ───────────────────────────────────────────────────────────────────────────────────────

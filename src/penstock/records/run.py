@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from penstock.errors import PenstockError
@@ -36,6 +37,10 @@ _TICK_SECONDS: Final = 0.1
 _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
 _SHORT_SECONDS: Final = 0.05
 """Functions below it have records claimed ahead, a few for each worker: waiting for the clerk would be felt."""
+
+_VAIN_CLAIMS: Final = 16
+_LONGEST_JUMP: Final = 20  # pages
+_JUMPING_PASSES: Final = 3
 
 _log = logging.getLogger(__name__)
 
@@ -194,25 +199,34 @@ class Run:
 
     def _feed(self) -> None:
         try:
-            for _ in range(self._rules.max_iterations):
+            for number in range(self._rules.max_iterations):
                 claims = self._claims
-                if not self._one_pass() or self._claims == claims:
+                jumped = self._one_pass(may_jump=number < _JUMPING_PASSES)
+                if self._schedule.stopping or (self._claims == claims and not jumped):
                     break
         except BaseException as error:
             self._fail(error)
         finally:
             self._schedule.close()
 
-    def _one_pass(self) -> bool:
-        """Through the whole source; False if it was stopped."""
+    def _one_pass(self, *, may_jump: bool) -> bool:
+        """Through the whole source; whether it jumped over some of it.
+
+        Processors that read the same pages at the same time want the same records. One that asks in vain too often
+        jumps ahead, to where the others are not; what it jumped over is seen in the next pass.
+        """
         self.report.held = 0
-        for page in self._store.source.pages(self._draw):
-            if page and not self._schedule.feed(page):
-                return False
-        if not self._schedule.wait_until_idle():
-            return False
-        self.report.passes += 1
-        return True
+        jumped, claims, vain = False, self._claims, self.report.skipped
+        pages = self._store.source.pages(self._draw)
+        while self._schedule.wait_for_room() and (page := next(pages, None)) is not None:
+            self._schedule.feed(page)
+            if may_jump and self.report.skipped - vain > max(_VAIN_CLAIMS, (self._claims - claims) / 4):
+                jumped, claims, vain = True, self._claims, self.report.skipped
+                for _ in islice(pages, self._draw.randint(1, _LONGEST_JUMP)):
+                    pass
+        if self._schedule.wait_until_idle():
+            self.report.passes += 1
+        return jumped
 
     # ── workers that claim and mark by themselves ────────────────────────────────────────────────
 

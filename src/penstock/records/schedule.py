@@ -20,8 +20,8 @@ from penstock.records.standing import Standing
 from penstock.records.work import Found
 
 MOST_WAITING: Final = 10_000
-LOW_WATER: Final = 100
-"""Records ready below which the feeder hands over its next page."""
+LOW_WATER: Final = 16
+"""Records ready below which the feeder reads its next page; twice the workers where they are more."""
 
 _LINGER: Final = 0.002
 _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
@@ -59,16 +59,18 @@ class Schedule:
 
     # ── the feeder's side ────────────────────────────────────────────────────────────────────────
 
-    def feed(self, page: Iterable[Found]) -> bool:
-        """Hands over a page, when there is room. False: no more is wanted."""
+    def wait_for_room(self) -> bool:
+        """Until the next page is wanted: one that is read earlier is older when it is used. False: none is."""
         with self._room:
             while len(self._ready) >= self._low_water and not self.stopping:
                 self._room.wait()
-            if self.stopping:
-                return False
+            return not self.stopping
+
+    def feed(self, page: Iterable[Found]) -> None:
+        """Hands over a page."""
+        with self._room:
             self._ready.extend(page)
             self._work.notify_all()
-            return True
 
     def wait_until_idle(self) -> bool:
         """False if it was stopped before."""

@@ -23,8 +23,13 @@ from penstock.records.standing import BOOKKEEPING, DONE, PARKED
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
 
-PAGE_RECORDS: Final = 200
-"""Records of a page, at most. They are taken in a random order, so that two processors seldom want the same one."""
+QUERY_PAGE: Final = 64
+"""Records of a page of an index, at most. What other processors take of it meanwhile is asked for in vain, so it is
+small, and in a random order; what they hold when it is read is seen in it.
+"""
+
+SCAN_PAGE: Final = 1_000
+"""Records that one page of a scan looks at: most of them may be done."""
 
 SEGMENTS: Final = 8
 """Parts of a scan, each processor in an order of its own: for the same reason."""
@@ -192,7 +197,7 @@ class Source:
     def _request(self, value: AttributeValue | None) -> dict[str, Any]:
         aliases = Aliases()
         shown = [*self.key.names, self.work.bookkeeping] if self._shows_standing else self.key.names
-        request: dict[str, Any] = {"TableName": self.work.table, "Limit": PAGE_RECORDS}
+        request: dict[str, Any] = {"TableName": self.work.table, "Limit": SCAN_PAGE if value is None else QUERY_PAGE}
         request["ProjectionExpression"] = ", ".join(aliases.name(name) for name in shown)
         if self.work.index is not None:
             request["IndexName"] = self.work.index
