@@ -322,18 +322,26 @@ def test_S2_13_jobs_move_between_the_file_and_tables(source: str, target: str, t
         for number in range(3):
             made(one, company="acme" if number else "7central", job_id=f"job_{number}")
         Processor(one).process(one.job("job_1"))
-        seen = copy_jobs(one.shelf, two.shelf, dry_run=True)
+        seen = copy_jobs(one.shelf, two.shelf, now=START, dry_run=True)
         assert (seen.copied, list(two.shelf.everything())) == (3, [])
-        moved = copy_jobs(one.shelf, two.shelf)
+        moved = copy_jobs(one.shelf, two.shelf, now=START)
         assert (moved.copied, moved.same, moved.kept) == (3, 0, ()) and moved.events >= 3
         for number in range(3):
             assert two.job(f"job_{number}") == one.job(f"job_{number}")
             assert two.events(f"job_{number}") == one.events(f"job_{number}")
         assert ids(two.query_by_status("completed").jobs) == ["job_1"]
-        again = copy_jobs(one.shelf, two.shelf)
+        again = copy_jobs(one.shelf, two.shelf, now=START)
         assert (again.copied, again.same, again.events) == (0, 3, 0)
         Processor(one).claim(one.job("job_2"))
-        kept = copy_jobs(one.shelf, two.shelf)
+        kept = copy_jobs(one.shelf, two.shelf, now=START)
         assert kept.kept == (one.job("job_2").key,) and two.job("job_2").state is State.QUEUED
-        assert copy_jobs(one.shelf, two.shelf, replace_existing=True).replaced == 1
+        assert copy_jobs(one.shelf, two.shelf, now=START, replace_existing=True).replaced == 1
         assert two.job("job_2").state is State.PROCESSING
+
+
+def test_S2_13_what_has_expired_is_not_moved(tmp_path: Path, clock: ManualClock) -> None:
+    with storage_of("local", tmp_path / "one", clock) as one, storage_of("safe", tmp_path / "two", clock) as two:
+        Processor(one).process(made(one))
+        later = clock.now() + 30 * DAY
+        assert copy_jobs(one.shelf, two.shelf, now=later).copied == 0
+        assert copy_jobs(one.shelf, two.shelf, now=later - 1).copied == 1

@@ -28,7 +28,14 @@ def command(target: str, replace: bool, company: str | None, dry_run: bool, as_j
     Doing it twice is doing it once.
     """
     with opened(place) as storage:
-        moved = copy_jobs(storage.shelf, JsonShelf(target), company=company, replace_existing=replace, dry_run=dry_run)
+        moved = copy_jobs(
+            storage.shelf,
+            JsonShelf(target),
+            now=storage.now(),
+            company=company,
+            replace_existing=replace,
+            dry_run=dry_run,
+        )
     show_moved(moved, f"{target}/jobs.json", dry_run=dry_run, as_json=as_json)
 
 

@@ -30,6 +30,13 @@ def command(source: str, replace: bool, company: str | None, dry_run: bool, as_j
     if not (Path(source) / JOBS_FILE).is_file():
         raise click.UsageError(f"{source} has no {JOBS_FILE}.")
     with opened(place, make=True) as storage:
-        moved = copy_jobs(JsonShelf(source), storage.shelf, company=company, replace_existing=replace, dry_run=dry_run)
+        moved = copy_jobs(
+            JsonShelf(source),
+            storage.shelf,
+            now=storage.now(),
+            company=company,
+            replace_existing=replace,
+            dry_run=dry_run,
+        )
         where = storage.shelf.where
     show_moved(moved, where, dry_run=dry_run, as_json=as_json)

@@ -37,7 +37,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         jobs.append(_processed(storage, company, building, in_parts=number == 0))
     progress(0.9, "exporting to jobs.json")
     twin = folder / "local_output"
-    moved = copy_jobs(storage.shelf, JsonShelf(twin), replace_existing=True)
+    moved = copy_jobs(storage.shelf, JsonShelf(twin), now=storage.now(), replace_existing=True)
     first = jobs[0]
     drawing = folder / "drawing.pdf"
     drawing.write_bytes(_BUILDINGS[0][1].pdf())

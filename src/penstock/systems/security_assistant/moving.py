@@ -36,16 +36,22 @@ class Moved:
 
 
 def copy_jobs(
-    source: Shelf, target: Shelf, *, company: str | None = None, replace_existing: bool = False, dry_run: bool = False
+    source: Shelf,
+    target: Shelf,
+    *,
+    now: float,
+    company: str | None = None,
+    replace_existing: bool = False,
+    dry_run: bool = False,
 ) -> Moved:
-    """Copies jobs with their events. Files are not touched: their keys stay what they are.
+    """Copies jobs that have not expired, with their events. Files are not touched: their keys stay what they are.
 
     A job that the target has is kept as it is there, unless `replace_existing`. Doing it twice is doing it once.
     """
     owner = None if company is None else part_of(company, "company_id")
     copied = same = replaced = events = 0
     kept: list[str] = []
-    for job in _wanted(source, owner):
+    for job in _wanted(source, owner, now):
         found = target.get(job.key)
         if found == job:
             same += 1
@@ -60,8 +66,10 @@ def copy_jobs(
     return Moved(copied, same, replaced, tuple(kept), events)
 
 
-def _wanted(source: Shelf, company: str | None) -> Iterator[DrawingJob]:
-    return (job for job in source.everything() if company is None or job.company == company)
+def _wanted(source: Shelf, company: str | None, now: float) -> Iterator[DrawingJob]:
+    for job in source.everything():
+        if (company is None or job.company == company) and (job.expires_at is None or job.expires_at > now):
+            yield job
 
 
 def _write(target: Shelf, job: DrawingJob, found: DrawingJob | None) -> None:
