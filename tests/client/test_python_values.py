@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock.client.values import InvalidValue, decode, decode_item, encode, encode_item, encode_sized
-from penstock.wire.values import item_size
+from penstock.errors import ValidationException
+from penstock.wire.values import check_item, item_size
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,13 @@ def test_nesting_ends_at_dynamodbs_limit():
             value = [value]
         return value
 
-    encode_item({"a": nested(32)})
+    check_item(encode_item({"a": nested(31)}))  # the item itself is the first level
     with pytest.raises(InvalidValue, match="32 levels"):
-        encode_item({"a": nested(33)})
+        encode_item({"a": nested(32)})
+    with pytest.raises(InvalidValue, match="32 levels"):
+        encode_item({"a": {"b": nested(31)}})
+    with pytest.raises(ValidationException, match="Nesting Levels"):
+        check_item({"a": {"L": [encode_item({"a": nested(31)})["a"]]}})
     endless: list[object] = []
     endless.append(endless)
     with pytest.raises(InvalidValue, match="32 levels"):

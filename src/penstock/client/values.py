@@ -110,7 +110,7 @@ def _encode(value: Any, depth: int) -> AttributeValue:
 
 
 def _members(value: Mapping[str, Any], depth: int) -> wire.Item:
-    if depth > NESTING:
+    if depth >= NESTING:  # the item itself is the first level
         raise _Refused(f"nested more than {NESTING} levels deep, DynamoDB's limit")
     members: wire.Item = {}
     name: Any = None
@@ -134,7 +134,7 @@ def _map(value: Mapping[str, Any], depth: int) -> AttributeValue:
 
 
 def _list(value: Iterable[Any], depth: int) -> AttributeValue:
-    if depth >= NESTING:
+    if depth >= NESTING - 1:
         raise _Refused(f"nested more than {NESTING} levels deep, DynamoDB's limit")
     elements: list[AttributeValue] = []
     try:
