@@ -23,7 +23,8 @@ from penstock.records.processor import RecordProcessor
 from penstock.records.report import Progress, Report
 from penstock.records.run import Interrupted, ProcessingStopped
 from penstock.records.standing import BOOKKEEPING
-from penstock.records.work import BadWork
+from penstock.records.store import Claim
+from penstock.records.work import BadWork, Found
 from penstock.systems.account_records.tables import tables
 from penstock.tables.definitions import Index, Table
 from penstock.tables.single import make
@@ -334,6 +335,24 @@ def test_what_a_dead_processor_held_is_taken_over_when_its_lease_has_ended(db: D
     dead._store.claim(found)
     report = processor(table).process_all(lambda record: None)
     assert (report.processed, report.held) == (4, 0)
+
+
+def test_a_claim_that_was_held_up_until_its_lease_ended_is_not_run(db: Database) -> None:
+    table, runs = filled(db, 3), Counter[int]()
+    records = processor(table)
+    claiming, late = records._store.claiming, list[Claim]()
+
+    def held_up(found: Found) -> Any:
+        answer = yield from claiming(found)
+        if not late and isinstance(answer, Claim):
+            late.append(answer)
+            answer.believed_until = 0.0
+        return answer
+
+    records._store.claiming = held_up  # type: ignore[method-assign]
+    report = records.process_all(lambda record: runs.update([record["Number"]]))
+    assert runs == Counter(range(3))
+    assert (report.processed, report.attempts, report.given_back) == (3, 3, 1)
 
 
 def test_two_processors_share_the_records(db: Database) -> None:

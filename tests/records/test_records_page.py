@@ -8,6 +8,9 @@ import sys
 from datetime import date, timedelta
 from pathlib import Path
 
+import pytest
+
+from penstock import records
 from penstock.client.database import connect
 from penstock.systems.account_records.tables import tables
 from penstock.tables.single import make
@@ -28,3 +31,10 @@ def test_the_first_example_prints_what_the_page_shows(tmp_path: Path) -> None:
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert answer.stdout in PAGE, answer.stderr
     assert answer.stdout.startswith("19 done, 1 failed\n")
+
+
+def test_the_names_of_records_are_there() -> None:
+    for name in records.__all__:
+        assert getattr(records, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        records.nothing  # noqa: B018

@@ -1,1 +1,44 @@
-"""Work on records that several workers share: leases, and what stands on them."""
+"""Work on records that several workers share: leases, and every pending record through a function.
+
+The names below are what a program needs. They are loaded when first used: jobs need the leases alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.records.executors import process_pool
+    from penstock.records.failures import FailureGroup
+    from penstock.records.processor import RecordProcessor
+    from penstock.records.report import Progress, RecordError, Report
+    from penstock.records.run import Interrupted, ProcessingStopped
+
+__all__ = [
+    "FailureGroup",
+    "Interrupted",
+    "ProcessingStopped",
+    "Progress",
+    "RecordError",
+    "RecordProcessor",
+    "Report",
+    "process_pool",
+]
+
+_HOMES = {
+    "FailureGroup": "failures",
+    "Interrupted": "run",
+    "ProcessingStopped": "run",
+    "Progress": "report",
+    "RecordError": "report",
+    "RecordProcessor": "processor",
+    "Report": "report",
+    "process_pool": "executors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'penstock.records' has no attribute {name!r}")
+    return getattr(import_module(f"penstock.records.{_HOMES[name]}"), name)

@@ -270,10 +270,6 @@ class Run:
             self._outcomes.not_claimed(looked, answer)
             return True
         running = self._take_in(answer)
-        if self._schedule.stopping:
-            self._take_out(running)
-            self._outcomes.give_back(answer)
-            return True
         end = self._end_of(running)
         if not self._take_out(running):
             return False
@@ -315,6 +311,8 @@ class Run:
     def _end_of(self, running: _Running) -> End | BaseException:
         """Runs the function. An exception that is no `End` is about the executor."""
         claim = running.claim
+        if self._schedule.stopping or time.monotonic() >= claim.believed_until:
+            return NotRun()  # held up for so long that another may have it by now
         refused = self._store.too_many_to_compare(claim.record)
         if refused:
             return Ended(failure=Failure("TooManyAttributes", refused, retryable=False))
@@ -330,7 +328,7 @@ class Run:
 
     def _run_claimed(self) -> None:
         while (running := self._claimed.get()) is not None:
-            end = NotRun() if self._schedule.stopping else self._end_of(running)
+            end = self._end_of(running)
             if not self._take_out(running):
                 return  # written off: another thread has this one's place
             self._schedule.report((running, end))
