@@ -103,6 +103,7 @@ def test_words_are_without_stop_words_and_by_stems():
 def test_unspaced_scripts_are_cut_at_words_that_hold_sentences_together():
     assert unspaced("我覺得計程車的司機") == ["計程車", "司機"]
     assert words("計程車") == ["計程", "程車"]
+    assert words("नदी हर वसंत में") == ["नदी", "हर", "वसंत", "में"]
 
 
 def test_keywords_are_what_a_group_says_more_than_the_others():

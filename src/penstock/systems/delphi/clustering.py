@@ -32,6 +32,8 @@ _COARSEST: Final = 8
 """A reader takes in about so many topics at a glance."""
 _WORTH_MERGING: Final = 6
 _LEAST_TREE: Final = 6
+_LEAST_DIMENSIONS: Final = 5
+"""EVoC condenses to four."""
 _COMMENTS_A_CLUSTER: Final = 8
 _COARSER: Final = 2.5
 _NEIGHBORS: Final = 15
@@ -65,7 +67,8 @@ def clustered(vectors: Any, seed: int, clusterer: Clusterer = "auto") -> Layers:
         raise PenstockError(f"There is no clusterer {clusterer!r}: there are {', '.join(CLUSTERERS)}.")
     if count < _LEAST_TREE:
         return _finished([(0,) * count], vectors, {"method": "one"})
-    if clusterer == "evoc" or (clusterer == "auto" and count >= SHORT_CONVERSATION):
+    wants_evoc = clusterer == "evoc" or (clusterer == "auto" and count >= SHORT_CONVERSATION)
+    if wants_evoc and vectors.shape[1] >= _LEAST_DIMENSIONS:
         parameters = _evoc_parameters(count, seed)
         found = _evoc(vectors, parameters)
         if found:

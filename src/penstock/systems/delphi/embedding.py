@@ -43,7 +43,8 @@ class TfidfEmbedder:
         if dimensions < 2:
             return _unit(numpy.asarray(features.todense()))
         svd = library("sklearn.decomposition").TruncatedSVD(dimensions, random_state=seed, n_iter=10)
-        return _unit(svd.fit_transform(features))
+        with numpy.errstate(divide="ignore", invalid="ignore"):  # rows that are all alike explain no variance
+            return _unit(svd.fit_transform(features))
 
 
 class MiniLmEmbedder:

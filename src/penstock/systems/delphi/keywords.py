@@ -54,7 +54,8 @@ class Vocabulary:
         scored = {term: self._score(term, count, len(rows)) for term, count in counts.items()}
         # From parts to wholes, and not in the order of a set, which is another in every process.
         for term in sorted((term for term in scored if scored[term] > 0), key=lambda term: (len(term), term)):
-            whole = [scored[part] for part in _parts(term) if counts[term] >= _TOGETHER * counts[part]]
+            parts = [part for part in _parts(term) if counts[term] >= _TOGETHER * counts.get(part, math.inf)]
+            whole = [scored[part] for part in parts]
             if whole:
                 scored[term] = max(scored[term], *whole) * _PHRASE_BONUS
         ranked = sorted((term for term in scored if scored[term] > 0), key=lambda term: (-scored[term], term))

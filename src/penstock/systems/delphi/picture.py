@@ -23,6 +23,8 @@ HEIGHT: Final = 800
 _MARGIN: Final = 70
 _LINE: Final = 22
 """Labels are at least so far apart."""
+_ABOVE: Final = 11
+_CROWD: Final = 40
 _LABEL_CHARACTERS: Final = 46
 _GREY: Final = "#b8b8b8"
 _COLOURS: Final = (
@@ -157,13 +159,17 @@ def _scaled(positions: Sequence[tuple[float, float]]) -> list[tuple[float, float
 def _labels(
     topics: Sequence[Topic], places: Sequence[tuple[float, float]], names: Mapping[str, str]
 ) -> tuple[Label, ...]:
-    """At the middle of each topic's dots; where two would lie on each other, the lower one goes lower."""
+    """Above the middle of each topic's dots; where two would lie on each other, the lower one goes lower."""
     found: list[Label] = []
     middles = [(topic, *_middle([places[row] for row in topic.rows])) for topic in topics]
     for topic, x, y in sorted(middles, key=lambda one: (one[2], one[1])):
         text = names[topic.key]
         text = text if len(text) <= _LABEL_CHARACTERS else text[: _LABEL_CHARACTERS - 1].rstrip(" ,") + "…"
         half = len(text) * 4.3
+        # Over a few dots it would hide them; in the middle of a crowd it is where one looks.
+        near = topic.rows if topic.size <= _CROWD else ()
+        covered = [dot[1] for dot in (places[row] for row in near) if abs(dot[0] - x) < half and dot[1] <= y + 5]
+        y = max(min(covered, default=y + _ABOVE) - _ABOVE, _LINE)
         x = min(max(x, half + 8), WIDTH - half - 8)
         while any(abs(other.y - y) < _LINE and abs(other.x - x) < half + len(other.text) * 4.3 for other in found):
             y += _LINE / 2

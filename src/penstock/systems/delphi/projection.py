@@ -12,6 +12,8 @@ from penstock.systems.delphi.neighbors import NEIGHBORS, neighbor_graph
 _MIN_DIST: Final = 0.1
 _SPREAD: Final = 1.0
 _CONDENSED: Final = 5
+_START_SIZE: Final = 10.0
+_SHAKEN: Final = 1e-3
 _LEAST_COMMENTS: Final = 6
 """UMAP needs a graph: fewer comments are put on a circle, in the order of their ids."""
 _DIGITS: Final = 6
@@ -57,6 +59,7 @@ def condensed(vectors: Any, seed: int) -> Any:
 def _umap(vectors: Any, graph: Any, seed: int, *, dimensions: int, min_dist: float) -> Any:
     """UMAP's layout of a graph, in one thread."""
     umap = library("umap.umap_")
+    random = library("numpy").random.RandomState(seed)
     a, b = umap.find_ab_params(_SPREAD, min_dist)
     coordinates, _ = umap.simplicial_set_embedding(
         data=vectors,
@@ -68,9 +71,8 @@ def _umap(vectors: Any, graph: Any, seed: int, *, dimensions: int, min_dist: flo
         gamma=1.0,
         negative_sample_rate=5,
         n_epochs=None,
-        # A spectral start fails on graphs of many parts, as short texts give; one along main directions always works.
-        init="pca",
-        random_state=library("numpy").random.RandomState(seed),
+        init=_start(vectors, dimensions, random),
+        random_state=random,
         metric="cosine",
         metric_kwds={},
         densmap=False,
@@ -79,6 +81,23 @@ def _umap(vectors: Any, graph: Any, seed: int, *, dimensions: int, min_dist: flo
         parallel=False,
     )
     return coordinates
+
+
+def _start(vectors: Any, dimensions: int, random: Any) -> Any:
+    """Along the main directions, each with the sign that makes its largest component positive; a little shaken.
+
+    A spectral start fails on graphs of many parts, as short texts give. This one works for rows that are all alike.
+    """
+    numpy = library("numpy")
+    centred = vectors.astype(numpy.float64) - vectors.mean(axis=0, dtype=numpy.float64)
+    _, _, directions = numpy.linalg.svd(centred, full_matrices=False)
+    directions = directions[:dimensions]
+    largest = numpy.abs(directions).argmax(axis=1)
+    signs = numpy.sign(directions[numpy.arange(len(directions)), largest])
+    start = numpy.zeros((len(vectors), dimensions))
+    start[:, : len(directions)] = centred @ (directions * signs[:, None]).T
+    start *= _START_SIZE / (numpy.abs(start).max() or 1.0)
+    return (start + random.normal(scale=_SHAKEN, size=start.shape)).astype(numpy.float32)
 
 
 def _edges(graph: Any, vectors: Any) -> Iterator[Edge]:

@@ -6,14 +6,14 @@ Han, Kana and Thai are written without blanks: there, every two neighbouring let
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from typing import Final
 
-_WORD: Final = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
 _UNSPACED: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _LEAST_STEM: Final = 4
 
@@ -37,7 +37,7 @@ def runs(text: str) -> list[list[str]]:
     found: list[list[str]] = [[]]
     text = text.casefold().replace("’", "'")
     end = 0
-    for match in _WORD.finditer(text):
+    for match in _word().finditer(text):
         if text[end : match.start()].strip():
             found.append([])
         end = match.end()
@@ -56,6 +56,15 @@ def is_unspaced(word: str) -> bool:
 def unspaced(text: str) -> list[str]:
     """Runs of letters of a script without blanks, cut at the letters that only hold sentences together."""
     return [part for run in _UNSPACED.findall(text) for part in _HAN_STOP.split(run) if len(part) > 1]
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    """Letters and digits with the marks that belong to them: vowels of many scripts are marks to Unicode."""
+    letters = map(chr, range(0x0300, 0xFE30))
+    marks = "".join(letter for letter in letters if unicodedata.category(letter) in ("Mn", "Mc"))
+    letter = rf"(?:[^\W_][{marks}]*)"
+    return re.compile(rf"{letter}+(?:['’\-]{letter}+)*")
 
 
 def _telling(word: str) -> list[str]:
