@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,8 @@ class ResourceHeat:
     total: Count = field(default_factory=Count)
     keys: Sketch = field(default_factory=Sketch)
     partitions: dict[tuple[int, int], Count] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """How often each of DynamoDB's reasons was given for a throttle."""
 
     def partition(self, bounds: tuple[int, int]) -> Count:
         if bounds not in self.partitions and len(self.partitions) >= PARTITIONS:
@@ -117,9 +120,13 @@ class Heat:
         if bounds is not None:
             heat.partition(bounds).add(kind, units)
 
-    def throttled(self, resource: Resource, key: str | None, bounds: tuple[int, int] | None) -> None:
+    def throttled(
+        self, resource: Resource, key: str | None, bounds: tuple[int, int] | None, reason: str | None = None
+    ) -> None:
         heat = self._of(resource)
         heat.total.throttled += 1
+        if reason is not None:
+            heat.reasons[reason] += 1
         if key is not None:
             heat.keys[key[:_LABEL_LENGTH]].throttled += 1
         if bounds is not None:
@@ -142,6 +149,7 @@ def _told(resource: Resource, heat: ResourceHeat) -> dict[str, Any]:
         "table": table,
         "index": index or None,
         **heat.total.as_dict(),
+        "reasons": dict(heat.reasons.most_common()),
         "keys": [{"key": key, **count.as_dict()} for key, count in keys],
         "partitions": [{"low": f"{low:016x}", "high": f"{high:016x}", **c.as_dict()} for (low, high), c in partitions],
     }
@@ -155,6 +163,7 @@ def merged(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
         for told in run["resources"]:
             heat = together._of((told["table"], told["index"] or ""))
             heat.total.merge(_count(told))
+            heat.reasons.update(told.get("reasons", {}))  # older files have none
             for one in told["keys"]:
                 heat.keys[one["key"]].merge(_count(one))
             for one in told["partitions"]:

@@ -167,7 +167,8 @@ class Simulation:
             resource.throttled_at(partition, spend.hashed, now)
         if not short:
             return None
-        self.heat.throttled(_name(spend), spend.label, None if partition is None else partition.bounds)
+        why = throttles.reason(spend.kind, short[0], resource.arn)["reason"]
+        self.heat.throttled(_name(spend), spend.label, None if partition is None else partition.bounds, why)
         return throttles.throttled(spend.kind, short[0], resource.arn, provisioned=resource.provisioned)
 
     def _place(self, spend: Spend, now: float) -> tuple[Resource, Partition | None]:
