@@ -55,7 +55,7 @@ class Secured:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)  # a picture of somebody's may set a stricter policy
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 

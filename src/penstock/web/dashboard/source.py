@@ -16,6 +16,7 @@ from penstock.files import Files
 from penstock.jobs.cron import Schedule
 from penstock.jobs.store import JobStore
 from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.tables.loading import Definitions
 
 LABEL: Final = "dashboard"
 
@@ -39,6 +40,7 @@ class Source:
         table: str = DEFAULT_TABLE,
         files: Files | None = None,
         schedules: Mapping[str, Schedule] | None = None,
+        definitions: Definitions | None = None,
     ) -> None:
         self.meter = Meter()
         self.db = Database(Metering(db.transport, self.meter, level="TOTAL"))
@@ -47,6 +49,8 @@ class Source:
         self.files = files
         self.schedules: Mapping[str, Schedule] = schedules or {}
         """Those of the app whose worker runs in this process; of others only their last firing is known."""
+        self.definitions = definitions
+        """What the tables should be, beside the systems that ship with Penstock: only the command line says it."""
         self._opening = threading.Lock()
         self._store: JobStore | None = None
 

@@ -17,7 +17,7 @@ from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import Feed
 from penstock.web.dashboard.pages import placeholder
 
-MODULES: Final = ("overview", "jobs", "bulk", "job", "pipelines", "records", "tables", "workers", "login")
+MODULES: Final = ("overview", "jobs", "bulk", "job", "pipelines", "records", "tables", "items", "workers", "login")
 
 
 def routes(desk: Desk) -> list[BaseRoute]:

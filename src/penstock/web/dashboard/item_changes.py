@@ -1,0 +1,128 @@
+"""Saving and deleting an item that somebody has looked at: nothing newer is overwritten.
+
+1. What a form has seen is a hash for each attribute. If the item is another by now, nothing is written, and what has
+   changed is told.
+2. The write itself is conditional on the attributes as they were found: what changes in between fails it too.
+3. A save sets and removes the attributes that differ, and no others: what nobody has looked at stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.client.database import Database
+from penstock.errors import ConditionalCheckFailedException, PenstockError
+from penstock.tables.definitions import Table
+from penstock.web.dashboard.item_text import BadItem, Moved, moved
+from penstock.wire.values import Item, equal
+
+_MOST_CONDITIONS: Final = 100
+"""Attributes that a write is conditional on: an expression has 4 KB. Those that it changes come first (3)."""
+
+
+class NotAsSeen(PenstockError):
+    """The item is not what was seen; `now` is None where it is gone."""
+
+    def __init__(self, changes: list[Moved], now: Item | None) -> None:
+        super().__init__("The item has changed since it was shown. Nothing was written.")
+        self.changes = changes
+        self.now = now
+
+
+def get(db: Database, table: Table, key: Item) -> Item | None:
+    """The item as it is now."""
+    request = {"TableName": table.name, "Key": key, "ConsistentRead": True}
+    found: Item | None = db.execute("GetItem", request).get("Item")
+    return found
+
+
+def key_of(table: Table, item: Item) -> Item:
+    """Raises BadItem where a part of the key is missing, or of another type."""
+    for one in table.key.attributes:
+        if one.type not in item.get(one.name, {}):
+            raise BadItem(f"{one.name} is part of the key, and has the type {one.type}")
+    return {name: item[name] for name in table.key.names}
+
+
+def create(db: Database, table: Table, item: Item) -> None:
+    """Stores an item whose key is free. Raises NotAsSeen."""
+    key_of(table, item)
+    request = {
+        "TableName": table.name,
+        "Item": item,
+        "ConditionExpression": "attribute_not_exists(#key)",
+        "ExpressionAttributeNames": {"#key": table.key.hash[0].name},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    _written(db, "PutItem", request, {})
+
+
+def save(db: Database, table: Table, key: Item, item: Item, seen: Mapping[str, str]) -> int:
+    """Makes the item what was typed, if it is still what was seen; how many attributes were changed.
+
+    Raises NotAsSeen, or BadItem for another key.
+    """
+    if key_of(table, item) != key:
+        raise BadItem("the key is another one: keep it, or make a new item and delete this one")
+    now = _as_seen(db, table, key, seen)
+    changed = {name: value for name, value in item.items() if name not in now or not equal(now[name], value)}
+    removed = [name for name in now if name not in item]
+    if not changed and not removed:
+        return 0
+    request = _conditional(table, key, now, [*changed, *removed])
+    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
+    sets = []
+    for number, (name, value) in enumerate(changed.items()):
+        names[f"#s{number}"], values[f":s{number}"] = name, value
+        sets.append(f"#s{number} = :s{number}")
+    for number, name in enumerate(removed):
+        names[f"#r{number}"] = name
+    removals = [f"#r{number}" for number in range(len(removed))]
+    parts = ([f"SET {', '.join(sets)}"] if sets else []) + ([f"REMOVE {', '.join(removals)}"] if removals else [])
+    _written(db, "UpdateItem", {**request, "UpdateExpression": " ".join(parts)}, seen)
+    return len(changed) + len(removed)
+
+
+def delete(db: Database, table: Table, key: Item, seen: Mapping[str, str]) -> None:
+    """Deletes the item if it is still what was seen. Raises NotAsSeen."""
+    now = _as_seen(db, table, key, seen)
+    _written(db, "DeleteItem", _conditional(table, key, now, ()), seen)
+
+
+def _as_seen(db: Database, table: Table, key: Item, seen: Mapping[str, str]) -> Item:
+    now = get(db, table, key)
+    changes = moved(seen, now)
+    if now is None or changes:
+        raise NotAsSeen(changes, now)
+    return now
+
+
+def _conditional(table: Table, key: Item, now: Item, first: Any) -> dict[str, Any]:
+    """On all that is there being what it is, and on what is new not being there."""
+    wanted = list(dict.fromkeys([*table.key.names, *first, *now]))[:_MOST_CONDITIONS]
+    names: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    parts = []
+    for number, name in enumerate(wanted):
+        names[f"#c{number}"] = name
+        if name in now:
+            values[f":c{number}"] = now[name]
+            parts.append(f"#c{number} = :c{number}")
+        else:
+            parts.append(f"attribute_not_exists(#c{number})")
+    return {
+        "TableName": table.name,
+        "Key": key,
+        "ConditionExpression": " AND ".join(parts),
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+
+
+def _written(db: Database, operation: str, request: dict[str, Any], seen: Mapping[str, str]) -> None:
+    try:
+        db.execute(operation, request)
+    except ConditionalCheckFailedException as error:
+        raise NotAsSeen(moved(seen, error.item), error.item) from None

@@ -1,0 +1,206 @@
+"""Items as text: short in a list, whole to be read or edited, and read back from what somebody has typed.
+
+1. Text is DynamoDB's JSON, so nothing is lost on the way: a number of 38 digits is the same number afterwards.
+2. What was typed is checked before it is sent: a name given twice, a type that there is not, a value of another kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+
+from penstock.errors import DynamoDBError
+from penstock.wire import values as wire
+from penstock.wire.limits import NESTING
+from penstock.wire.values import AttributeValue, Item
+
+CELL_CHARACTERS: Final = 72
+_HASH_CHARACTERS: Final = 16
+_SHOWN_MEMBERS: Final = 20
+
+
+class BadItem(ValueError):
+    """What was typed is no item: what is wrong, and where."""
+
+
+# ── to be read ───────────────────────────────────────────────────────────────────────────────────
+
+
+def item_text(item: Item) -> str:
+    """DynamoDB's JSON on several lines, the attributes in the order of their names."""
+    return orjson.dumps(item, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+
+
+def key_text(key: Item) -> str:
+    """A key on one line, as it stands in a URL."""
+    return orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def cell(value: AttributeValue) -> str:
+    """A value in a few words: numbers exactly, the rest cut."""
+    text = _plain(value)
+    return text if len(text) <= CELL_CHARACTERS else f"{text[: CELL_CHARACTERS - 1]}…"
+
+
+def _plain(value: AttributeValue) -> str:
+    ((kind, content),) = value.items()
+    match kind:
+        case "S":
+            return str(content)[: CELL_CHARACTERS + 1].replace("\n", "⏎")
+        case "N":
+            return str(content)
+        case "B":
+            return f"{_bytes_of(content):,} bytes"
+        case "BOOL":
+            return "true" if content else "false"
+        case "NULL":
+            return "null"
+        case "L":
+            return f"[{_some([_plain(one) for one in content[:_SHOWN_MEMBERS]], len(content))}]"
+        case "M":
+            members = [f"{name}: {_plain(one)}" for name, one in list(content.items())[:_SHOWN_MEMBERS]]
+            return f"{{{_some(members, len(content))}}}"
+        case "BS":
+            return f"{{{_some([f'{_bytes_of(one):,} bytes' for one in content[:_SHOWN_MEMBERS]], len(content))}}}"
+    return f"{{{_some([str(one) for one in content[:_SHOWN_MEMBERS]], len(content))}}}"
+
+
+def _some(members: list[str], count: int) -> str:
+    return ", ".join(members) + (f", … {count:,} in all" if count > len(members) else "")
+
+
+def _bytes_of(base64: str) -> int:
+    return len(base64) * 3 // 4 - base64[-2:].count("=")
+
+
+# ── what was seen ────────────────────────────────────────────────────────────────────────────────
+
+
+def seen_of(item: Item) -> dict[str, str]:
+    """A hash for each attribute: enough to tell later which of them have changed."""
+    return {name: _hash(value) for name, value in item.items()}
+
+
+def _hash(value: AttributeValue) -> str:
+    checked = wire.check_value(value)  # sets in order, numbers written one way
+    text = orjson.dumps(checked, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:_HASH_CHARACTERS]
+
+
+def seen_text(seen: Mapping[str, str]) -> str:
+    """As a form keeps it."""
+    return orjson.dumps(seen, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def read_seen(text: str) -> dict[str, str]:
+    """What a form says was seen. Raises BadItem."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict) or not found or not all(isinstance(one, str) for one in found.values()):
+        raise BadItem("the form does not say what was seen")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An attribute that is not what somebody has seen; `now` is None where it is gone."""
+
+    name: str
+    how: Literal["changed", "added", "removed"]
+    now: AttributeValue | None
+
+
+def moved(seen: Mapping[str, str], now: Item | None) -> list[Moved]:
+    """How an item differs from what was seen of it; all of it is removed where there is none."""
+    now = now or {}
+    found: list[Moved] = []
+    for name in sorted({*seen, *now}):
+        if name not in now:
+            found.append(Moved(name, "removed", None))
+        elif name not in seen:
+            found.append(Moved(name, "added", now[name]))
+        elif seen[name] != _hash(now[name]):
+            found.append(Moved(name, "changed", now[name]))
+    return found
+
+
+# ── typed ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_item(text: str) -> Item:
+    """The item that was typed, checked and written one way. Raises BadItem."""
+    try:
+        found = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise BadItem(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise BadItem("it is nested too deep") from None
+    if not isinstance(found, dict):
+        raise BadItem('an item is an object: {"id": {"S": "1"}}')
+    for name, value in found.items():
+        _check(value, name, 1)
+    try:
+        return wire.check_item(found)[0]
+    except DynamoDBError as error:
+        raise BadItem(error.message) from None
+
+
+def read_key(text: str) -> Item:
+    """A key as `key_text` wrote it. Raises BadItem."""
+    return read_item(text)
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise BadItem(f"{twin!r} is there twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise BadItem(f"{name} is no JSON")
+
+
+_TEXTS: Final = frozenset({"S", "N", "B"})
+_SETS: Final = frozenset({"SS", "NS", "BS"})
+_FLAGS: Final = frozenset({"BOOL", "NULL"})
+
+
+def _check(value: Any, path: str, depth: int) -> None:
+    """Only the JSON types: what is in them is checked by `wire.values`, and by the database."""
+    if not isinstance(value, dict) or len(value) != 1:
+        raise BadItem(f'{path}: a value names its type, such as {{"S": "text"}} or {{"N": "1"}}')
+    ((kind, content),) = value.items()
+    if depth > NESTING:
+        raise BadItem(f"{path[:100]}…: it is nested too deep")
+    if kind in _TEXTS:
+        _expect(isinstance(content, str), path, kind, 'a text, also for numbers: {"N": "1.5"}')
+    elif kind in _FLAGS:
+        _expect(isinstance(content, bool), path, kind, "true or false")
+    elif kind in _SETS:
+        fine = isinstance(content, list) and all(isinstance(one, str) for one in content)
+        _expect(fine, path, kind, "a list of texts")
+    elif kind == "L":
+        _expect(isinstance(content, list), path, kind, "a list of values")
+        for place, one in enumerate(content):
+            _check(one, f"{path}[{place}]", depth + 1)
+    elif kind == "M":
+        _expect(isinstance(content, dict), path, kind, "an object of values")
+        for name, one in content.items():
+            _check(one, f"{path}.{name}", depth + 1)
+    else:
+        raise BadItem(f"{path}: there is no type {kind!r}; there are {', '.join(wire.TYPES)}")
+
+
+def _expect(fine: bool, path: str, kind: str, what: str) -> None:
+    if not fine:
+        raise BadItem(f"{path}: what {kind} holds is {what}")

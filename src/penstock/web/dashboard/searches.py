@@ -1,0 +1,298 @@
+"""A search among the items of a table, as the fields of a form. They are the URL, so that a search can be sent.
+
+With a partition key it is a Query, without one a Scan. Conditions have a type each: `1` the number is not `1` the text.
+    index=by-email  h=ada@example.org  op=begins  r=2026  |  fa=total fo=>= ft=N fv=100  (repeated)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+
+from penstock.client.pages import read_token, write_token
+from penstock.errors import DynamoDBError
+from penstock.tables.definitions import Attribute, Key, Table
+from penstock.wire import values as wire
+from penstock.wire.values import AttributeValue, Item
+
+PAGE_ITEMS: Final = 50
+_LOOKED_AT: Final = 2_000
+"""Items that are read for one page, where a filter leaves few of them."""
+_FILTERED_PAGE: Final = 500
+_CALLS: Final = 8
+_MOST_FILTERS: Final = 20
+_LONGEST_VALUE: Final = 4_000
+
+SORT_OPERATORS: Final = {
+    "=": "=",
+    "<": "<",
+    "<=": "≤",
+    ">": ">",
+    ">=": "≥",
+    "begins": "begins with",
+    "between": "from … to",
+}
+FILTER_OPERATORS: Final = {
+    "=": "=",
+    "<>": "≠",
+    "<": "<",
+    "<=": "≤",
+    ">": ">",
+    ">=": "≥",
+    "begins": "begins with",
+    "contains": "contains",
+    "lacks": "contains not",
+    "exists": "is there",
+    "missing": "is missing",
+    "type": "is of the type",
+}
+VALUE_TYPES: Final = {"S": "text", "N": "number", "B": "bytes (base64)", "BOOL": "true/false", "NULL": "null"}
+
+
+class BadSearch(ValueError):
+    """A field that cannot be: which, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One row of the form: an attribute, an operator, and a value of a type."""
+
+    name: str = ""
+    operator: str = "="
+    type: str = "S"
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What was asked for. `hash` and `range` are the texts of the key's fields, in its order."""
+
+    index: str = ""
+    hash: tuple[str, ...] = ()
+    range: tuple[str, ...] = ()
+    operator: str = "="
+    upto: str = ""
+    newest_first: bool = False
+    filters: tuple[Filter, ...] = ()
+
+    @classmethod
+    def parse(cls, pairs: Sequence[tuple[str, str]]) -> Search:
+        """From a URL's query. Unknown fields are passed over; `request` refuses what cannot be."""
+        fields: dict[str, list[str]] = {}
+        for name, value in pairs:
+            fields.setdefault(name, []).append(value[:_LONGEST_VALUE])
+        columns = [fields.get(name, []) for name in ("fa", "fo", "ft", "fv")]
+        rows = zip(*(column[:_MOST_FILTERS] for column in columns), strict=False)
+        return cls(
+            index=fields.get("index", [""])[0],
+            hash=tuple(fields.get("h", ())),
+            range=tuple(fields.get("r", ())),
+            operator=fields.get("op", ["="])[0],
+            upto=fields.get("upto", [""])[0],
+            newest_first="desc" in fields,
+            filters=tuple(Filter(*row) for row in rows if row[0]),
+        )
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The fields that parse to this."""
+        found = [("index", self.index)] if self.index else []
+        found += [("h", text) for text in self.hash] + [("r", text) for text in self.range]
+        if any(self.range):
+            found += [("op", self.operator), ("upto", self.upto)]
+        if self.newest_first:
+            found.append(("desc", "1"))
+        for one in self.filters:
+            found += [("fa", one.name), ("fo", one.operator), ("ft", one.type), ("fv", one.value)]
+        return found
+
+    def query(self, **others: str) -> str:
+        return urlencode([*self.pairs(), *others.items()])
+
+    @property
+    def is_query(self) -> bool:
+        return any(self.hash)
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing but, maybe, an index was asked for."""
+        return not (self.is_query or self.filters)
+
+
+# ── as a request ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Expressions:
+    """Names and values get aliases: whatever they are, they cannot become part of an expression."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    values: dict[str, AttributeValue] = field(default_factory=dict)
+
+    def name(self, text: str) -> str:
+        alias = f"#n{len(self.names)}"
+        self.names[alias] = text
+        return alias
+
+    def value(self, value: AttributeValue) -> str:
+        alias = f":v{len(self.values)}"
+        self.values[alias] = value
+        return alias
+
+
+def key_of(table: Table, index: str) -> Key:
+    """The key of the table or of its index. Raises BadSearch."""
+    if not index:
+        return table.key
+    found = table.index(index)
+    if found is None:
+        raise BadSearch(f"{table.name} has no index {index[:100]}.")
+    return found.key
+
+
+def request_of(table: Table, search: Search) -> tuple[str, dict[str, Any]]:
+    """The operation and its request, without a limit. Raises BadSearch."""
+    key = key_of(table, search.index)
+    made = _Expressions()
+    request: dict[str, Any] = {"TableName": table.name}
+    if search.index:
+        request["IndexName"] = search.index
+    if search.is_query:
+        request["KeyConditionExpression"] = " AND ".join(_key_parts(key, search, made))
+        if search.newest_first:
+            request["ScanIndexForward"] = False
+    elif any(search.range):
+        raise BadSearch(f"A condition on {key.range[0].name} needs a value of {key.hash[0].name} too.")
+    filters = [_filter_part(one, made) for one in search.filters]
+    if filters:
+        request["FilterExpression"] = " AND ".join(filters)
+    if made.names:
+        request["ExpressionAttributeNames"] = made.names
+    if made.values:
+        request["ExpressionAttributeValues"] = made.values
+    return ("Query" if search.is_query else "Scan"), request
+
+
+def _key_parts(key: Key, search: Search, made: _Expressions) -> list[str]:
+    if len(search.hash) != len(key.hash) or not all(search.hash):
+        raise BadSearch(f"A query needs a value of {' and of '.join(one.name for one in key.hash)}.")
+    parts = [_equals(one, text, made) for one, text in zip(key.hash, search.hash, strict=True)]
+    given = [text for text in search.range if text]
+    if not given:
+        return parts
+    if len(given) > len(key.range) or list(search.range[: len(given)]) != given:
+        raise BadSearch(f"Values of {', '.join(one.name for one in key.range)} are given from the first on.")
+    ordered = list(zip(key.range, given, strict=False))
+    parts += [_equals(one, text, made) for one, text in ordered[:-1]]
+    return [*parts, _sort_part(*ordered[-1], search, made)]
+
+
+def _equals(one: Attribute, text: str, made: _Expressions) -> str:
+    return f"{made.name(one.name)} = {made.value(typed(one.type, text, one.name))}"
+
+
+def _sort_part(one: Attribute, text: str, search: Search, made: _Expressions) -> str:
+    name, value = made.name(one.name), made.value(typed(one.type, text, one.name))
+    match search.operator:
+        case "begins":
+            if one.type == "N":
+                raise BadSearch(f"{one.name} is a number: numbers do not begin with anything.")
+            return f"begins_with({name}, {value})"
+        case "between":
+            if not search.upto:
+                raise BadSearch(f"“From … to” needs both values of {one.name}.")
+            return f"{name} BETWEEN {value} AND {made.value(typed(one.type, search.upto, one.name))}"
+        case "=" | "<" | "<=" | ">" | ">=" as sign:
+            return f"{name} {sign} {value}"
+    raise BadSearch(f"A sort key cannot be compared by {search.operator[:20]!r}.")
+
+
+def _filter_part(one: Filter, made: _Expressions) -> str:
+    name = made.name(one.name)
+    match one.operator:
+        case "exists":
+            return f"attribute_exists({name})"
+        case "missing":
+            return f"attribute_not_exists({name})"
+        case "type":
+            kind = one.value.strip().upper()
+            if kind not in wire.TYPES:
+                raise BadSearch(f"{one.name}: there is no type {one.value[:20]!r}; there are {', '.join(wire.TYPES)}.")
+            return f"attribute_type({name}, {made.value({'S': kind})})"
+    value = made.value(typed(one.type, one.value, one.name))
+    match one.operator:
+        case "begins":
+            if one.type not in ("S", "B"):
+                raise BadSearch(f"{one.name}: only texts and bytes begin with something.")
+            return f"begins_with({name}, {value})"
+        case "contains":
+            return f"contains({name}, {value})"
+        case "lacks":
+            return f"NOT contains({name}, {value})"
+        case "=" | "<>" | "<" | "<=" | ">" | ">=" as sign:
+            return f"{name} {sign} {value}"
+    raise BadSearch(f"{one.name}: there is no operator {one.operator[:20]!r}.")
+
+
+def typed(kind: str, text: str, name: str) -> AttributeValue:
+    """What was typed as a value of a type. Raises BadSearch."""
+    match kind:
+        case "S":
+            return {"S": text}
+        case "N" | "B":
+            try:
+                return wire.check_value({kind: text.strip()})
+            except DynamoDBError:
+                what = "number" if kind == "N" else "base64"
+                raise BadSearch(f"{name}: {text[:50]!r} is no {what}.") from None
+        case "BOOL":
+            word = text.strip().lower()
+            if word not in ("true", "false"):
+                raise BadSearch(f"{name}: write true or false, not {text[:50]!r}.")
+            return {"BOOL": word == "true"}
+        case "NULL":
+            return {"NULL": True}
+    raise BadSearch(f"{name}: there is no type {kind[:20]!r} to look for.")
+
+
+# ── its pages ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of items. `looked_at` is how many were read to find them."""
+
+    items: list[Item]
+    token: str | None
+    looked_at: int
+
+
+Execute = Callable[[str, dict[str, Any]], Mapping[str, Any]]
+
+
+def find(execute: Execute, table: Table, search: Search, token: str | None, limit: int = PAGE_ITEMS) -> Found:
+    """The items from the token on; a filter is given at most two thousand items to look at. Raises BadSearch,
+    InvalidToken, and what the database answers."""
+    operation, request = request_of(table, search)
+    question = sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+    start = None if token is None else read_token(token, question)[0]
+    names = dict.fromkeys([*table.key.names, *key_of(table, search.index).names])
+    found: list[Item] = []
+    looked_at = 0
+    for _ in range(_CALLS):
+        size = _FILTERED_PAGE if search.filters else limit - len(found)
+        more = {"Limit": size} if start is None else {"Limit": size, "ExclusiveStartKey": start}
+        answer = execute(operation, {**request, **more})
+        looked_at += answer.get("ScannedCount", 0)
+        found += answer["Items"]
+        start = answer.get("LastEvaluatedKey")
+        if len(found) > limit:
+            found = found[:limit]
+            start = {name: found[-1][name] for name in names}
+        if start is None or len(found) == limit or looked_at >= _LOOKED_AT:
+            break
+    return Found(found, None if start is None else write_token(question, start, 0), looked_at)
