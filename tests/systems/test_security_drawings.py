@@ -191,19 +191,20 @@ def encrypted() -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("data", "error", "status"),
-    [
-        (b"", NotPdf, 400),
-        (b"PK\x03\x04 a workbook", NotPdf, 400),
-        (b"<html>not found</html>", NotPdf, 400),
-        (b"%PDF-1.7\nand nothing else", BrokenDrawing, 422),
-        (Building(levels=1, doors=2).pdf()[:600], BrokenDrawing, 422),
-        (encrypted(), EncryptedDrawing, 422),
-        (pdf([]), EmptyDrawing, 422),
-    ],
-)
-def test_S2_17_a_file_that_cannot_be_read_is_told_so(data: bytes, error: type[BadDrawing], status: int) -> None:
+BAD_FILES = {
+    "empty": (b"", NotPdf, 400),
+    "workbook": (b"PK\x03\x04 a workbook", NotPdf, 400),
+    "page": (b"<html>not found</html>", NotPdf, 400),
+    "head": (b"%PDF-1.7\nand nothing else", BrokenDrawing, 422),
+    "cut": (Building(levels=1, doors=2).pdf()[:600], BrokenDrawing, 422),
+    "encrypted": (encrypted(), EncryptedDrawing, 422),
+    "no pages": (pdf([]), EmptyDrawing, 422),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_S2_17_a_file_that_cannot_be_read_is_told_so(name: str) -> None:
+    data, error, status = BAD_FILES[name]
     with pytest.raises(error) as told:
         check_drawing(data)
     assert told.value.status == status and str(told.value).endswith(".")
@@ -267,21 +268,21 @@ def test_S2_16_a_context_is_read_from_word_and_from_text() -> None:
         assert found.facts == {"Standard": "EN 60839"} and found.requirements == (lines[1],) and found.lines == 3
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("a.pdf", b"%PDF-"),
-        ("a", b""),
-        ("a.txt", b"\xff\xfe\x00"),
-        ("a.docx", b"no archive"),
-        ("a.docx", docx("x")[:60]),
-        ("a.docx", docx("x", head='<!DOCTYPE x [<!ENTITY a "b">]>')),
-        ("a.docx", docx("<oops>")),
-    ],
-)
-def test_S2_17_a_context_that_cannot_be_read_is_told_so(name: str, data: bytes) -> None:
+BAD_CONTEXTS = {
+    "a PDF": ("a.pdf", b"%PDF-"),
+    "without an ending": ("a", b""),
+    "no text": ("a.txt", b"\xff\xfe\x00"),
+    "no archive": ("a.docx", b"no archive"),
+    "cut": ("a.docx", docx("x")[:60]),
+    "entities": ("a.docx", docx("x", head='<!DOCTYPE x [<!ENTITY a "b">]>')),
+    "no XML": ("a.docx", docx("<oops>")),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_CONTEXTS)
+def test_S2_17_a_context_that_cannot_be_read_is_told_so(kind: str) -> None:
     with pytest.raises(BadContext):
-        context_text(name, data)
+        context_text(*BAD_CONTEXTS[kind])
 
 
 def test_S2_17_a_context_that_unpacks_to_very_much_is_refused() -> None:

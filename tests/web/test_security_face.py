@@ -145,18 +145,19 @@ def encrypted() -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("data", "status", "words"),
-    [
-        (b"", 400, "empty"),
-        (b"hello", 400, "no PDF"),
-        (b"%PDF-1.4 hello", 422, "broken"),
-        (encrypted(), 422, "encrypted"),
-        (pdf([]), 422, "no pages"),
-        (b"%PDF-" + b"\0" * DRAWING_BYTES, 413, "are the limit"),
-    ],
-)
-def test_S2_17_bad_drawings_have_their_own_answers(client: TestClient, data: bytes, status: int, words: str) -> None:
+BAD_DRAWINGS = {
+    "empty": (b"", 400, "empty"),
+    "text": (b"hello", 400, "no PDF"),
+    "head": (b"%PDF-1.4 hello", 422, "broken"),
+    "encrypted": (encrypted(), 422, "encrypted"),
+    "no pages": (pdf([]), 422, "no pages"),
+    "huge": (b"%PDF-" + b"\0" * DRAWING_BYTES, 413, "are the limit"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_DRAWINGS)
+def test_S2_17_bad_drawings_have_their_own_answers(client: TestClient, kind: str) -> None:
+    data, status, words = BAD_DRAWINGS[kind]
     told = send(client, data)
     assert told.status_code == status and words in told.json()["error"]["message"], told.text
 
