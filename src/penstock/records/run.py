@@ -35,8 +35,10 @@ from penstock.records.store import Claim, ClaimAnswer, MarkAnswer, RecordStore, 
 
 _TICK_SECONDS: Final = 0.1
 _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
-_SHORT_SECONDS: Final = 0.05
-"""Functions below it have records claimed ahead, a few for each worker: waiting for the clerk would be felt."""
+_AHEAD_SECONDS: Final = 0.02
+"""Work that is claimed ahead of the workers, so that they need not wait for the clerk. Long functions have none."""
+
+_MOST_AHEAD: Final = 4  # for each worker
 
 _VAIN_CLAIMS: Final = 16
 _LONGEST_JUMP: Final = 20  # pages
@@ -338,9 +340,9 @@ class Run:
         in_hand = 0
         workers = self._rules.max_workers
         while True:
-            ahead = workers if (self._usual_seconds or _SHORT_SECONDS) < _SHORT_SECONDS else 0
+            ahead = self._ahead()
             # While the workers have records ahead, what has ended can wait for company.
-            gather = max(workers // 2, 1) if ahead and in_hand >= workers else 1
+            gather = max(ahead // 2, 1) if in_hand >= workers + ahead // 2 else 1
             batch = self._schedule.batch(workers + ahead - in_hand, in_hand, gather)
             if batch is None:
                 break
@@ -354,6 +356,13 @@ class Run:
                     self._schedule.ended()
         for _ in range(workers):
             self._claimed.put(None)
+
+    def _ahead(self) -> int:
+        """How many records are claimed beyond those that run: as much as the workers do in a moment."""
+        if self._usual_seconds is None:
+            return 0
+        workers = self._rules.max_workers
+        return int(workers * min(_AHEAD_SECONDS / max(self._usual_seconds, 1e-6), _MOST_AHEAD))
 
     def _write(self, ends: list[tuple[_Running, End | BaseException]], tasks: list[Task]) -> int:
         """What ended and what is next, in one commit; how many were claimed."""

@@ -23,7 +23,7 @@ MOST_WAITING: Final = 10_000
 LOW_WATER: Final = 16
 """Records ready below which the feeder reads its next page; twice the workers where they are more."""
 
-_LINGER: Final = 0.002
+_LINGER: Final = 0.004
 _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
 
 
