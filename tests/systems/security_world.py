@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -67,6 +69,18 @@ def all_pages(query: Any, limit: int) -> list[str]:
         token = page.token
         if token is None:
             return found
+
+
+def docx(*paragraphs: str, head: str = "") -> bytes:
+    """A Word document; `head` is what stands before its XML."""
+    name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    body = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr(
+            "word/document.xml", f'{head}<w:document xmlns:w="{name}"><w:body>{body}</w:body></w:document>'
+        )
+    return stream.getvalue()
 
 
 def clock_at(moment: float = START) -> ManualClock:

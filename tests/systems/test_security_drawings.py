@@ -8,6 +8,7 @@ import zipfile
 import pytest
 from openpyxl import load_workbook
 from pypdf import PdfReader, PdfWriter
+from security_world import docx
 
 from penstock.systems.security_assistant import drawing as drawings
 from penstock.systems.security_assistant.agents import ComponentCounter, NothingFound
@@ -248,17 +249,6 @@ def test_S2_17_scanned_and_blank_drawings_are_told_apart() -> None:
 
 
 # ── the context ──────────────────────────────────────────────────────────────────────────────────
-
-
-def docx(*paragraphs: str, head: str = "") -> bytes:
-    name = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    body = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs)
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr(
-            "word/document.xml", f'{head}<w:document xmlns:w="{name}"><w:body>{body}</w:body></w:document>'
-        )
-    return stream.getvalue()
 
 
 def test_S2_16_a_context_is_read_from_word_and_from_text() -> None:

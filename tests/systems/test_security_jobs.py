@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from security_world import CLIENT, KINDS, START, TABLES, all_pages, clock_at, ids, made, storage_of
+from security_world import CLIENT, KINDS, START, TABLES, all_pages, clock_at, docx, drawing, ids, made, storage_of
 
 from penstock.clock import ManualClock
 from penstock.jobs.job import JobNotFound
@@ -144,6 +144,32 @@ def test_S2_2_a_job_is_found_by_its_id_alone(storage: Storage) -> None:
     assert storage.job(job.id).key == job.key
     with pytest.raises(JobNotFound):
         storage.job("job_none")
+
+
+def test_S2_2_a_job_that_another_program_made_is_processed(storage: Storage) -> None:
+    item = {name: value for name, value in SEED_ITEM.items() if name != "ttl"} | {"status": "queued", "checkpoints": {}}
+    storage.save(item["input_files"]["drawing"], drawing())
+    if isinstance(storage.shelf, TableShelf):
+        shelf = storage.shelf
+        indexed = {
+            "status#shard": "queued#00",
+            "date_bucket#shard": "2024-01#00",
+            "company#client": "7central#st_marys",
+        }
+        shelf.db.table(tables.JOBS).put(item | (indexed if shelf.layout == "safe" else {}))
+    else:
+        storage.shelf.insert(job_of(item))
+    storage.save(item["input_files"]["context"], docx("Standard: EN 60839"))
+    done = Processor(storage).process_next()
+    assert done is not None and done.state is State.COMPLETED, done.error
+    assert done.name.folder == "7central/st_marys/emergency_wing_expansion/job_1734567890"
+    assert storage.job("job_1734567890").item()["date_bucket"] == "2024-01"
+
+
+@pytest.mark.parametrize("job_id", ["", "a#b", "../x", "a b", "x" * 300, "\x00", "jöb"])
+def test_S2_2_an_id_that_no_job_can_have_is_not_found(storage: Storage, job_id: str) -> None:
+    with pytest.raises(JobNotFound):
+        storage.job(job_id)
 
 
 def test_S2_2_a_job_that_the_index_does_not_know_yet_is_found(tabled: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

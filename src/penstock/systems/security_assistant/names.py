@@ -41,8 +41,13 @@ def part_of(name: str, what: str) -> str:
     return part
 
 
+def is_job_id(job_id: object) -> bool:
+    """Whether a job could have this id."""
+    return isinstance(job_id, str) and _JOB_ID.fullmatch(job_id) is not None
+
+
 def checked_job_id(job_id: str) -> str:
-    if not isinstance(job_id, str) or not _JOB_ID.fullmatch(job_id):
+    if not is_job_id(job_id):
         raise BadName(
             f"job_id {job_id!r} is not letters, digits, _ and -, 100 at most. Use an id such as job_1734567890."
         )

@@ -27,7 +27,7 @@ from penstock.jobs.times import from_text, to_text
 from penstock.systems.security_assistant.changes import Change, check_held
 from penstock.systems.security_assistant.events import Event
 from penstock.systems.security_assistant.job import STATUSES, DrawingJob
-from penstock.systems.security_assistant.names import BadName, checked_month, part_of
+from penstock.systems.security_assistant.names import BadName, checked_month, is_job_id, part_of
 from penstock.systems.security_assistant.shelf import (
     ByClient,
     ByMonth,
@@ -111,6 +111,8 @@ class Storage:
 
     def job(self, job_id: str) -> DrawingJob:
         """The job with this id. Raises JobNotFound, also for another company's job."""
+        if not is_job_id(job_id):
+            raise JobNotFound(job_id)
         keys = [key for key in self.shelf.keys_of(job_id, self.company) if self._is_own(key)]
         if len(keys) > 1:
             raise PenstockError(f"{len(keys)} companies or clients have a job {job_id}. Say whose you mean.")

@@ -134,9 +134,10 @@ class TableShelf:
         return True
 
     def _unchanged(self, version: int) -> Any:
-        # An item that another program made has no version yet.
-        there = F(tables.JOB_KEY).exists()
-        return there & (F("version").missing() if version == 0 else F("version") == version)
+        same = F("version") == version
+        if version == 0:  # an item that another program made has no version yet
+            same |= F("version").missing()
+        return F(tables.JOB_KEY).exists() & same
 
     def _put(self, job: DrawingJob, condition: Any, events: Sequence[Event]) -> None:
         name = secrets.token_hex(8)
