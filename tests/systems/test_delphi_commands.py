@@ -103,10 +103,14 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path, monk
     assert not (tmp_path / "d.db").exists()
 
 
-def test_minilm_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_minilm_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(libraries.LibraryMissing, match="pip install sentence-transformers"):
         libraries.library("sentence_transformers")
+    ended = run("delphi", "run", str(world.SAMPLE), "--db", str(tmp_path / "d.db"), "--embedder", "minilm")
+    assert ended.exit_code == 1
+    assert "Delphi needs sentence_transformers" in ended.output
+    assert not (tmp_path / "d.db").exists()
 
 
 def test_no_command_of_delphi_imports_a_heavy_library_to_show_its_help():

@@ -97,6 +97,16 @@ def test_S3_2_each_table_has_the_attributes_that_it_should_have(delphi: Delphi, 
     assert [set(layer) for layer in config["cluster_layers"]] == [{"layer_id", "num_clusters", "description"}] * 2
 
 
+def test_S3_3_every_table_is_found_by_conversation_too(app: App, report: PipelineReport):
+    for table, natural in RANGES.items():
+        described = app.store.db.execute("DescribeTable", {"TableName": table})["Table"]
+        [index] = described["GlobalSecondaryIndexes"]
+        range_name = "job_id" if table == CONFIG else natural.partition(":")[0]
+        assert index["IndexName"] == "ConversationIdIndex"
+        assert [key["AttributeName"] for key in index["KeySchema"]] == ["conversation_id", range_name]
+        assert index["Projection"]["ProjectionType"] == ("KEYS_ONLY" if table == EMBEDDINGS else "ALL")
+
+
 def test_S3_4_a_run_without_a_job_id_is_refused(delphi: Delphi):
     with pytest.raises(JobIdRequired, match="job_id parameter is required"):
         delphi.run(world.SAMPLE, conversation_id="town", job_id=None)
@@ -166,12 +176,30 @@ def test_S3_5_the_pointer_never_goes_back_and_a_withdrawn_run_leaves_the_one_bef
     assert results.publish(new)
     assert not results.publish(old)
     assert results.latest_job_id("pointers") == "new"
-    results.withdraw("new", "pointers")
+    results.withdraw("new")
     assert results.latest_job_id("pointers") == "old"
-    results.withdraw("old", "pointers")
+    results.withdraw("old")
     with pytest.raises(RunNotFound, match="no complete run of the conversation 'pointers'"):
         results.latest_job_id("pointers")
     assert results.runs("pointers") == []
+
+
+def test_S3_5_a_job_that_is_run_again_for_another_conversation_leaves_nothing_of_the_first(tmp_path: Path):
+    with App(tmp_path / "moved.db") as app:
+        delphi = Delphi(app.store)
+        few = tmp_path / "comments.csv"
+        few.write_text("comment-id,comment-body\n5,one thing\n9,another thing\n")
+        delphi.run(few, conversation_id="first", job_id="j")
+        few.write_text("comment-id,comment-body\n9,another thing\n")
+        delphi.run(few, conversation_id="second", job_id="j")
+        results = delphi.results
+        assert results.latest_job_id("second") == "j"
+        assert results.runs("first") == []
+        with pytest.raises(RunNotFound):
+            results.latest_job_id("first")
+        for table in RANGES:
+            assert {item["conversation_id"] for item in items(delphi, table, "j")} == {"second"}
+        assert [int(item["comment_id"]) for item in items(delphi, EMBEDDINGS, "j")] == [9]
 
 
 def test_S3_6_the_job_id_is_the_environments_or_a_new_one(delphi: Delphi, monkeypatch: pytest.MonkeyPatch):

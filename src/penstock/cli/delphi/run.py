@@ -77,7 +77,7 @@ def command(
     All seven tables are written, and the picture of the map is kept with the job. Who reads by conversation sees the
     run when all of it is there. Needs the extra: pip install 'penstock[delphi]'.
     """
-    check_installed()
+    check_installed(EMBEDDERS[embedder]().library)
     with working(url, files) as delphi:
         job = job_id or delphi.new_job_id()
         if not as_json:

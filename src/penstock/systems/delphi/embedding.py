@@ -29,12 +29,17 @@ class Embedder(Protocol):
     def name(self) -> str:
         """What the tables call the model."""
 
+    @property
+    def library(self) -> str:
+        """What it stands on."""
+
     def embed(self, texts: Sequence[str], seed: int) -> Any:
         """A numpy array of 32-bit floats, one row a text."""
 
 
 class TfidfEmbedder:
     name: Final = "tfidf-svd"
+    library: Final = "sklearn"
 
     def embed(self, texts: Sequence[str], seed: int) -> Any:
         numpy = library("numpy")
@@ -51,6 +56,7 @@ class MiniLmEmbedder:
     """sentence-transformers' small English model: 384 dimensions. It is downloaded at its first use."""
 
     name: Final = _MINILM
+    library: Final = "sentence_transformers"
 
     def embed(self, texts: Sequence[str], seed: int) -> Any:
         model = library("sentence_transformers").SentenceTransformer(_MINILM)

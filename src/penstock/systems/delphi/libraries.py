@@ -5,9 +5,11 @@ Results must be the same for the same seed, whatever the machine: `one_thread` k
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Final
 
 from penstock.errors import PenstockError
@@ -36,10 +38,11 @@ def library(name: str) -> Any:
         raise LibraryMissing(wanted, _INSTALLS.get(wanted, EXTRA)) from error
 
 
-def check_installed() -> None:
+def check_installed(*further: str) -> None:
     """Raises LibraryMissing unless a run could begin: before anything is read or written."""
-    for name in ("numpy", "scipy", "sklearn", "umap", "matplotlib"):
-        library(name)
+    for name in ("numpy", "scipy", "sklearn", "umap", "matplotlib", *further):
+        if (name not in sys.modules and find_spec(name) is None) or sys.modules.get(name, sys) is None:
+            raise LibraryMissing(name, _INSTALLS.get(name, EXTRA))
 
 
 @contextmanager

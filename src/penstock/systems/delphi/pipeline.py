@@ -75,8 +75,7 @@ class Delphi:
         tell: Tell = lambda report: None,
     ) -> PipelineReport:
         """Runs the job, or goes on with it. Raises JobIdRequired, BadConversation, LibraryMissing, PipelineHeld."""
-        check_installed()
-        embedder_named(embedder)
+        check_installed(embedder_named(embedder).library)
         if not conversation_id or conversation_id.startswith("latest#"):
             raise BadConversation(f"{conversation_id!r} is no id of a conversation: give it a name of its own.")
         self.results.create_tables()
@@ -125,7 +124,7 @@ def steps(results: Results, namer: Namer, clock: Clock) -> Pipeline:
         outputs=_WRITTEN,
     )
     def write(context: StepContext, conversation_id: str, tables: list[str], **made: Any) -> dict[str, Any]:
-        results.withdraw(context.job_id, conversation_id)
+        results.withdraw(context.job_id)
         counts: dict[str, int] = {}
         converted = items_of(context.job_id, conversation_id, **made)
         for place, (table, items) in enumerate(converted.items()):

@@ -149,22 +149,24 @@ class Results:
                 batch.delete({"job_id": job, name: value})
         return Written(table, put, len(left))
 
-    def withdraw(self, job_id: str | None, conversation_id: str) -> None:
+    def withdraw(self, job_id: str | None) -> None:
         """Before a run is written again: it is not complete, and not the latest; the one before it is."""
         job = required(job_id)
-        config = self._db.table(CONFIG)
-        config.delete({"job_id": job, "conversation_id": conversation_id})
-        pointer = config.get(_pointer_key(conversation_id), consistent=True)
-        if pointer is None or pointer["latest_job_id"] != job:
-            return
+        for config in list(self.of_job(CONFIG, job)):
+            # In this order: whoever dies in between leaves a run that is complete, and does it again.
+            self._repoint(config["conversation_id"], job)
+            self._db.table(CONFIG).delete({"job_id": job, "conversation_id": config["conversation_id"]})
+
+    def _repoint(self, conversation_id: str, job: str) -> None:
+        """From this job to the newest other run of the conversation, or to none."""
         others = [run for run in self.runs(conversation_id) if run["job_id"] != job]
         try:
             if others:
-                config.put(_pointer(others[0]), if_=F("latest_job_id") == job)
+                self._db.table(CONFIG).put(_pointer(others[0]), if_=F("latest_job_id") == job)
             else:
-                config.delete(_pointer_key(conversation_id), if_=F("latest_job_id") == job)
+                self._db.table(CONFIG).delete(_pointer_key(conversation_id), if_=F("latest_job_id") == job)
         except ConditionFailed:
-            return  # another run was published meanwhile
+            return  # another run is the latest
 
     def publish(self, config: Mapping[str, Any]) -> bool:
         """Makes a run complete, then the latest; False where a later one is the latest already."""
