@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 import threading
@@ -104,7 +105,20 @@ def command(
             if not quiet:
                 _announce(address, place, endpoint, token, as_json)
 
-        serve_dashboard(dashboard, sockets, ready)
+        with _calm_end(with_worker=app is not None):
+            serve_dashboard(dashboard, sockets, ready)
+
+
+@contextmanager
+def _calm_end(*, with_worker: bool) -> Iterator[None]:
+    """The server ends by a signal, and then raises it again: the rest is ended calmly all the same."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda *_: None) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+    if with_worker:
+        click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
 
 
 def _close(sockets: list[socket.socket]) -> None:

@@ -84,6 +84,8 @@ _MOST_POINTS: Final = 400
 def progress_curve(job: Job, entries: Sequence[Entry], now: float) -> Markup:
     """Progress over time; where the job runs and has a pace, a dashed line to its estimated end."""
     points = [(one.at, one.progress) for one in entries if one.progress is not None]
+    if job.state is State.COMPLETED and job.ended_at is not None:
+        points.append((job.ended_at, 100.0))
     if len(points) < 2:
         return Markup("")
     step = -(-len(points) // _MOST_POINTS)
