@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from security_world import CLIENT, KINDS, START, TABLES, all_pages, clock_at, docx, drawing, ids, made, storage_of
 
+from penstock.client.database import connect
 from penstock.clock import ManualClock
+from penstock.files import open_files
 from penstock.jobs.job import JobNotFound
 from penstock.jobs.state import BadTransition, State
 from penstock.systems.security_assistant import changes, tables
@@ -191,6 +196,7 @@ def test_S2_2_the_item_of_the_schema_itself_is_read_and_completed(storage: Stora
     found = storage.job("job_1734567890")
     assert found == job_of(item) and found.name.client == "st_marys"
     assert ids(storage.query_by_month("2024-01").jobs) == ["job_1734567890"]
+    assert ids(storage.query_by_client("St. Mary's Hospital", company="7central").jobs) == ["job_1734567890"]
     for name in ("company_id", "client_name", "input_files", "output_files", "metadata", "error", "ttl", "status"):
         assert found.item()[name] == item[name], name
     assert found.item()["created_at"] == "2024-01-15T10:00:00.000Z"
@@ -371,3 +377,31 @@ def test_S2_13_what_has_expired_is_not_moved(tmp_path: Path, clock: ManualClock)
         later = clock.now() + 30 * DAY
         assert copy_jobs(one.shelf, two.shelf, now=later).copied == 0
         assert copy_jobs(one.shelf, two.shelf, now=later - 1).copied == 1
+
+
+@pytest.mark.parametrize("layout", TABLES)
+@settings(max_examples=15)
+@given(
+    moments=st.lists(st.integers(0, 12).map(lambda number: START + number * 7 * DAY), min_size=1, max_size=12),
+    limit=st.integers(1, 5),
+)
+def test_S2_7_pages_of_any_jobs_put_together_are_all_of_them_in_order(
+    layout: Any, moments: list[float], limit: int
+) -> None:
+    """Whatever the moments, equal ones included; and whichever index is asked."""
+    base = job_of({name: value for name, value in SEED_ITEM.items() if name != "ttl"})
+    jobs = [
+        replace(base, name=replace(base.name, job_id=f"job_{number}"), created_at=moment, updated_at=moment, version=1)
+        for number, moment in enumerate(moments)
+    ]
+    with connect(":memory:") as db:
+        shelf = TableShelf(db, layout)
+        shelf.prepare()
+        for job in jobs:
+            shelf.insert(job)
+        storage = Storage(shelf, open_files("unused"), clock=clock_at())
+        wanted = ids(sorted(jobs, key=lambda job: (job.created_at, job.key), reverse=True))
+        assert all_pages(lambda **page: storage.query_by_status("completed", **page), limit) == wanted
+        assert all_pages(lambda **page: storage.query_by_dates(START, START + 90 * DAY, **page), limit) == wanted
+        own = storage.for_company("7central")
+        assert all_pages(lambda **page: own.query_by_client(CLIENT, **page), limit) == wanted

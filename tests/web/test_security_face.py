@@ -15,6 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.client.database import connect
+from penstock.jobs.state import State
 from penstock.systems.security_assistant.agents import Agents, Answer, default_agents
 from penstock.systems.security_assistant.components import Components
 from penstock.systems.security_assistant.context import CONTEXT_BYTES, Context
@@ -124,6 +125,14 @@ def test_S2_17_while_a_stage_runs_the_schedule_is_locked(simple: Storage) -> Non
         assert client.get(f"/download/{told['job_id']}/excel?company=7central").status_code == 423
         go_on.set()
         assert ended(client, told["status_url"])["metadata"]["token_usage"]["by_agent"]["schedule"] == 7
+
+
+def test_S2_17_a_job_that_another_server_has_left_is_gone_on_with(simple: Storage) -> None:
+    with TestClient(security_face(simple, concurrency=0), base_url="http://localhost") as client:
+        told = send(client).json()
+    assert simple.job(told["job_id"]).state is State.QUEUED
+    with TestClient(security_face(simple), base_url="http://localhost") as client:
+        assert ended(client, told["status_url"])["status"] == "completed"
 
 
 def test_S2_17_a_job_that_failed_says_why_in_place_of_its_file(simple: Storage) -> None:

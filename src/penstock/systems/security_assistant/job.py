@@ -110,6 +110,14 @@ class DrawingJob:
         return self.name.key
 
     @property
+    def client(self) -> str:
+        """What its client is asked for by. Ours is the key's; another program may have shortened it in the key."""
+        try:
+            return part_of(self.client_name, "client_name")
+        except BadName:
+            return self.name.client
+
+    @property
     def month(self) -> str:
         """Its `date_bucket`."""
         return to_text(self.created_at)[:7]

@@ -200,6 +200,6 @@ def _has(wanted: Wanted, job: DrawingJob) -> bool:
         case ByStatus(status):
             return job.state is status
         case ByClient(client):
-            return job.name.client == client
+            return job.client == client
         case ByMonth(month, since, until):
             return job.month == month and since <= to_text(job.created_at) <= until

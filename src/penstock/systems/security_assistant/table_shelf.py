@@ -164,7 +164,7 @@ class TableShelf:
             shard = f"{shard_of(job.id, SHARDS):02d}"
             item[tables.STATUS_SHARD] = f"{job.state.value}#{shard}"
             item[tables.MONTH_SHARD] = f"{job.month}#{shard}"
-            item[tables.COMPANY_CLIENT] = f"{job.company}#{job.name.client}"
+            item[tables.COMPANY_CLIENT] = f"{job.company}#{job.client}"
         return item
 
     # ── lists ────────────────────────────────────────────────────────────────────────────────────
