@@ -198,6 +198,9 @@ def test_S3_13_lists_show_the_newest_first_and_only_the_wanted_status(queue: Job
 def test_a_job_that_cannot_be_is_refused(queue: JobQueue):
     with pytest.raises(BadJob, match="at most 8 KB"):
         enqueue(queue, "ECHO", note="x" * 9_000)
+    with pytest.raises(BadJob, match="has no tenants"):
+        queue.app.store.create(NewJob("ECHO", {}, tenant="acme"))
+    assert queue.app.store.find().jobs == ()
     with pytest.raises(BadJob, match="timeout_seconds is more than 0"):
         enqueue(queue, "ECHO", timeout_seconds=0)
 

@@ -17,6 +17,7 @@ import orjson
 from penstock.jobs.collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.layout import Call, ClaimIndex, Item, Listing, Record
+from penstock.jobs.new import BadJob
 from penstock.jobs.state import State
 from penstock.jobs.times import to_text
 from penstock.systems.delphi import tables
@@ -70,6 +71,8 @@ class QueueLayout(CollectionLayout):
         return {"job_id": {"S": job_id}}
 
     def main(self, job: Job) -> Item:
+        if job.tenant:
+            raise BadJob(f"{job.id}: {self.table} has no tenants; the conversation is what tells jobs apart.")
         ours = super().main(job)
         item = {_NAMES.get(name, name): value for name, value in ours.items() if name not in _NOT_THEIRS}
         item["status"] = {"S": STATUSES[job.state]}
@@ -89,10 +92,12 @@ class QueueLayout(CollectionLayout):
 
     def listing(self, tenant: str, state: State | None, task: str | None) -> Listing:
         """By status and time; all statuses where none is wanted. JobTypeIndex is in the order of priority."""
-        statuses = tuple(STATUSES.values()) if state is None else (STATUSES[state],)
+        statuses = () if tenant else tuple(STATUSES.values()) if state is None else (STATUSES[state],)
         return Listing("StatusCreatedIndex", "status", statuses, "created_at")
 
     def place(self, job: Job) -> str:
+        """Of jobs of the same millisecond that stand on both sides of a page's end, the next page has none: the
+        indexes of this table have nothing finer."""
         return to_text(job.created_at)
 
     # ── what lies beside it ──────────────────────────────────────────────────────────────────────
