@@ -11,6 +11,7 @@ from dashboard_world import World
 
 from penstock.jobs.job import JobError, JobFile
 from penstock.jobs.new import NewJob
+from penstock.jobs.state import State
 from penstock.jobs.workers import Registry, WorkerInfo
 from penstock.web.dashboard.pages.job import disposition
 from penstock.web.dashboard.security import POLICY
@@ -238,3 +239,26 @@ def test_the_script_is_short_and_there_is_one(world: World) -> None:
     scripts = re.findall(r'<script src="([^"]+)"', page)
     assert len(scripts) == 1
     assert len(world.get(scripts[0]).text.splitlines()) < 250
+
+
+def test_texts_have_the_contrast_that_wcag_aa_asks_for(world: World) -> None:
+    css = world.get("/static/penstock.css").text
+    light, dark = re.findall(r":root \{(.*?)\}", css, re.DOTALL)[:2]
+    states = [(state.value, f"{state.value}-soft") for state in State]
+    grounds = [(text, ground) for text in ("text", "soft", "link") for ground in ("ground", "surface", "raised")]
+    for theme in (light, dark):
+        colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", theme))
+        for text, ground in [*states, *grounds, ("on-accent", "accent"), ("failed", "raised"), ("completed", "raised")]:
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground, colours[text], colours[ground])
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2.1, section 1.4.3."""
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
