@@ -91,7 +91,7 @@ def test_S2_17_what_is_called_wrongly_is_told() -> None:
         (["process", "blank.pdf", *WHOSE], 3, "are blank"),
         (["process", "drawing.pdf", "--company", "a#b", "--client", "c", "--project", "d"], 1, "has '#'"),
         (["process", "drawing.pdf", "--company", "a"], 2, "--client"),
-        (["process", "drawing.pdf", *WHOSE, "--agents", "nothing"], 1, "MODULE:NAME"),
+        (["process", "drawing.pdf", *WHOSE, "--agents", "nothing"], 1, "MODULE:FUNCTION"),
         (["list"], 2, "Say which jobs"),
         (["list", "--status", "queued", "--month", "2024-01"], 2, "Say which jobs"),
         (["list", "--month", "January"], 1, "is no month"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +14,7 @@ from penstock.tables.definitions import Table
 from penstock.tables.exports import ExportError, read_export
 from penstock.tables.naming import DEFAULT_PREFIX
 from penstock.tables.problems import DefinitionError, Problem, check_together
+from penstock.user_modules import import_user_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +108,8 @@ def _place(error: ExportError) -> str:
 
 
 def _imported(given: str, module: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # a project's own module, as `python -m` would find it
     try:
-        return importlib.import_module(module)
+        return import_user_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
             raise LoadingError(given, f"importing {module} fails: {error}", "Mend its imports") from error

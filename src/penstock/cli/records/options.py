@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterable
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,6 +12,7 @@ import orjson
 from penstock.errors import PenstockError
 from penstock.records.attempts import Function, check_function
 from penstock.records.standing import BOOKKEEPING
+from penstock.user_modules import NotAPlace, named
 
 FAILED = 3
 
@@ -50,22 +48,13 @@ def pairs(option: str, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def load_function(place: str) -> Function:
-    """The function that `module:name` names; modules of the current folder are found, as `python -m` would."""
-    module_name, colon, name = place.partition(":")
-    if not colon or not module_name or not name:
-        raise click.UsageError(f"{place!r} names no function: it is MODULE:FUNCTION, such as work:handle.")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    """The function that `module:name` names."""
     try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise  # the module is there, and something that it imports is not
-        raise PenstockError(f"There is no module {module_name} in {here} or among the installed packages.") from error
-    found = getattr(module, name, None)
+        module, name, found = named(place, what="function", example="work:handle")
+    except NotAPlace as error:
+        raise click.UsageError(str(error)) from error
     if not callable(found):
-        raise PenstockError(f"{module_name} has no function named {name}.")
+        raise PenstockError(f"{module.__name__} has no function named {name}.")
     try:
         check_function(found)
     except TypeError as error:

@@ -16,10 +16,7 @@ Another one, of a language model's say, has the same method, and tells how many 
 
 from __future__ import annotations
 
-import importlib
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from penstock.errors import PenstockError
@@ -28,6 +25,7 @@ from penstock.systems.security_assistant.context import Context, read_context
 from penstock.systems.security_assistant.drawing import BadDrawing, Drawing
 from penstock.systems.security_assistant.evaluation import Evaluation, evaluate
 from penstock.systems.security_assistant.schedule import Heading, schedule_sheets, workbook
+from penstock.user_modules import named
 
 Value = TypeVar("Value")
 
@@ -122,17 +120,10 @@ def default_agents() -> Agents:
 
 
 def load_agents(place: str) -> Agents:
-    """What the function `module:name` gives; modules of the current folder are found."""
-    module, colon, name = place.partition(":")
-    if not colon or not module or not name:
-        raise PenstockError(f"{place!r} names no function: it is MODULE:NAME, such as my_agents:make.")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        make = getattr(importlib.import_module(module), name)
-    except (ModuleNotFoundError, AttributeError) as error:
-        raise PenstockError(f"{place}: {error}. Check the name.") from error
+    """What the function `module:name` gives."""
+    module, name, make = named(place, what="function", example="my_agents:make")
+    if not callable(make):
+        raise PenstockError(f"{module.__name__} has no function named {name}.")
     agents = make()
     if not isinstance(agents, Agents):
         raise PenstockError(f"{place} gives {type(agents).__name__}, and not Agents.")
