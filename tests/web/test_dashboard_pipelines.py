@@ -89,6 +89,16 @@ def test_a_step_that_failed_is_shown_and_what_came_before_it_is_kept(world: Worl
     assert "ValueError: no ink" in page
 
 
+def test_an_open_page_is_told_of_steps_as_they_run(world: World) -> None:
+    job = world.running("poem")
+    run = Run(world.store, job)
+    run.progress(10, step="split", message="begins: not done yet")
+    feed = world.app.state.hub.feeds["pipeline"]
+    told = feed.poll([job.id, "nope", EVIL])
+    assert list(told) == [job.id]
+    assert "1 running" in told[job.id][0].data
+
+
 def test_lineage_is_drawn_from_left_to_right(world: World) -> None:
     words().run(world.store, job_id="words_1", inputs={"text": "so much depends"})
     page = world.page("/pipelines/words_1")

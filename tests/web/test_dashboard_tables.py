@@ -45,7 +45,7 @@ def test_the_list_shows_states_sizes_indexes_ttl_and_streams(world: TableWorld) 
     page = world.page("/tables")
     row = re.search(r'<tr data-key="orders">(.*?)</tr>', page, re.DOTALL)
     assert row is not None
-    for told in ("active", ">7</a>", "by-city", "expires", "new image", "on demand"):
+    for told in ("active", ">7</a>", "by-city", "expires", "NEW_IMAGE"):
         assert told in row.group(1)
 
 
@@ -113,6 +113,19 @@ def test_an_index_that_is_being_made_shows_how_far_it_is() -> None:
     page = world.source.db and world.client.app.state.desk.fragment("table_live.html", view=view_of(description))  # type: ignore[attr-defined]
     assert "25 %" in page and "creating" in page
     world.close()
+
+
+def test_an_open_page_is_told_how_the_table_is_and_when_it_is_gone(world: TableWorld) -> None:
+    feed = world.client.app.state.hub.feeds["table"]  # type: ignore[attr-defined]
+    filled(world, 3)
+    told = feed.poll(["orders", EVIL, "things"])
+    assert "by-city" in told["orders"][0].data
+    assert "not there any more" in told[EVIL][0].data
+    world.db.execute("DeleteTable", {"TableName": "orders"})
+    assert "not there any more" in feed.poll(["orders"])["orders"][0].data
+    many = [f"t{number}" for number in range(10)]
+    polled = [name for _ in range(5) for name in feed.poll(many)]
+    assert set(polled) == set(many)  # in turn, a few a poll
 
 
 @pytest.mark.parametrize("name", ["no-such-table", "order", "a", "x" * 300, "%3Cscript%3E", "a%00b", "ü"])
@@ -293,6 +306,17 @@ def test_a_write_between_the_look_and_the_save_fails_the_save(world: TableWorld)
     refused = world.post("/tables/things/item", {**fields, "item": fields["item"].replace("old", "mine")})
     assert refused.status_code == 409
     assert world.item("things", id="1") == {"id": "1", "name": "theirs"}
+
+
+def test_an_item_of_very_many_attributes_is_saved_too(world: TableWorld) -> None:
+    world.put("things", id="1", **{f"a{number:03d}": number for number in range(300)})
+    fields = fields_of(world.item_page("things", {"id": {"S": "1"}}))
+    item = orjson.loads(fields["item"])
+    item["a250"], item["a299"] = {"S": "changed"}, {"NULL": True}
+    assert world.post("/tables/things/item", {**fields, "item": orjson.dumps(item).decode()}).status_code == 303
+    found = world.item("things", id="1")
+    assert found is not None and (found["a250"], found["a299"], len(found)) == ("changed", None, 301)
+    assert world.post("/tables/things/item", fields).status_code == 409
 
 
 def test_an_attribute_that_was_added_meanwhile_is_kept_whatever_happens(world: TableWorld) -> None:

@@ -24,6 +24,8 @@ from penstock.jobs.loading import load_app
 from penstock.jobs.tables import DEFAULT_TABLE
 from penstock.jobs.worker import Worker
 from penstock.server.run import listen, running_server
+from penstock.systems import SYSTEMS
+from penstock.tables.loading import load
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.serving import serve_dashboard
 from penstock.web.dashboard.source import Source
@@ -57,6 +59,10 @@ _STOP_SECONDS = 35
     help="The table of jobs.",
 )  # fmt: skip
 @click.option("--files", "files_place", envvar=FILES_VARIABLE, metavar="PLACE", help="Where the jobs' files are.")
+@click.option(
+    "--definitions", metavar="DEFINITIONS",
+    help="What the tables should be: MODULE:NAME, a folder of exports, or a system. The systems can always be chosen.",
+)  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, endpoint, pid.")
 def command(
@@ -70,6 +76,7 @@ def command(
     hosts: tuple[str, ...],
     table: str,
     files_place: str | None,
+    definitions: str | None,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -88,6 +95,7 @@ def command(
     logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(18)
+    wanted = None if definitions is None else load(definitions, SYSTEMS, variables=os.environ)
     sockets = listen(host, port)  # before a file is made: a taken port leaves nothing behind
     with ExitStack() as stack:
         stack.callback(_close, sockets)
@@ -96,7 +104,7 @@ def command(
         endpoint = None if serve_port is None else stack.enter_context(_endpoint(db, serve_port))
         files = app.store.files if app is not None and url is None else _files(place, files_place)
         schedules = {} if app is None else app.schedules
-        source = Source(db, table=table, files=files, schedules=schedules)
+        source = Source(db, table=table, files=files, schedules=schedules, definitions=wanted)
         dashboard = make_dashboard(source, read_only=read_only, token=token, hosts=[host, socket.gethostname(), *hosts])
         if app is not None:
             stack.enter_context(_working(app))

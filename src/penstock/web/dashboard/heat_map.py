@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from penstock.client.database import Database, embedded_engine
 from penstock.engine import heat
 
-SHOWN_KEYS: Final = 20
+SHOWN_KEYS: Final = 12
 SHADES: Final = 10
 _TIMEOUT_SECONDS: Final = 3
 _MOST_BYTES: Final = 32 * 1024 * 1024

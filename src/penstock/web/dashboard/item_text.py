@@ -22,6 +22,7 @@ from penstock.wire.values import AttributeValue, Item
 CELL_CHARACTERS: Final = 72
 _HASH_CHARACTERS: Final = 16
 _SHOWN_MEMBERS: Final = 20
+_LINE_CHARACTERS: Final = 90
 
 
 class BadItem(ValueError):
@@ -32,8 +33,16 @@ class BadItem(ValueError):
 
 
 def item_text(item: Item) -> str:
-    """DynamoDB's JSON on several lines, the attributes in the order of their names."""
-    return orjson.dumps(item, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode()
+    """DynamoDB's JSON, the attributes in the order of their names: a line each, more for a value that is long."""
+    lines = [f"  {json.dumps(name, ensure_ascii=False)}: {_value_text(item[name])}" for name in sorted(item)]
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _value_text(value: AttributeValue) -> str:
+    short = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if len(short) <= _LINE_CHARACTERS or not {"L", "M", "SS", "NS", "BS"} & value.keys():
+        return short
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=2).replace("\n", "\n  ")
 
 
 def key_text(key: Item) -> str:

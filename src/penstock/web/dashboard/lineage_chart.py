@@ -10,13 +10,13 @@ from markupsafe import Markup, escape
 
 from penstock.pipelines.lineage import Lineage
 
-_WIDE: Final = 148
+_WIDE: Final = 128
 _TALL: Final = 42
 _LOW: Final = 26
-_ACROSS: Final = 54
+_ACROSS: Final = 36
 _DOWN: Final = 14
 _MARGIN: Final = 2
-_CHARACTERS: Final = 20
+_CHARACTERS: Final = 17
 MOST_NODES: Final = 80
 
 
