@@ -157,12 +157,14 @@ async def _polls(world: tuple[Any, Database]) -> None:
             chosen = kinds if pages > 1 else kinds[:1]
             tasks = [asyncio.create_task(_read(hub, *chosen[n % len(chosen)])) for n in range(pages)]
             await asyncio.sleep(3)  # the first of each is sent
-            start, polls, calls, cpu = time.monotonic(), hub.polls, meter.units().calls, time.process_time()
+            start, polls, before, cpu = time.monotonic(), hub.polls, meter.units(), time.process_time()
             await asyncio.sleep(10)
             seconds = time.monotonic() - start
+            after = meter.units()
             print(
                 f"{pages} open page{'s' * (pages > 1)}: {(hub.polls - polls) / seconds:.2f} polls a second, "
-                f"{(meter.units().calls - calls) / seconds:.0f} calls a second, "
+                f"{(after.calls - before.calls) / seconds:.0f} calls and "
+                f"{(after.read_units - before.read_units) / seconds:.0f} read units a second, "
                 f"{(time.process_time() - cpu) / seconds * 100:.1f} % of a core"
             )
             for task in tasks:

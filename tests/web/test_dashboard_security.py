@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from dashboard_world import World
+from starlette.testclient import TestClient
 
 from penstock.jobs.state import State
+from penstock.web.dashboard.security import POLICY
 
 
 @pytest.fixture
@@ -70,6 +72,18 @@ def test_a_long_body_is_refused(world: World) -> None:
     assert world.client.post("/jobs/preview", content=b"x" * 600_000).status_code == 413
     fields = "&".join(f"job={number}" for number in range(6_000))
     assert world.client.post("/jobs/preview", content=fields).status_code == 413
+
+
+def test_a_page_that_fails_tells_nothing_of_its_insides(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("the secret of the house")
+
+    monkeypatch.setattr(world.app.state.desk.board, "current", broken)
+    client = TestClient(world.app, base_url="http://localhost", raise_server_exceptions=False)
+    response = client.get("/")
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert response.headers["content-security-policy"] == POLICY
 
 
 # ── a dashboard for other machines ───────────────────────────────────────────────────────────────

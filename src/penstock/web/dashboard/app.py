@@ -22,7 +22,7 @@ from penstock.jobs.job import JobNotFound
 from penstock.web.dashboard import pages
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import DEFAULT_PAUSE_SECONDS, Hub, running
-from penstock.web.dashboard.security import Keeper, Secured
+from penstock.web.dashboard.security import HEADERS, Keeper, Secured
 from penstock.web.dashboard.source import NoJobs, Source
 from penstock.web.guard import Guard
 from penstock.web.problems import Problem
@@ -125,7 +125,9 @@ def _handlers(desk: Desk) -> Mapping[Any, Any]:
 
     def anything(request: Request, error: Exception) -> Response:
         message = "The dashboard has failed to make this page."
-        return desk.page(request, "problem.html", 500, message=message, next_step="See the log of `penstock up`.")
+        response = desk.page(request, "problem.html", 500, message=message, next_step="See the log of `penstock up`.")
+        response.headers.update(HEADERS)  # what handles this is outside of the middleware
+        return response
 
     return {Problem: problem, HTTPException: http, PenstockError: ours, Exception: anything}
 

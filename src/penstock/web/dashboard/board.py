@@ -20,8 +20,8 @@ from penstock.web.dashboard.source import Source
 HOUR_SECONDS: Final = 3600.0
 _FRESH_SECONDS: Final = 2.0
 _QUICK_SAMPLE: Final = 40
-_SAMPLE: Final = 400
-_SAMPLE_SECONDS: Final = 5.0
+_SAMPLE: Final = 200
+_SAMPLE_SECONDS: Final = 15.0
 _FRESH_SAMPLE_SECONDS: Final = 60.0
 _OLDEST_LOOKED_AT: Final = 5
 _SHOWN: Final = 6

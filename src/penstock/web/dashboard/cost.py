@@ -16,6 +16,8 @@ from penstock.wire.values import item_size
 
 _UNIT_BYTES: Final = 1024
 _INDEXES: Final = 4
+_SAMPLE: Final = 100
+"""Entries that are measured: a log may be long, and its lines are much alike."""
 _MOVES: Final = 2
 """An index's row that moves is deleted and written."""
 
@@ -37,11 +39,12 @@ def cost_of(store: JobStore, history: History) -> Cost:
     """An estimate, in write units."""
     job, layout = history.job, store.layout
     each = _units(item_size(layout.main(job)))
-    together = [layout.entry(job, entry).item for entry in history.entries]
-    together += [layout.checkpoint(job, point).item for point in history.checkpoints]
-    together += [layout.file(job, file).item for file in history.files]
     reports = len(history.entries)
-    records = sum(2 * _units(item_size(item)) for item in together)
+    newest = [layout.entry(job, entry).item for entry in history.entries[-_SAMPLE:]]
+    others = [layout.checkpoint(job, point).item for point in history.checkpoints]
+    others += [layout.file(job, file).item for file in history.files]
+    entry_units = sum(_units(item_size(item)) for item in newest) * reports // max(1, len(newest))
+    records = 2 * (entry_units + sum(_units(item_size(item)) for item in others))
     # Made: a row in each index. A change of state moves it in two of them; a report moves the end of its lease in one.
     moves = _MOVES * (2 * max(0, len(history.events) - 1) + reports)
     return Cost(each * (job.version + reports), records, _INDEXES + moves)

@@ -75,6 +75,8 @@ _EXPLAINED_A_POLL: Final = 4
 _EXPLAIN_SECONDS: Final = 5.0
 _SHORT_LOG: Final = 300
 _LONG_LOG_SECONDS: Final = 10.0
+_LINES_A_SECOND: Final = 500
+"""The longer a log, the more seldom it is read whole."""
 
 
 @dataclass(slots=True)
@@ -127,8 +129,8 @@ class _JobFeed:
     def _history(self, store: JobStore, job: Job, entries: list[Entry], seen: _Seen, now: float) -> History:
         """Read whole while it is short; a long log is read again only now and then, and goes on with what is new."""
         last = seen.history
-        is_short = job.entries <= _SHORT_LOG or job.is_terminal or now - seen.read_at > _LONG_LOG_SECONDS
-        if last is None or is_short:
+        wait = max(_LONG_LOG_SECONDS, job.entries / _LINES_A_SECOND)
+        if last is None or job.entries <= _SHORT_LOG or job.is_terminal or now - seen.read_at > wait:
             last, seen.read_at = store.history(job.id), now
         else:
             known = last.entries[-1].number if last.entries else 0
