@@ -4,18 +4,49 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import orjson
 
 from penstock.cli.lazy import INTERRUPTED
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, and no progress.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
 yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
+
+
+def listen_options(default_port: int) -> Callable[[F], F]:
+    """--host and --port of a command that serves."""
+
+    def decorate(function: F) -> F:
+        port = click.option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            default=default_port,
+            show_default=True,
+            help="The port to listen on; 0 picks a free one.",
+        )
+        host = click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+        return host(port(function))
+
+    return decorate
+
+
+class Ended(click.ClickException):
+    """An error with an exit code of its own."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return self.code
 
 
 def show_json(form: Any) -> None:

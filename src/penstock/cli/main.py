@@ -13,9 +13,9 @@ from penstock.cli.lazy import LazyGroup
 COMMANDS = {
     "accounts": ("penstock.cli.accounts.group", "Account records: add, process in parallel, see failures, redrive."),
     "construction": ("penstock.cli.construction.group", "Construction expenses: companies, webhooks, dead letters."),
-    "delphi": ("penstock.cli.delphi.group", "Conversations to topics: a Pol.is export to vectors, a map, clusters, names."),
+    "delphi": ("penstock.cli.delphi.group", "Conversations to topics: from a Pol.is export to a map with names."),
     "demo": ("penstock.cli.demo", "See the five systems work, on an embedded database, in a minute."),
-    "excel": ("penstock.cli.excel.group", "Excel reports of a project, with their progress: generate, serve, and more."),
+    "excel": ("penstock.cli.excel.group", "Excel reports of a project, with their progress: generate, serve and more."),
     "files": ("penstock.cli.files.group", "Files in a folder or in S3: list, get, put, verify, and more."),
     "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),

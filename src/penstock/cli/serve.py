@@ -8,6 +8,7 @@ from typing import Literal
 
 import click
 
+from penstock.cli.conversation import listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
 from penstock.server.run import DEFAULT_PORT, Options, listen, serve
@@ -19,14 +20,7 @@ _SECONDS = click.FloatRange(min=0)
 @click.command("serve")
 @click.option("--db", metavar="FILE", help=f"The database file; made if absent.  [default: {DEFAULT_FILE}]")
 @click.option("--memory", is_flag=True, help="Keep the data in memory: it is gone when the server stops.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="The port to listen on; 0 picks a free one.",
-)
+@listen_options(DEFAULT_PORT)
 @click.option(
     "--sync",
     type=click.Choice(["normal", "full"]),

@@ -12,7 +12,8 @@ import click
 import orjson
 
 from penstock.cli import databases
-from penstock.cli.jobs.options import NOT_FOUND, Ended
+from penstock.cli.conversation import Ended
+from penstock.cli.jobs.options import NOT_FOUND
 from penstock.client.database import Database
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.app import FILES_VARIABLE, App

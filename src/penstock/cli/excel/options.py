@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from penstock.cli import databases
+from penstock.cli.conversation import Ended
 from penstock.cli.databases import Absent
-from penstock.cli.jobs.options import FAILED, NOT_FOUND, Ended
+from penstock.cli.jobs.options import FAILED, NOT_FOUND
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE

@@ -9,7 +9,7 @@ import sys
 import click
 import orjson
 
-from penstock.cli.conversation import json_option
+from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.excel.options import Place, place_options
 from penstock.server.run import listen
 from penstock.web.excel_reports import excel_face
@@ -21,14 +21,7 @@ DEFAULT_PORT = 8080
 
 @click.command("serve")
 @place_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=DEFAULT_PORT,
-    show_default=True,
-    help="The port to listen on; 0 picks a free one.",
-)
+@listen_options(DEFAULT_PORT)
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
 @click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports at once.")
 @json_option

@@ -11,6 +11,7 @@ import click
 import orjson
 
 from penstock.cli import databases
+from penstock.cli.conversation import Ended
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import open_files
 from penstock.jobs.job import Job, JobNotFound
@@ -64,18 +65,6 @@ def opened(url: str | None, table: str) -> Iterator[JobStore]:
             raise Ended(NOT_FOUND, str(error)) from error
         except LeaseLost as error:
             raise Ended(LEASE_LOST, str(error)) from error
-
-
-class Ended(click.ClickException):
-    """An error with an exit code of its own."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-    @property
-    def exit_code(self) -> int:  # type: ignore[override]
-        return self.code
 
 
 def _only_database() -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.security.options import NOT_READY, Ended, company_option, job_argument, opened, storage_options
+from penstock.cli.conversation import Ended, json_option, show_json
+from penstock.cli.security.options import NOT_READY, company_option, job_argument, opened, storage_options
 from penstock.systems.security_assistant.stages import KINDS, file_of_kind
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from penstock.cli.conversation import Ended
 from penstock.errors import PenstockError
 from penstock.files import FileMissing
 from penstock.jobs.job import JobNotFound
@@ -81,18 +82,6 @@ def opened(place: dict[str, str | None], company: str | None = None, *, make: bo
             yield storage if company is None else storage.for_company(company)
     except (JobNotFound, FileMissing, NothingThere) as error:
         raise Ended(NOT_FOUND, str(error)) from error
-
-
-class Ended(click.ClickException):
-    """An error with an exit code of its own."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-    @property
-    def exit_code(self) -> int:  # type: ignore[override]
-        return self.code
 
 
 def job_form(job: DrawingJob) -> dict[str, Any]:
