@@ -79,6 +79,29 @@ def test_S3_12_topics_and_runs_are_shown(database: str):
     assert "no complete run of the conversation 'nowhere'" in nothing.output
 
 
+def test_S3_12_another_namer_names_the_topics(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "shouting_model.py").write_text(
+        "class Namer:\n"
+        "    model_name = 'shouting-1'\n"
+        "    def name(self, topic, comments):\n"
+        "        return comments[0].upper()\n"
+        "nothing = 7\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    few = tmp_path / "few.csv"
+    few.write_text("comment-id,comment-body\n5,one thing\n")
+    url = str(tmp_path / "named.db")
+    ended = run("delphi", "run", str(few), "--db", url, "--namer", "shouting_model:Namer", "--json", "--job-id", "j")
+    assert ended.exit_code == 0, ended.output
+    assert json.loads(ended.stdout)["topics"][0]["name"] == "ONE THING"
+    with penstock.connect(url) as db:
+        [item] = db.table("Delphi_CommentClustersLLMTopicNames").query(job_id="j")
+        assert (item["topic_name"], item["model_name"]) == ("ONE THING", "shouting-1")
+    refused = run("delphi", "run", str(few), "--db", url, "--namer", "shouting_model:nothing")
+    assert refused.exit_code == 1
+    assert "is no namer: it needs `model_name`" in refused.output
+
+
 def test_a_file_that_is_no_export_ends_with_what_to_do(tmp_path: Path):
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("a,b\n1,2\n")

@@ -23,6 +23,7 @@ from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.delphi.poller import JobQueue
 from penstock.systems.delphi.queue_layout import STATUSES
 from penstock.systems.delphi.results import Results, RunNotFound
+from penstock.systems.delphi.topics import Namer
 
 DEFAULT_DATABASE = "delphi.db"
 
@@ -47,11 +48,11 @@ conversation_option = click.option(
 
 
 @contextmanager
-def working(url: str, files: str | None) -> Iterator[Delphi]:
+def working(url: str, files: str | None, namer: Namer) -> Iterator[Delphi]:
     """A Delphi that may write; what is missing is made."""
     home = files or os.environ.get(FILES_VARIABLE) or (f"{DEFAULT_DATABASE}.files" if "://" in url else None)
     with App(url, files=home) as app, not_found_apart():
-        yield Delphi(app.store)
+        yield Delphi(app.store, namer)
 
 
 @contextmanager

@@ -15,7 +15,9 @@ from penstock.pipelines import PipelineReport, StepReport
 from penstock.systems.delphi.clustering import CLUSTERERS, Clusterer
 from penstock.systems.delphi.embedding import EMBEDDERS
 from penstock.systems.delphi.libraries import check_installed
+from penstock.systems.delphi.naming import load_namer
 from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, REPORT_ID_VARIABLE, Delphi
+from penstock.systems.delphi.topics import KeywordNamer
 
 _MOST_SHOWN = 12
 
@@ -48,6 +50,7 @@ _MOST_SHOWN = 12
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the picture and the topics here."
 )
+@click.option("--namer", metavar="MODULE:NAMER", help="What names topics, say a language model; else keywords do.")
 @click.option(
     "--wait", "wait_seconds", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
     help="Where another process runs the same job: wait for it so long.",
@@ -63,6 +66,7 @@ def command(
     embedder: str,
     clusterer: Clusterer,
     out: Path | None,
+    namer: str | None,
     wait_seconds: float,
     as_json: bool,
 ) -> None:
@@ -78,7 +82,7 @@ def command(
     run when all of it is there. Needs the extra: pip install 'penstock[delphi]'.
     """
     check_installed(EMBEDDERS[embedder]().library)
-    with working(url, files) as delphi:
+    with working(url, files, KeywordNamer() if namer is None else load_namer(namer)) as delphi:
         job = job_id or delphi.new_job_id()
         if not as_json:
             click.echo(f"job {job}", err=True)
