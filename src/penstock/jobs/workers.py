@@ -69,7 +69,7 @@ class Registry:
         self._remove("workers", worker)
 
     def workers(self, now: float, *, tidy: bool = True) -> list[WorkerInfo]:
-        """Those that live, the oldest first. Without `tidy`, nothing is written: those that are gone keep their lines."""
+        """Those that live, the oldest first. Without `tidy` nothing is written: the lines of the dead stay."""
         found = [_worker_of(name, value["M"]) for name, value in self._entries("workers").items()]
         for worker in found:
             if tidy and not worker.is_alive(now):
