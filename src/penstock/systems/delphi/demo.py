@@ -34,7 +34,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         done = _STEPS.index(step.name) + (step.how != "running")
         progress(done / len(_STEPS), _TOLD[step.name])
 
-    store = JobStore(db, files=open_files(folder / "delphi"))
+    store = JobStore(db, files=open_files(folder / "files"))
     store.ensure_tables()
     delphi = Delphi(store)
     with as_file(files(__package__).joinpath("sample", "comments.csv")) as comments:
@@ -46,6 +46,6 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "items": sum(report["written"].values()) + 1,
         "layers": len(report["config"]["cluster_layers"]),
         "topics": len(finest),
-        "the largest": finest[:3],
-        "picture": str(folder / "delphi" / report["svg"].key),
+        "the largest": "; ".join(finest[:3]),
+        "picture": str(folder / "files" / report["svg"].key),
     }
