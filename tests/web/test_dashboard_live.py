@@ -13,7 +13,7 @@ import pytest
 from dashboard_world import World
 
 from penstock.errors import ConnectionFailed
-from penstock.web.dashboard.live import Hub, Message, fragment, running
+from penstock.web.dashboard.live import Hub, Message, fragment, pause_after, running
 from penstock.web.dashboard.serving import running_dashboard
 
 PATIENCE_SECONDS = 30.0
@@ -211,6 +211,10 @@ def test_a_database_that_goes_away_and_comes_back_is_told_of() -> None:
             await late.close()
 
     run(body)
+
+
+def test_a_poll_that_takes_long_is_made_more_seldom() -> None:
+    assert [pause_after(spent, 1.0) for spent in (0.0, 0.2, 1.0, 60.0)] == [1.0, 1.0, 4.0, 15.0]
 
 
 def test_a_line_with_every_kind_of_line_end_is_one_event() -> None:
