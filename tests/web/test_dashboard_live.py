@@ -280,6 +280,17 @@ def test_the_first_poll_of_a_job_tells_its_newest_line(world: World) -> None:
     assert [message.number for message in feed.missed(job.id, 2)] == [3, 4, 5, 6]
 
 
+def test_a_job_that_was_not_watched_for_long_does_not_flood_those_who_come_back(world: World) -> None:
+    job = world.running()
+    feed = world.app.state.hub.feeds["job"]
+    feed.poll([job.id])
+    for _ in range(250):
+        job = world.store.report(job, message="meanwhile")
+    told = feed.poll([job.id])[job.id]
+    assert [message.number for message in told if message.event == "line"] == [250]
+    assert len(feed.missed(job.id, 0)) == 250
+
+
 def test_a_job_that_is_gone_is_no_trouble(world: World) -> None:
     feed = world.app.state.hub.feeds["job"]
     assert dict(feed.poll(["job_gone", "queue#default", ""])) == {}

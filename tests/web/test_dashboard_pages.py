@@ -13,6 +13,7 @@ from penstock.jobs.job import JobError, JobFile
 from penstock.jobs.new import NewJob
 from penstock.jobs.state import State
 from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.web.dashboard.board import finished
 from penstock.web.dashboard.pages.job import disposition
 from penstock.web.dashboard.security import POLICY
 
@@ -70,6 +71,20 @@ def test_a_worker_that_is_gone_is_not_shown_and_looking_writes_nothing(world: Wo
     for path in ("/", "/workers", "/jobs", f"/jobs/{job.id}"):
         assert "laptop:1:a" not in world.page(path)
     assert set(world.switch.calls) <= {"Query", "GetItem", "BatchGetItem"}
+
+
+def test_shares_stay_right_where_only_the_newest_are_looked_at(world: World) -> None:
+    for _ in range(4):
+        world.failed()
+    for _ in range(6):
+        world.completed()
+    now = world.store.clock.now()
+    every = finished(world.store, now, 50)
+    assert (len(every.jobs), every.whole_hour) == (10, True)
+    some = finished(world.store, now, 3)
+    assert not some.whole_hour
+    assert {job.state for job in some.jobs} == {State.COMPLETED}  # the failures are older than the oldest of these
+    assert all(job.ended_at is not None and job.ended_at >= some.since for job in some.jobs)
 
 
 def test_a_database_without_jobs_says_how_to_make_the_first(tmp_path: Path) -> None:

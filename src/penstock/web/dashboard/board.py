@@ -29,17 +29,16 @@ _SHOWN: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The newest jobs that have ended, and which of them ended within the last hour."""
+    """The newest jobs that have ended within the last hour."""
 
     at: float
     jobs: tuple[Job, ...]
-    whole_hour: bool
-    """False where there were more than the sample holds: then it reaches back only to its oldest."""
+    since: float
+    """All that ended since then are there; it is less than an hour ago where the sample holds no more."""
 
     @property
-    def since(self) -> float:
-        ends = [job.ended_at for job in self.jobs if job.ended_at is not None]
-        return self.at - HOUR_SECONDS if self.whole_hour or not ends else min(ends)
+    def whole_hour(self) -> bool:
+        return self.since <= self.at - HOUR_SECONDS
 
     @property
     def per_minute(self) -> float:
@@ -107,15 +106,19 @@ class Board:
 
 
 def finished(store: JobStore, now: float, sample: int) -> Finished:
-    """Of the newest jobs that have completed or failed, those that ended within the last hour."""
-    found: list[Job] = []
-    is_whole = True
+    """Of the newest jobs that have completed or failed, those that ended within the last hour.
+
+    Where one state has more than the sample, both begin where that one's does: their shares stay right.
+    """
+    since = now - HOUR_SECONDS
+    found: list[tuple[float, Job]] = []
     for state in (State.COMPLETED, State.FAILED):
         jobs = store.find(state=state, limit=sample).jobs
-        recent = [job for job in jobs if job.ended_at is not None and job.ended_at > now - HOUR_SECONDS]
-        is_whole = is_whole and len(recent) < sample
-        found += recent
-    return Finished(now, tuple(found), is_whole)
+        ends = [(job.ended_at, job) for job in jobs if job.ended_at is not None and job.ended_at > since]
+        if len(ends) == sample:
+            since = max(since, min(at for at, _ in ends))
+        found += ends
+    return Finished(now, tuple(job for at, job in found if at >= since), since)
 
 
 def oldest_waiting(store: JobStore, now: float) -> Job | None:

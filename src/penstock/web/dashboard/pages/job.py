@@ -116,8 +116,10 @@ class _JobFeed:
 
     def _messages(self, store: JobStore, job: Job, now: float) -> list[Message]:
         seen = self._seen[job.id]
-        # The newest line is always told on the first poll: who has not seen those before it asks for them then.
-        after = max(0, job.entries - 1) if seen.line is None else seen.line
+        after = seen.line
+        if after is None or job.entries - after > LOG_LINES:
+            # The newest line is always told: who has not seen those before it asks for them then (live.py, 3).
+            after = max(0, job.entries - 1)
         entries = store.entries(job.id, after=after) if job.entries > after else []
         lines = [self._line(entry) for entry in entries]
         history = self._history(store, job, entries, seen, now)
