@@ -181,8 +181,13 @@ def test_an_unknown_run_is_not_found(world: World) -> None:
 
 
 def test_a_job_that_is_no_pipeline_says_so_without_breaking(world: World) -> None:
-    job = world.completed("report")
+    job = world.running("report")
+    job = world.store.report(job, checkpoint="inputs", value=["not", "a", "pipeline's"])
+    job = world.store.report(job, checkpoint="step one", value="neither")
+    assert job.id not in world.page("/pipelines")
     assert "No step has begun" in world.page(f"/pipelines/{job.id}")
+    for path in (f"{job.id}/files/a", f"{job.id}/pictures/a", "settings", "queue%23default"):
+        assert world.get(f"/pipelines/{path}").status_code == 404
 
 
 def test_a_database_that_goes_away_is_told_of(world: World) -> None:

@@ -141,6 +141,14 @@ def test_failures_of_no_table_are_not_found(world: TableWorld, fields: dict[str,
     assert "<script>alert" not in response.text
 
 
+def test_what_only_looks_like_a_parked_record_breaks_nothing(world: TableWorld) -> None:
+    parked(world, 1)
+    world.put("things", id="odd", _penstock="parked, said somebody")
+    response = world.get("/records/failures", table="things")
+    assert response.status_code == 400
+    assert "was written by something else" in response.text
+
+
 def test_a_table_too_large_for_a_page_is_left_to_the_command_line(
     world: TableWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -355,6 +355,9 @@ def test_an_item_that_is_gone_is_not_made_again_by_a_save(world: TableWorld) -> 
         ('{"id": {"S": "1"}, "a": ' + '{"L":[' * 50 + "]}" * 50 + "}", "nested too deep"),
         ("[" * 100_000, "nested too deep"),
         ('{"id": {"S": "1"}, "a": {"N": NaN}}', "no JSON"),
+        ('{"id": {"S": "1"}, "a": {"S": "\\ud800"}}', "surrogate"),
+        ('{"id": {"S": "1"}, "a": ' + "1" * 5_000 + "}", "digits"),
+        ('{"id": {"S": "1"}, "": {"S": "x"}}', "Empty attribute name"),
     ],
 )
 def test_what_is_no_item_is_refused_with_the_reason_and_what_was_typed(world: TableWorld, text: str, told: str) -> None:

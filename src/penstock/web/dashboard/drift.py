@@ -19,6 +19,7 @@ from penstock.tables.costs import Destroys, Refused, cost_text
 from penstock.tables.loading import Definitions, load
 from penstock.tables.naming import PRODUCTION, Naming
 from penstock.tables.plan import TablePlan
+from penstock.tables.problems import DefinitionError
 from penstock.tables.render import describe, describe_whole, summary
 from penstock.tables.survey import survey
 from penstock.web.problems import Problem
@@ -80,7 +81,10 @@ def compared(db: Database, own: Definitions | None, chosen: str, environment: st
         raise Problem(400, "An environment is a word such as staging.", "Go back and mend it.")
     definitions = _definitions(own, chosen, layout)
     naming = Naming.of(os.environ, environment=environment or None, default_prefix=definitions.prefix)
-    found = survey(db, definitions.tables, naming)
+    try:
+        found = survey(db, definitions.tables, naming)
+    except DefinitionError as error:
+        raise Problem(400, str(error), "Choose another environment.") from None
     there = {one.name: one.live is not None for one in found.tables}
     lines = [line for one in found.plan.tables for line in _lines(one, there[one.name])]
     same = tuple(one.name for one in found.plan.tables if not one.changes)

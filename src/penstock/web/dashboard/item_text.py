@@ -149,8 +149,12 @@ def read_item(text: str) -> Item:
         found = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise BadItem(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except BadItem:
+        raise
     except RecursionError:
         raise BadItem("it is nested too deep") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise BadItem(str(error)) from None
     if not isinstance(found, dict):
         raise BadItem('an item is an object: {"id": {"S": "1"}}')
     for name, value in found.items():
@@ -159,6 +163,8 @@ def read_item(text: str) -> Item:
         return wire.check_item(found)[0]
     except DynamoDBError as error:
         raise BadItem(error.message) from None
+    except UnicodeEncodeError:
+        raise BadItem("half of a surrogate pair is not valid Unicode") from None
 
 
 def read_key(text: str) -> Item:

@@ -212,13 +212,21 @@ def _shown(
         "seen": seen,
         "is_editable": len(quote_plus(whole)) + len(quote_plus(seen)) <= _EDITABLE_BYTES,
         "problem": problem,
-        "changes": [] if conflict is None else [(one, _now(one)) for one in conflict.changes],
+        "changes": [] if conflict is None else _differences(conflict, text),
         "saved": saved,
     }
 
 
-def _now(one: item_text.Moved) -> str:
-    return "" if one.now is None else cell(one.now)
+def _differences(conflict: NotAsSeen, text: str | None) -> list[tuple[item_text.Moved, str, str]]:
+    """What has changed, with what it is now and what it is in the text that somebody has typed."""
+    try:
+        typed = {} if text is None else item_text.read_item(text)
+    except BadItem:
+        typed = {}
+    return [
+        (one, "" if one.now is None else cell(one.now), cell(typed[one.name]) if one.name in typed else "")
+        for one in conflict.changes
+    ]
 
 
 def _in_order(table: Table, item: Item) -> list[str]:

@@ -99,7 +99,10 @@ def _without_files(handler: Any) -> Any:
 def _asked(desk: Desk, request: Request) -> tuple[JobStore, Origin]:
     store = desk.source.store()
     name = request.path_params["name"]
-    found: Lineage = lineage(store, request.path_params["job_id"])
+    try:
+        found: Lineage = lineage(store, request.path_params["job_id"])
+    except (KeyError, TypeError, ValueError):
+        raise Problem(404, "This job is no run of a pipeline.", "Find it among the jobs.") from None
     origin = next((one for one in found if one.name == name), None)
     if origin is None:
         raise Problem(404, f"{found.job_id} has nothing called {name[:100]}.", "See the run's page.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -16,7 +17,7 @@ from penstock.client.values import Item
 from penstock.records.failures import OTHERS, FailureGroup
 from penstock.records.processor import RecordProcessor
 from penstock.records.runs import runs
-from penstock.records.standing import BOOKKEEPING
+from penstock.records.standing import BOOKKEEPING, NotOurs
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import Feed, Message, fragment
 from penstock.web.dashboard.table_facts import look
@@ -176,7 +177,20 @@ def _processor(desk: Desk, wanted: Wanted) -> RecordProcessor:
 
 
 def _groups(desk: Desk, wanted: Wanted) -> list[FailureGroup]:
-    return [group for group in _processor(desk, wanted).failures() if wanted.has(group)]
+    with _ours(wanted):
+        return [group for group in _processor(desk, wanted).failures() if wanted.has(group)]
+
+
+@contextmanager
+def _ours(wanted: Wanted) -> Iterator[None]:
+    try:
+        yield
+    except NotOurs:
+        raise Problem(
+            400,
+            f"{wanted.table} has records whose {wanted.bookkeeping[:100]} was written by something else.",
+            "See them among the table's items; records are processed with another attribute by --bookkeeping.",
+        ) from None
 
 
 def routes(desk: Desk) -> list[Route]:
@@ -219,5 +233,5 @@ async def _posted(desk: Desk, request: Request) -> Wanted:
 
 
 def _redriven(desk: Desk, wanted: Wanted) -> int:
-    processor = _processor(desk, wanted)
-    return processor.redrive(kind=wanted.kind, message=wanted.message, limit=_MOST_REDRIVEN)
+    with _ours(wanted):
+        return _processor(desk, wanted).redrive(kind=wanted.kind, message=wanted.message, limit=_MOST_REDRIVEN)
