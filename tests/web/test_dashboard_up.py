@@ -18,11 +18,13 @@ import httpx
 from click.testing import CliRunner
 
 from penstock.cli.main import cli
+from penstock.cli.up import command
 from penstock.client.database import connect
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
 
 PATIENCE_SECONDS = 120.0
+DOCS = Path(__file__).parents[2] / "docs"
 APP = """
 import time
 
@@ -47,9 +49,9 @@ def endless(run: penstock.Run) -> None:
 
 @contextmanager
 def up(folder: Path, *arguments: str) -> Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]:
-    command = [sys.executable, "-m", "penstock", "up", "--port", "0", "--json", *arguments]
+    line = [sys.executable, "-m", "penstock", "up", "--port", "0", "--json", *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(line, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield json.loads(process.stdout.readline()), process
@@ -123,3 +125,13 @@ def test_what_cannot_be_started_says_why(tmp_path: Path, monkeypatch) -> None:  
     (tmp_path / "text.db").write_text("not a database at all")
     text = runner.invoke(cli, ["up", "--port", "0", "--db", "text.db"])
     assert text.exit_code == 1 and "is not a database" in text.output
+
+
+def test_every_option_is_in_the_docs_and_so_is_every_picture() -> None:
+    page = (DOCS / "dashboard.md").read_text()
+    for option in command.params:
+        assert any(f"`{name}" in page or f" {name}" in page or f", `{name}" in page for name in option.opts), (
+            option.opts
+        )
+    for picture in re.findall(r"\]\((images/[^)]+)\)", page):
+        assert (DOCS / picture).stat().st_size < 100_000
