@@ -10,14 +10,13 @@ from hypothesis import strategies as st
 from job_worlds import START, claimed, items, made, new_store, running
 
 from penstock.client.database import Database, connect
-from penstock.clock import ManualClock
+from penstock.clock import ManualClock, utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files.saved import SavedFile
 from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.job import Checkpoint, Entry, Event, Job, JobError, JobFile, Payload
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
-from penstock.jobs.times import from_text, to_text
 from penstock.records.leases import Lease
 
 LAYOUT = CollectionLayout()
@@ -104,16 +103,16 @@ def test_records_come_back_as_they_were(job: Job, text: str, at: float, progress
 
 @given(st.floats(0, 32_503_680_000))
 def test_times_are_kept_to_the_millisecond_and_sort_as_text(seconds: float) -> None:
-    text = to_text(seconds)
+    text = utc_text(seconds)
     assert len(text) == len("2025-06-16T21:19:33.789Z")
-    assert abs(from_text(text) - seconds) <= 0.00051
-    assert to_text(from_text(text)) == text
-    assert to_text(seconds + 0.002) > text
+    assert abs(utc_seconds(text) - seconds) <= 0.00051
+    assert utc_text(utc_seconds(text)) == text
+    assert utc_text(seconds + 0.002) > text
 
 
 def test_times_look_as_they_should() -> None:
-    assert to_text(1750108773.789) == "2025-06-16T21:19:33.789Z"
-    assert from_text("2025-06-16T21:19:33.789Z") == 1750108773.789
+    assert utc_text(1750108773.789) == "2025-06-16T21:19:33.789Z"
+    assert utc_seconds("2025-06-16T21:19:33.789Z") == 1750108773.789
 
 
 def test_entries_and_events_sort_past_a_thousand() -> None:

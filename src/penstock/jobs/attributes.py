@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.clock import utc_seconds
 from penstock.files.saved import SavedFile
 from penstock.jobs.job import JobError, Payload
 from penstock.jobs.layout import Item
-from penstock.jobs.times import from_text
 
 
 def number_text(value: float) -> str:
@@ -70,7 +70,7 @@ def number_of(value: Mapping[str, str] | None, default: float = 0) -> float:
 
 
 def maybe_time_of(value: Mapping[str, str] | None) -> float | None:
-    return None if value is None else from_text(value["S"])
+    return None if value is None else utc_seconds(value["S"])
 
 
 def error_of(value: Mapping[str, Any] | None) -> JobError | None:

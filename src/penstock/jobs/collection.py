@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.clock import utc_seconds, utc_text
 from penstock.jobs import tables
 from penstock.jobs.attributes import (
     add_texts,
@@ -37,7 +38,6 @@ from penstock.jobs.attributes import (
 from penstock.jobs.job import DEFAULT_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.layout import WRITE_NAME, Call, ClaimIndex, Item, Listing, Record, claim_place, shard_of
 from penstock.jobs.state import State
-from penstock.jobs.times import from_text, to_text
 from penstock.records.leases import Lease
 from penstock.tables.definitions import Table
 
@@ -79,7 +79,7 @@ class CollectionLayout:
 
     def place(self, job: Job) -> str:
         """Where the job stands in every list: the value of its `order`."""
-        return f"{to_text(job.created_at)}#{job.id}"
+        return f"{utc_text(job.created_at)}#{job.id}"
 
     def _listing(self, index: str, name: str, prefix: str) -> Listing:
         return Listing(index, name, tuple(f"{prefix}#{shard}" for shard in range(self.shards)), "listed_at")
@@ -132,7 +132,7 @@ class CollectionLayout:
 
     def main(self, job: Job) -> Item:
         shard = shard_of(job.id, self.shards)
-        created = to_text(job.created_at)
+        created = utc_text(job.created_at)
         item: Item = {
             **job.others,
             "job_id": {"S": job.id},
@@ -140,8 +140,8 @@ class CollectionLayout:
             "task": {"S": job.task},
             "state": {"S": job.state.value},
             "created_at": {"S": created},
-            "updated_at": {"S": to_text(job.updated_at)},
-            "run_at": {"S": to_text(job.run_at)},
+            "updated_at": {"S": utc_text(job.updated_at)},
+            "run_at": {"S": utc_text(job.run_at)},
             "ttl": {"N": str(job.expires_at)},
             "queue": {"S": job.queue},
             "args": payload_value(job.args),
@@ -203,7 +203,7 @@ class CollectionLayout:
         return {
             "job_id": {"S": job.id},
             "record": {"S": record},
-            "at": {"S": to_text(at)},
+            "at": {"S": utc_text(at)},
             "ttl": {"N": str(job.expires_at)},
         }
 
@@ -216,14 +216,14 @@ class CollectionLayout:
         lease = None
         if lease_owner is not None:
             seconds = float(item["lease_seconds"]["N"])
-            lease = Lease(lease_owner["S"], token, from_text(item["lease_until"]["S"]), seconds)
+            lease = Lease(lease_owner["S"], token, utc_seconds(item["lease_until"]["S"]), seconds)
         return Job(
             id=item["job_id"]["S"],
             task=item["task"]["S"],
             state=State(item["state"]["S"]),
-            created_at=from_text(item["created_at"]["S"]),
-            updated_at=from_text(item["updated_at"]["S"]),
-            run_at=from_text(item["run_at"]["S"]),
+            created_at=utc_seconds(item["created_at"]["S"]),
+            updated_at=utc_seconds(item["updated_at"]["S"]),
+            run_at=utc_seconds(item["run_at"]["S"]),
             expires_at=int(item["ttl"]["N"]),
             queue=item["queue"]["S"],
             tenant=text_of(get("tenant")),
@@ -276,7 +276,7 @@ class CollectionLayout:
         get = item.get
         return Entry(
             number=int(item["number"]["N"]),
-            at=from_text(item["at"]["S"]),
+            at=utc_seconds(item["at"]["S"]),
             progress=float(item["progress"]["N"]) if "progress" in item else None,
             step=text_of(get("step")),
             message=text_of(get("message")),
@@ -289,7 +289,7 @@ class CollectionLayout:
         return Event(
             number=int(item["record"]["S"].partition("#")[2]),
             type=item["type"]["S"],
-            at=from_text(item["at"]["S"]),
+            at=utc_seconds(item["at"]["S"]),
             attempt=int(number_of(get("attempt"))),
             owner=text_of(get("owner")),
             detail=text_of(get("detail")),
@@ -299,7 +299,7 @@ class CollectionLayout:
         return Checkpoint(
             name=item["record"]["S"].partition("#")[2],
             version=int(item["version"]["N"]),
-            at=from_text(item["at"]["S"]),
+            at=utc_seconds(item["at"]["S"]),
             data=payload_of(item["data"]),
             summary=text_of(item.get("summary")),
             attempt=int(number_of(item.get("attempt"))),
@@ -331,7 +331,7 @@ def _entry_record(number: int) -> str:
 
 @lru_cache(_REMEMBERED)
 def _event_text(event: Event) -> str:
-    form: dict[str, Any] = {"number": event.number, "type": event.type, "at": to_text(event.at)}
+    form: dict[str, Any] = {"number": event.number, "type": event.type, "at": utc_text(event.at)}
     form["attempt"] = event.attempt
     if event.owner:
         form["owner"] = event.owner
@@ -343,7 +343,7 @@ def _event_text(event: Event) -> str:
 @lru_cache(_REMEMBERED)
 def _event_from(text: str) -> Event:
     form = orjson.loads(text)
-    at = from_text(form["at"])
+    at = utc_seconds(form["at"])
     return Event(form["number"], form["type"], at, form["attempt"], form.get("owner", ""), form.get("detail", ""))
 
 
@@ -362,7 +362,7 @@ def _add_counts(item: Item, job: Job) -> None:
         item["progress"] = {"N": number_text(job.progress)}
     if job.lease is not None:
         item["lease_owner"] = {"S": job.lease.owner}
-        item["lease_until"] = {"S": to_text(job.lease.until)}
+        item["lease_until"] = {"S": utc_text(job.lease.until)}
         item["lease_seconds"] = {"N": number_text(job.lease.seconds)}
 
 
@@ -392,9 +392,9 @@ def _add_outcome(item: Item, job: Job) -> None:
     if job.step:
         item["step"] = {"S": job.step}
     if job.started_at is not None:
-        item["started_at"] = {"S": to_text(job.started_at)}
+        item["started_at"] = {"S": utc_text(job.started_at)}
     if job.ended_at is not None:
-        item["ended_at"] = {"S": to_text(job.ended_at)}
+        item["ended_at"] = {"S": utc_text(job.ended_at)}
     if job.result is not None:
         item["result"] = payload_value(job.result)
     if job.cancel_reason is not None:

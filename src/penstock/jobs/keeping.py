@@ -9,11 +9,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.job import JobCancelled
 from penstock.jobs.new import NewJob
 from penstock.jobs.run import Run
-from penstock.jobs.times import to_text
 from penstock.jobs.workers import BEAT_SECONDS, Firing, Registry
 from penstock.records.leases import RENEWALS, LeaseLost
 
@@ -154,7 +154,7 @@ class Keeper:
             )
         task = self._app.tasks[schedule.name]
         new = task.new_job((), {}, now)
-        when = to_text(at).replace(":", "").replace("-", "")
+        when = utc_text(at).replace(":", "").replace("-", "")
         self._app.store.create(_with_id(new, f"cron_{schedule.name}_{when}"))
         self._registry.fired(Firing(schedule.name, at))
         self._worker.feed.wake()

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from zlib import crc32
 
+from penstock.clock import utc_text
 from penstock.jobs.job import HIGHEST_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.state import State
-from penstock.jobs.times import to_text
 from penstock.tables.definitions import Table
 
 Item = dict[str, Any]
@@ -111,14 +111,14 @@ def claim_place(job: Job) -> tuple[str, str] | None:
     """
     if job.state is State.QUEUED:
         if job.unregistered:
-            return "wake", f"{to_text(job.updated_at + _REGISTRATION_SECONDS)}#{job.id}"
+            return "wake", f"{utc_text(job.updated_at + _REGISTRATION_SECONDS)}#{job.id}"
         if job.waiting_for:
-            return "keep", f"{to_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
+            return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
         if job.run_at > job.updated_at:
-            return "wake", f"{to_text(job.run_at)}#{job.id}"
-        return "ready", f"{HIGHEST_PRIORITY - job.priority}#{to_text(job.run_at)}#{job.id}"
+            return "wake", f"{utc_text(job.run_at)}#{job.id}"
+        return "ready", f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at)}#{job.id}"
     if job.state is State.PROCESSING:
         if job.lease is None:
             return None
-        return "wake", f"{to_text(job.lease.takeable_at)}#{job.id}"
-    return ("wake", f"{to_text(job.updated_at)}#{job.id}") if job.has_children else None
+        return "wake", f"{utc_text(job.lease.takeable_at)}#{job.id}"
+    return ("wake", f"{utc_text(job.updated_at)}#{job.id}") if job.has_children else None

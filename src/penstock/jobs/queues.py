@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.clock import utc_text
 from penstock.errors import ConditionalCheckFailedException, TransactionCanceledException
 from penstock.jobs.job import Job
 from penstock.jobs.layout import Item
-from penstock.jobs.times import to_text
 
 Action = dict[str, Any]
 
@@ -52,7 +52,7 @@ class Sides:
         return Queue(name, "paused" in item, item.get("reason", {}).get("S", ""))
 
     def pause(self, name: str, reason: str, now: float) -> None:
-        item = {"paused": {"BOOL": True}, "at": {"S": to_text(now)}}
+        item = {"paused": {"BOOL": True}, "at": {"S": utc_text(now)}}
         if reason:
             item["reason"] = {"S": reason}
         self.write(f"queue{SEPARATOR}{name}", item)

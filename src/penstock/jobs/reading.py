@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.clock import utc_seconds, utc_text
 from penstock.jobs.job import History, Job, JobNotFound, JobPage
 from penstock.jobs.layout import Call, Item, Layout, Listing
 from penstock.jobs.new import is_id
 from penstock.jobs.state import State
-from penstock.jobs.times import from_text, to_text
 
 BATCH_KEYS: Final = 100
 LONGEST_PAGE: Final = 1_000
@@ -129,8 +129,8 @@ class JobReader:
     def _shard(
         self, listing: Listing, partition: str, wanted: Wanted, limit: int, before: str | None
     ) -> Iterator[tuple[str, Item]]:
-        highest = min(before or _TOP, _TOP if wanted.until is None else to_text(wanted.until) + _TOP)
-        lowest = " " if wanted.since is None else to_text(wanted.since)
+        highest = min(before or _TOP, _TOP if wanted.until is None else utc_text(wanted.until) + _TOP)
+        lowest = " " if wanted.since is None else utc_text(wanted.since)
         if lowest > highest:
             return
         names = {"#hash": listing.hash, "#order": listing.order}
@@ -182,9 +182,9 @@ class JobReader:
         """Jobs that wait for others and should be looked after now, and those that could have begun since then."""
         for shard in range(self._layout.shards):
             keys = itertools.chain(
-                self._range(f"{queue}#keep#{shard}", " ", to_text(now)),
-                self._range(f"{queue}#wake#{shard}", " ", to_text(since)),
-                self._ready_since(f"{queue}#ready#{shard}", to_text(since)),
+                self._range(f"{queue}#keep#{shard}", " ", utc_text(now)),
+                self._range(f"{queue}#wake#{shard}", " ", utc_text(since)),
+                self._ready_since(f"{queue}#ready#{shard}", utc_text(since)),
             )
             while some := list(itertools.islice(keys, BATCH_KEYS)):
                 yield from self._jobs(some)
@@ -268,7 +268,7 @@ def _place(found: tuple[str, Item]) -> str:
 
 
 def _time_of(place: str) -> float:
-    return from_text(place.partition("#")[0])
+    return utc_seconds(place.partition("#")[0])
 
 
 def _spot(item: Item, key: Item) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from penstock.clock import utc_text
 from penstock.jobs.job import Checkpoint, Entry, Event, History
 from penstock.jobs.json_text import to_json
-from penstock.jobs.times import to_text
 from penstock.jobs.why import span
 
 _WIDTH, _HEIGHT = 720, 160
@@ -34,11 +34,11 @@ def html(history: History, args: Any, result: Any, sentence: str) -> str:
         ("queue", f"{job.queue}, priority {job.priority}"),
         ("tenant", job.tenant),
         ("attempts", f"{job.attempt} ({job.failures} failed, {job.crashes} lost with their worker)"),
-        ("made", to_text(job.created_at)),
-        ("began", "" if job.started_at is None else to_text(job.started_at)),
-        ("ended", "" if job.ended_at is None else to_text(job.ended_at)),
+        ("made", utc_text(job.created_at)),
+        ("began", "" if job.started_at is None else utc_text(job.started_at)),
+        ("ended", "" if job.ended_at is None else utc_text(job.ended_at)),
         ("took", "" if job.started_at is None or job.ended_at is None else span(job.ended_at - job.started_at)),
-        ("kept until", to_text(job.expires_at)),
+        ("kept until", utc_text(job.expires_at)),
     ]
     parts = [
         _table("", [(name, value) for name, value in facts if value]),
@@ -82,16 +82,16 @@ def _error(history: History) -> str:
 
 
 def _point(point: Checkpoint) -> tuple[Any, ...]:
-    return point.name, point.version, to_text(point.at), point.summary
+    return point.name, point.version, utc_text(point.at), point.summary
 
 
 def _event(event: Event) -> tuple[Any, ...]:
-    return event.number, to_text(event.at), event.type.replace("_", " "), event.attempt, event.owner, event.detail
+    return event.number, utc_text(event.at), event.type.replace("_", " "), event.attempt, event.owner, event.detail
 
 
 def _entry(entry: Entry) -> tuple[Any, ...]:
     percent = "" if entry.progress is None else f"{entry.progress:g}"
-    return entry.number, to_text(entry.at), percent, entry.step, entry.message, entry.data or ""
+    return entry.number, utc_text(entry.at), percent, entry.step, entry.message, entry.data or ""
 
 
 def _file(name: str, form: dict[str, Any]) -> tuple[Any, ...]:

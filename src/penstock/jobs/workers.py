@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.clock import utc_seconds, utc_text
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.jobs.attributes import number_text
 from penstock.jobs.layout import Item, Layout
-from penstock.jobs.times import from_text, to_text
 
 BEAT_SECONDS: Final = 10.0
 GONE_SECONDS: Final = 60.0
@@ -54,8 +54,8 @@ class Registry:
 
     def beat(self, worker: WorkerInfo) -> None:
         value = {
-            "started_at": {"S": to_text(worker.started_at)},
-            "seen_at": {"S": to_text(worker.seen_at)},
+            "started_at": {"S": utc_text(worker.started_at)},
+            "seen_at": {"S": utc_text(worker.seen_at)},
             "queues": {"L": [{"S": one} for one in worker.queues]},
             "tasks": {"L": [{"S": one} for one in worker.tasks]},
             "concurrency": {"N": str(worker.concurrency)},
@@ -77,10 +77,10 @@ class Registry:
         return sorted((one for one in found if one.is_alive(now)), key=lambda one: (one.started_at, one.name))
 
     def fired(self, firing: Firing) -> None:
-        self._set("schedules", firing.schedule, {"S": to_text(firing.at)})
+        self._set("schedules", firing.schedule, {"S": utc_text(firing.at)})
 
     def firings(self) -> dict[str, Firing]:
-        return {name: Firing(name, from_text(value["S"])) for name, value in self._entries("schedules").items()}
+        return {name: Firing(name, utc_seconds(value["S"])) for name, value in self._entries("schedules").items()}
 
     def _entries(self, item: str) -> dict[str, Any]:
         request = {"TableName": self._layout.table, "Key": self._layout.main_key(item), "ConsistentRead": True}
@@ -125,8 +125,8 @@ class Registry:
 def _worker_of(name: str, value: dict[str, Any]) -> WorkerInfo:
     return WorkerInfo(
         name=name,
-        started_at=from_text(value["started_at"]["S"]),
-        seen_at=from_text(value["seen_at"]["S"]),
+        started_at=utc_seconds(value["started_at"]["S"]),
+        seen_at=utc_seconds(value["seen_at"]["S"]),
         queues=tuple(one["S"] for one in value["queues"]["L"]),
         tasks=tuple(one["S"] for one in value["tasks"]["L"]),
         concurrency=int(value["concurrency"]["N"]),

@@ -24,10 +24,10 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.clock import utc_text
 from penstock.files.errors import FileMissing
 from penstock.jobs.job import JobNotFound
 from penstock.jobs.state import State
-from penstock.jobs.times import to_text
 from penstock.systems.security_assistant.agents import Agents, default_agents
 from penstock.systems.security_assistant.context import CONTEXT_BYTES, BadContext
 from penstock.systems.security_assistant.drawing import (
@@ -271,8 +271,8 @@ def _view(job: DrawingJob, call: Call) -> dict[str, Any]:
         "client_name": job.client_name,
         "project_name": job.project_name,
         "status": job.state.value,
-        "created_at": to_text(job.created_at),
-        "updated_at": to_text(job.updated_at),
+        "created_at": utc_text(job.created_at),
+        "updated_at": utc_text(job.updated_at),
         "stages": [_stage(job, stage.name, stage.checkpoint) for stage in stages_of(job)],
         "metadata": dict(job.metadata),
         "downloads": {

@@ -15,10 +15,10 @@ from penstock.cli import databases
 from penstock.cli.conversation import Ended
 from penstock.cli.jobs.options import NOT_FOUND
 from penstock.client.database import Database
+from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.app import FILES_VARIABLE, App
 from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.times import to_text
 from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.delphi.poller import JobQueue
 from penstock.systems.delphi.queue_layout import STATUSES
@@ -121,10 +121,10 @@ def job_form(job: Job) -> dict[str, Any]:
         "priority": job.priority,
         "retry_count": job.failures,
         "max_retries": job.retries,
-        "created_at": to_text(job.created_at),
-        "updated_at": to_text(job.updated_at),
+        "created_at": utc_text(job.created_at),
+        "updated_at": utc_text(job.updated_at),
         "worker_id": None if job.lease is None else job.lease.owner,
-        "lock_expires_at": None if job.lease is None else to_text(job.lease.until),
+        "lock_expires_at": None if job.lease is None else utc_text(job.lease.until),
         "error": None if job.error is None else job.error.message,
     }
 

@@ -6,7 +6,7 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, end_with, job_argument, job_line, place_options
-from penstock.jobs.times import to_text
+from penstock.clock import utc_text
 from penstock.systems.excel_reports.records import ReportJob, job_form
 
 
@@ -35,10 +35,10 @@ def command(job_id: str, place: Place, as_json: bool) -> None:
 
 def _show(job: ReportJob) -> None:
     click.echo(job_line(job))
-    click.echo(f"created    {to_text(job.created_at)}")
-    click.echo(f"updated    {to_text(job.updated_at)}")
+    click.echo(f"created    {utc_text(job.created_at)}")
+    click.echo(f"updated    {utc_text(job.updated_at)}")
     if job.completed_at is not None:
-        click.echo(f"completed  {to_text(job.completed_at)}")
+        click.echo(f"completed  {utc_text(job.completed_at)}")
     if job.result is not None:
         click.echo(f"file       {job.result['fileName']}, made in {job.result['processingTime']}")
         click.echo(f"download   {job.result['downloadUrl']}")

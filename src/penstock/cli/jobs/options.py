@@ -12,12 +12,12 @@ import orjson
 
 from penstock.cli import databases
 from penstock.cli.conversation import Ended
+from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import open_files
 from penstock.jobs.job import Job, JobNotFound
 from penstock.jobs.store import JobStore
 from penstock.jobs.tables import DEFAULT_TABLE
-from penstock.jobs.times import to_text
 from penstock.records.leases import LeaseLost
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -90,13 +90,13 @@ def job_form(job: Job, store: JobStore, *, payloads: bool = False) -> dict[str, 
         "attempt": job.attempt,
         "failures": job.failures,
         "crashes": job.crashes,
-        "created_at": to_text(job.created_at),
-        "updated_at": to_text(job.updated_at),
-        "run_at": to_text(job.run_at),
-        "started_at": None if job.started_at is None else to_text(job.started_at),
-        "ended_at": None if job.ended_at is None else to_text(job.ended_at),
-        "expires_at": to_text(job.expires_at),
-        "lease": None if job.lease is None else {"owner": job.lease.owner, "until": to_text(job.lease.until)},
+        "created_at": utc_text(job.created_at),
+        "updated_at": utc_text(job.updated_at),
+        "run_at": utc_text(job.run_at),
+        "started_at": None if job.started_at is None else utc_text(job.started_at),
+        "ended_at": None if job.ended_at is None else utc_text(job.ended_at),
+        "expires_at": utc_text(job.expires_at),
+        "lease": None if job.lease is None else {"owner": job.lease.owner, "until": utc_text(job.lease.until)},
         "error": None if job.error is None else {"kind": job.error.kind, "message": job.error.message},
         "cancel_reason": job.cancel_reason,
         "waiting_for": sorted(job.waiting_for),

@@ -9,9 +9,9 @@ import orjson
 
 from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_argument, job_form, opened, place_options, print_json
+from penstock.clock import utc_text
 from penstock.jobs.job import Entry, History
 from penstock.jobs.store import JobStore
-from penstock.jobs.times import to_text
 from penstock.jobs.why import explain, gather
 
 _VALUE = 300
@@ -47,11 +47,11 @@ def command(job_id: str, url: str | None, table: str, lines: int, as_json: bool)
             click.echo(f"file         {file.name}  {file.saved.size:,} bytes  sha256 {file.saved.sha256[:12]}…")
         for point in history.checkpoints:
             click.echo(
-                f"checkpoint   {point.name}  version {point.version}  {to_text(point.at)}  {point.summary}".rstrip()
+                f"checkpoint   {point.name}  version {point.version}  {utc_text(point.at)}  {point.summary}".rstrip()
             )
         for event in history.events:
             told = f"{event.type.replace('_', ' ')}  attempt {event.attempt}  {event.owner}  {event.detail}"
-            click.echo(f"event        {to_text(event.at)}  {told}".rstrip())
+            click.echo(f"event        {utc_text(event.at)}  {told}".rstrip())
         shown = history.entries[-lines:] if lines else ()
         for entry in shown:
             click.echo("log          " + entry_line(entry))
@@ -63,14 +63,14 @@ def history_form(history: History, store: JobStore) -> dict[str, Any]:
         **job_form(history.job, store, payloads=True),
         "log": [entry_form(entry) for entry in history.entries],
         "checkpoints": [
-            {"name": one.name, "version": one.version, "at": to_text(one.at), "summary": one.summary}
+            {"name": one.name, "version": one.version, "at": utc_text(one.at), "summary": one.summary}
             for one in history.checkpoints
         ],
         "events": [
             {
                 "number": one.number,
                 "type": one.type,
-                "at": to_text(one.at),
+                "at": utc_text(one.at),
                 "attempt": one.attempt,
                 "owner": one.owner,
                 "detail": one.detail,
@@ -84,7 +84,7 @@ def history_form(history: History, store: JobStore) -> dict[str, Any]:
 def entry_form(entry: Entry) -> dict[str, Any]:
     return {
         "number": entry.number,
-        "at": to_text(entry.at),
+        "at": utc_text(entry.at),
         "progress": entry.progress,
         "step": entry.step,
         "message": entry.message,
@@ -97,7 +97,7 @@ def entry_line(entry: Entry) -> str:
     percent = "    " if entry.progress is None else f"{entry.progress:3.0f}%"
     data = "" if entry.data is None else f"  {entry.data}"
     told = "  ".join(part for part in (entry.step, entry.message) if part)
-    return f"{entry.number:>5}  {to_text(entry.at)}  {percent}  {told}{data}".rstrip()
+    return f"{entry.number:>5}  {utc_text(entry.at)}  {percent}  {told}{data}".rstrip()
 
 
 def _short(value: Any) -> str:

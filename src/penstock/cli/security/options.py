@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli.conversation import Ended
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.files import FileMissing
 from penstock.jobs.job import JobNotFound
 from penstock.jobs.state import State
-from penstock.jobs.times import to_text
 from penstock.systems.security_assistant.job import DrawingJob, counted
 from penstock.systems.security_assistant.processor import Processor
 from penstock.systems.security_assistant.settings import Settings, opened_storage
@@ -94,7 +94,7 @@ def line_of(job: DrawingJob) -> str:
     found = job.checkpoints.get("components_extracted")
     count = counted(found.summary["total_components"], "component") if found is not None and found.summary else ""
     names = f"{job.company}  {job.client_name}, {job.project_name}"
-    return f"{job.id:22}  {job.state.value:10}  {to_text(job.created_at)}  {names}  {count}".rstrip()
+    return f"{job.id:22}  {job.state.value:10}  {utc_text(job.created_at)}  {names}  {count}".rstrip()
 
 
 def show_job(job: DrawingJob, *, stages: bool = True) -> None:

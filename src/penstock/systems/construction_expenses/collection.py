@@ -15,9 +15,8 @@ from penstock.client.database import Database
 from penstock.client.failures import ConditionFailed
 from penstock.client.pages import Items
 from penstock.client.values import InvalidValue, Item
-from penstock.clock import Clock
+from penstock.clock import Clock, utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.times import to_text
 from penstock.tables.definitions import Key, Table
 from penstock.tables.naming import Naming
 
@@ -96,7 +95,7 @@ class Collection:
         self._check_keys(set or {})
         whole = self.key(*key)
         there = self.present() if if_ is None else self.present() & if_
-        changes = {"updatedAt": to_text(self.clock.now()), **(set or {})}
+        changes = {"updatedAt": utc_text(self.clock.now()), **(set or {})}
         try:
             changed = self.table.update(whole, set=changes, remove=[*remove] or None, if_=there, return_new=True)
         except ConditionFailed as error:
@@ -193,7 +192,7 @@ class Collection:
     def checked(self, item: Mapping[str, Any]) -> Item:
         """The item with its times and its expiry. Raises InvalidValue for what an index or the TTL could not take."""
         now = self.clock.now()
-        made = {"createdAt": to_text(now), "updatedAt": to_text(now), **item}
+        made = {"createdAt": utc_text(now), "updatedAt": utc_text(now), **item}
         ttl = self.definition.ttl
         if ttl is not None:
             if self.lifetime_seconds is not None:

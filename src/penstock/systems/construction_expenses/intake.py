@@ -22,7 +22,7 @@ from penstock.client.conditions import F
 from penstock.client.failures import ConditionFailed, TransactionFailed
 from penstock.client.transactions import Action
 from penstock.client.values import Item
-from penstock.jobs.times import to_text
+from penstock.clock import utc_text
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
 from penstock.systems.construction_expenses import dead_letter, webhook_record
 from penstock.systems.construction_expenses.books import Books, DeadLetters
@@ -93,7 +93,7 @@ class Intake:
 
     def replay_all(self, status: dead_letter.Status = "pending", *, limit: int | None = None) -> Iterator[Receipt]:
         """Tries again every dead letter that has this status now, oldest first; none twice."""
-        until = to_text(self._clock.now())
+        until = utc_text(self._clock.now())
         tried: set[str] = set()
         for entry in self.books.dead_letters.by_status(status, until=until):
             if limit is not None and len(tried) >= limit:
@@ -143,7 +143,7 @@ class Intake:
             return None
 
     def _stamped(self, changes: webhook_record.Changes) -> webhook_record.Changes:
-        return changes | {"updatedAt": to_text(self._clock.now())}
+        return changes | {"updatedAt": utc_text(self._clock.now())}
 
     def _read(self, record: Item) -> Item:
         return self.books.webhooks.required(record["webhookId"])

@@ -18,7 +18,7 @@ import orjson
 from penstock.client.conditions import Condition, F
 from penstock.client.transactions import Action
 from penstock.client.values import Item
-from penstock.jobs.times import to_text
+from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.collection import Collection
 from penstock.systems.construction_expenses.failures import Transient
@@ -64,7 +64,7 @@ def handle(webhook: Webhook, books: Books) -> list[Action]:
     facts = webhook.payload.get("data", webhook.payload)
     if not isinstance(facts, Mapping):
         raise BadWebhook(f"{webhook.event_type}: data is no object")
-    occurred_at = webhook.occurred_at or to_text(books.clock.now())
+    occurred_at = webhook.occurred_at or utc_text(books.clock.now())
     return meaning(Event(webhook, facts, occurred_at), books)
 
 

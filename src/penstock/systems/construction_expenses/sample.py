@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from penstock.client.values import Item
-from penstock.jobs.times import to_text
+from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
 from penstock.systems.construction_expenses.intake import Intake
 from penstock.systems.construction_expenses.paddle import handle
@@ -78,7 +78,7 @@ def load(books: Books, size: Size, progress: Progress) -> dict[str, int]:
 
 
 def _moment(day: int) -> str:
-    return to_text(_FIRST_DAY + day * DAY_SECONDS)
+    return utc_text(_FIRST_DAY + day * DAY_SECONDS)
 
 
 def _company(number: int) -> Item:

@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from penstock.client.values import InvalidValue, Item, decode_item, encode_item
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.times import to_text
 from penstock.wire.values import item_size
 
 PAYLOAD_BYTES = 300_000
@@ -92,8 +92,7 @@ def _lines(text: bytes, error: orjson.JSONDecodeError) -> list[object]:
 
 def _stored(form: Mapping[str, Any]) -> Item:
     try:
-        # A level deeper than it will stand in an item: what is taken must be storable for certain.
-        encoded = encode_item({"webhook": {"payload": form}})["webhook"]["M"]["payload"]["M"]
+        encoded = encode_item({"payload": form})["payload"]["M"]  # as it will stand in an item
     except InvalidValue as error:
         raise BadWebhook(f"the payload cannot be stored: {error}") from error
     if item_size(encoded) > PAYLOAD_BYTES:
@@ -126,4 +125,4 @@ def _moment(name: str, value: object) -> str:
         found = datetime.fromisoformat(str(value))
     except ValueError:
         raise BadWebhook(f"{name}: {value!r} is no time, such as 2025-06-16T21:19:33.789Z") from None
-    return to_text((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())
+    return utc_text((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())

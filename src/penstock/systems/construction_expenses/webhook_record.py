@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from penstock.client.conditions import Condition, F
 from penstock.client.values import Item
-from penstock.jobs.times import to_text
+from penstock.clock import utc_text
 from penstock.records.leases import Lease, grant
 from penstock.systems.construction_expenses.failures import Failure
 from penstock.systems.construction_expenses.webhook import Webhook
@@ -42,7 +42,7 @@ def new_record(webhook: Webhook, now: float) -> Item:
         "alertName": webhook.event_type,
         "payload": webhook.payload,
         "status": QUEUED,
-        "receivedAt": to_text(now),
+        "receivedAt": utc_text(now),
         "dueAt": now,
         "attempts": 0,
         "retryCount": 0,
@@ -97,8 +97,8 @@ def taken(record: Item, owner: str, now: float, lease_seconds: float) -> Changes
 
 
 def completed(record: Item, now: float) -> Changes:
-    entry = {"attempt": record["attempts"], "at": to_text(now), "outcome": COMPLETED}
-    return {"status": COMPLETED, "processedAt": to_text(now), "processingHistory": _history(record, entry)}
+    entry = {"attempt": record["attempts"], "at": utc_text(now), "outcome": COMPLETED}
+    return {"status": COMPLETED, "processedAt": utc_text(now), "processingHistory": _history(record, entry)}
 
 
 def retried(record: Item, failure: Failure, now: float) -> Changes:
@@ -132,7 +132,7 @@ def may_retry(record: Item, failure: Failure) -> bool:
 def _failed_once(record: Item, failure: Failure, now: float) -> Changes:
     entry = {
         "attempt": record["attempts"],
-        "at": to_text(now),
+        "at": utc_text(now),
         "outcome": FAILED,
         "kind": failure.kind,
         "message": failure.message,
@@ -142,8 +142,8 @@ def _failed_once(record: Item, failure: Failure, now: float) -> Changes:
         entry["code"] = failure.code
     return {
         "processingHistory": _history(record, entry),
-        "firstFailedAt": record.get("firstFailedAt", to_text(now)),
-        "lastFailedAt": to_text(now),
+        "firstFailedAt": record.get("firstFailedAt", utc_text(now)),
+        "lastFailedAt": utc_text(now),
     }
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.clock import Clock
+from penstock.clock import Clock, utc_text
 from penstock.jobs.store import JobStore
-from penstock.jobs.times import to_text
 from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepContext, StepReport
 from penstock.records.leases import DEFAULT_LEASE_SECONDS
 from penstock.systems.delphi import forms, picture
@@ -131,11 +130,11 @@ def steps(results: Results, namer: Namer, clock: Clock) -> Pipeline:
             counts[table] = results.write(context.job_id, table, items).put
             context.progress(100 * (place + 1) / len(converted), f"{table}: {counts[table]:,} items")
         # What was withdrawn has to be published again, even if it came out the same: the time is always another.
-        return {"written": counts, "written_at": to_text(clock.now())}
+        return {"written": counts, "written_at": utc_text(clock.now())}
 
     @pipeline.step(inputs=("conversation_id", "conversation", "map", "layers", *_TOLD, *_WRITTEN), outputs=("config",))
     def publish(context: StepContext, conversation_id: str, **made: Any) -> dict[str, Any]:
-        config = _config(context.job_id, conversation_id, to_text(clock.now()), **made)
+        config = _config(context.job_id, conversation_id, utc_text(clock.now()), **made)
         results.publish(config)
         return config
 
@@ -212,7 +211,7 @@ def _named(
         lambda topic: namer.name(topic, [texts[row] for row in topic.samples]), found, key=lambda topic: topic.key
     )
     names = {topic.key: name for topic, name in zip(found, given, strict=True)}
-    return {"names": names, "model_name": namer.model_name, "created_at": to_text(clock.now())}
+    return {"names": names, "model_name": namer.model_name, "created_at": utc_text(clock.now())}
 
 
 # ── what the tables get ──────────────────────────────────────────────────────────────────────────

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.clock import utc_text
 from penstock.jobs.collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.layout import Call, ClaimIndex, Item, Listing, Record
 from penstock.jobs.new import BadJob
 from penstock.jobs.state import State
-from penstock.jobs.times import to_text
 from penstock.systems.delphi import tables
 from penstock.tables.definitions import Table
 
@@ -98,7 +98,7 @@ class QueueLayout(CollectionLayout):
     def place(self, job: Job) -> str:
         """Of jobs of the same millisecond that stand on both sides of a page's end, the next page has none: the
         indexes of this table have nothing finer."""
-        return to_text(job.created_at)
+        return utc_text(job.created_at)
 
     # ── what lies beside it ──────────────────────────────────────────────────────────────────────
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, Literal, get_args
 
+from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.job import JobNotFound
 from penstock.jobs.state import State
-from penstock.jobs.times import from_text, to_text
 from penstock.systems.excel_reports.steps import FIRST_STEP, STEPS
 
 Status = Literal["pending", "processing", "completed", "failed"]
@@ -139,8 +139,8 @@ def main_item(job: ReportJob) -> dict[str, Any]:
         "idProject": job.id_project,
         "status": job.status,
         "progress": job.progress,
-        "createdAt": to_text(job.created_at),
-        "updatedAt": to_text(job.updated_at),
+        "createdAt": utc_text(job.created_at),
+        "updatedAt": utc_text(job.updated_at),
         "ttl": job.expires_at,
         "options": dict(job.options),
         "metadata": job.metadata,
@@ -181,7 +181,7 @@ def log_item(log: Log, expires_at: int) -> dict[str, Any]:
         "jobId": log.job_id,
         "recordType": log.record_type,
         "sequenceNumber": log.number,
-        "timestamp": to_text(log.at),
+        "timestamp": utc_text(log.at),
         "progress": log.progress,
         "stepName": log.step_name,
         "ttl": expires_at,
@@ -231,7 +231,7 @@ def plain(value: Any) -> Any:
 def _time(item: Mapping[str, Any], name: str) -> float | None:
     text = item.get(name)
     try:
-        return None if text is None else from_text(text)
+        return None if text is None else utc_seconds(text)
     except (TypeError, ValueError):
         raise BadReport(
             [f"{item['recordId']}: {name} is a time such as 2025-06-16T21:19:33.789Z, not {text!r}"]
@@ -252,9 +252,9 @@ def job_form(job: ReportJob) -> dict[str, Any]:
         "idProject": job.id_project,
         "status": job.status,
         "progress": job.progress,
-        "createdAt": to_text(job.created_at),
-        "updatedAt": to_text(job.updated_at),
-        "completedAt": None if job.completed_at is None else to_text(job.completed_at),
+        "createdAt": utc_text(job.created_at),
+        "updatedAt": utc_text(job.updated_at),
+        "completedAt": None if job.completed_at is None else utc_text(job.completed_at),
         "options": dict(job.options),
         "metadata": job.metadata,
     }
@@ -269,7 +269,7 @@ def log_form(log: Log) -> dict[str, Any]:
     return {
         "sequenceNumber": log.number,
         "recordType": log.record_type,
-        "timestamp": to_text(log.at),
+        "timestamp": utc_text(log.at),
         "progress": log.progress,
         "stepName": log.step_name,
         **log.fields,

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.clock import utc_text
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Files
 from penstock.files.errors import HomeUnreachable
@@ -24,7 +25,6 @@ from penstock.files.saved import SavedFile
 from penstock.jobs.job import JobCancelled, JobNotFound
 from penstock.jobs.run import HandOver, Run
 from penstock.jobs.tasks import Retries
-from penstock.jobs.times import to_text
 from penstock.records.leases import LeaseLost
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import MadeUpProject, Row, Source
@@ -198,7 +198,7 @@ class _Making:
 
     def _file_name(self) -> str:
         project = re.sub(r"[^A-Za-z0-9._-]+", "_", self._job.id_project).strip("._")[:_NAME_CHARACTERS]
-        return f"{project or 'report'}_{to_text(self._job.created_at)[:10]}.xlsx"
+        return f"{project or 'report'}_{utc_text(self._job.created_at)[:10]}.xlsx"
 
 
 _NAME_CHARACTERS: Final = 100

@@ -24,9 +24,8 @@ from typing import Any, Final
 from penstock.client.conditions import Condition, F
 from penstock.client.database import Database
 from penstock.client.failures import ConditionFailed, TransactionFailed
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.times import to_text
 from penstock.records.leases import LeaseLost
 from penstock.systems.excel_reports import changes
 from penstock.systems.excel_reports.changes import Change, Changed
@@ -283,7 +282,7 @@ class ReportJobs:
         sets: dict[str, Any] = {
             "status": after.status,
             "progress": after.progress,
-            "updatedAt": to_text(after.updated_at),
+            "updatedAt": utc_text(after.updated_at),
             "metadata": after.metadata,
             "ttl": after.expires_at,
             "lastSequence": after.last_number or 0,
@@ -317,7 +316,7 @@ class ReportJobs:
 
 def _optional(sets: dict[str, Any], after: ReportJob) -> list[str]:
     """Adds what the job has beside; the names of what it has not."""
-    ended = None if after.completed_at is None else to_text(after.completed_at)
+    ended = None if after.completed_at is None else utc_text(after.completed_at)
     beside = {"completedAt": ended, "result": after.result, "error": after.error}
     sets.update({name: value for name, value in beside.items() if value is not None})
     return [name for name, value in beside.items() if value is None]

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from penstock.clock import utc_text
 from penstock.files.saved import SavedFile
 from penstock.jobs.job import cut
 from penstock.jobs.state import State, target
-from penstock.jobs.times import to_text
 from penstock.records.leases import LeaseLost, grant
 from penstock.systems.security_assistant.job import KEEP_SECONDS, Checkpoint, DrawingJob
 
@@ -117,7 +117,7 @@ def check_held(held: DrawingJob, current: DrawingJob) -> None:
 
 
 def checkpoint(saved: SavedFile, version: int, summary: Mapping[str, Any] | None, now: float) -> Checkpoint:
-    return Checkpoint(to_text(now), saved.key, version, saved.sha256, saved.size, summary)
+    return Checkpoint(utc_text(now), saved.key, version, saved.sha256, saved.size, summary)
 
 
 def _ended(job: DrawingJob, event: str, now: float, **changes: Any) -> DrawingJob:

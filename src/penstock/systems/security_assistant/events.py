@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from penstock.jobs.times import from_text, to_text
+from penstock.clock import utc_seconds, utc_text
 from penstock.systems.security_assistant.job import DrawingJob, Item, plain
 from penstock.systems.security_assistant.tables import EVENT_SORT_KEY
 
@@ -31,7 +31,7 @@ class Event:
 
     @property
     def sort_key(self) -> str:
-        return f"{to_text(self.at)}#{self.id}"
+        return f"{utc_text(self.at)}#{self.id}"
 
     @property
     def expires_at(self) -> int:
@@ -73,7 +73,7 @@ def event_of(raw: Mapping[str, Any]) -> Event:
     return Event(
         job_id=item["job_id"],
         company=item.get("company_id", ""),
-        at=from_text(moment),
+        at=utc_seconds(moment),
         id=event_id,
         type=item["event_type"],
         agent=item.get("agent_name", ""),

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
+from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files.saved import SavedFile
 from penstock.jobs.state import TERMINAL, State
-from penstock.jobs.times import from_text, to_text
 from penstock.records.leases import Lease
 from penstock.systems.security_assistant.names import BadName, JobName, part_of, parts_of_key
 from penstock.systems.security_assistant.tables import JOB_KEY
@@ -120,7 +120,7 @@ class DrawingJob:
     @property
     def month(self) -> str:
         """Its `date_bucket`."""
-        return to_text(self.created_at)[:7]
+        return utc_text(self.created_at)[:7]
 
     @property
     def is_terminal(self) -> bool:
@@ -138,8 +138,8 @@ class DrawingJob:
             "project_key": self.name.project,
             "job_id": self.id,
             "status": self.state.value,
-            "created_at": to_text(self.created_at),
-            "updated_at": to_text(self.updated_at),
+            "created_at": utc_text(self.created_at),
+            "updated_at": utc_text(self.updated_at),
             "date_bucket": self.month,
             "input_files": dict(self.input_files),
             "checkpoints": {name: point.item() for name, point in self.checkpoints.items()},
@@ -157,11 +157,11 @@ class DrawingJob:
         if self.expires_at is not None:
             item["ttl"] = self.expires_at
         if self.lease is not None:
-            until = to_text(self.lease.until)
+            until = utc_text(self.lease.until)
             item["lease"] = {"owner": self.lease.owner, "until": until, "seconds": self.lease.seconds}
         for name in _TIMES:
             if (moment := getattr(self, name)) is not None:
-                item[name] = to_text(moment)
+                item[name] = utc_text(moment)
         return item
 
 
@@ -204,8 +204,8 @@ def _job_of(item: Item) -> DrawingJob:
         client_name=item["client_name"],
         project_name=item["project_name"],
         state=State(item["status"]),
-        created_at=from_text(item["created_at"]),
-        updated_at=from_text(get("updated_at") or item["created_at"]),
+        created_at=utc_seconds(item["created_at"]),
+        updated_at=utc_seconds(get("updated_at") or item["created_at"]),
         input_files=get("input_files") or {},
         checkpoints={name: Checkpoint.of(point) for name, point in (get("checkpoints") or {}).items()},
         output_files=get("output_files") or {},
@@ -228,11 +228,11 @@ def _job_of(item: Item) -> DrawingJob:
 
 
 def _lease_of(form: Mapping[str, Any] | None, token: int) -> Lease | None:
-    return None if form is None else Lease(form["owner"], token, from_text(form["until"]), float(form["seconds"]))
+    return None if form is None else Lease(form["owner"], token, utc_seconds(form["until"]), float(form["seconds"]))
 
 
 def _time_of(text: str | None) -> float | None:
-    return None if text is None else from_text(text)
+    return None if text is None else utc_seconds(text)
 
 
 def plain(value: Any) -> Any:

@@ -20,11 +20,10 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.files import Files, open_files
 from penstock.files.locks import lock
-from penstock.jobs.times import to_text
 from penstock.systems.security_assistant.events import Event, event_of
 from penstock.systems.security_assistant.job import BadItem, DrawingJob, Item, job_of
 from penstock.systems.security_assistant.names import checked_job_id
@@ -202,4 +201,4 @@ def _has(wanted: Wanted, job: DrawingJob) -> bool:
         case ByClient(client):
             return job.client == client
         case ByMonth(month, since, until):
-            return job.month == month and since <= to_text(job.created_at) <= until
+            return job.month == month and since <= utc_text(job.created_at) <= until

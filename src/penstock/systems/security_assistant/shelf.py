@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Protocol
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.state import State
-from penstock.jobs.times import to_text
 from penstock.systems.security_assistant.events import Event
 from penstock.systems.security_assistant.job import DrawingJob
 
@@ -93,7 +93,7 @@ class Shelf(Protocol):
 
 
 def place_of(job: DrawingJob) -> Place:
-    return to_text(job.created_at), job.key
+    return utc_text(job.created_at), job.key
 
 
 def steady(jobs: Iterable[DrawingJob], before: Place | None, newest_first: bool) -> Iterator[DrawingJob]:

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.clock import utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
 from penstock.files.names import versioned
-from penstock.jobs.times import to_text
 from penstock.systems.security_assistant.agents import Agents
 from penstock.systems.security_assistant.components import Components
 from penstock.systems.security_assistant.context import Context, context_text
@@ -115,7 +115,7 @@ def _excel(materials: Materials) -> Outcome:
         project=job.project_name,
         job_id=job.id,
         file_name=str(job.metadata.get("file_name", "")),
-        made_at=to_text(materials.storage.now()),
+        made_at=utc_text(materials.storage.now()),
     )
     answer = agent.workbook(materials.components, materials.context, heading)
     name = versioned("schedule.xlsx", job.stage_versions["excel"])

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from penstock.clock import Clock, SystemClock
+from penstock.clock import Clock, SystemClock, utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files import Data, Files, SavedFile, Swept
 from penstock.files import errors as file_errors
 from penstock.files.home import SWEEP_SECONDS, URL_SECONDS
 from penstock.jobs.job import JobNotFound
 from penstock.jobs.state import State
-from penstock.jobs.times import from_text, to_text
 from penstock.systems.security_assistant.changes import Change, check_held
 from penstock.systems.security_assistant.events import Event
 from penstock.systems.security_assistant.job import STATUSES, DrawingJob
@@ -193,7 +192,7 @@ class Storage:
         self, since: float, until: float, *, limit: int = DEFAULT_PAGE, token: str | None = None
     ) -> JobPage:
         """Jobs made from `since` to `until`, newest first, however many months that is."""
-        first, last = to_text(since), to_text(until)
+        first, last = utc_text(since), utc_text(until)
         wanted = [ByMonth(month, first, last, self.company) for month in _months(since, until)]
         return self._page(wanted, limit, token)
 
@@ -293,7 +292,7 @@ def _months(since: float, until: float) -> list[str]:
 def moment_of(text: str, *, end: bool = False) -> float:
     """`2024-01-15`, or a whole time. With `end`, a day is meant to its last millisecond."""
     try:
-        moment = from_text(text if "T" in text else f"{text}T00:00:00Z")
+        moment = utc_seconds(text if "T" in text else f"{text}T00:00:00Z")
     except ValueError:
         raise BadName(f"{text!r} is no date. Write it as 2024-01-15, or 2024-01-15T10:00:00Z.") from None
     return moment + _DAY_SECONDS - 0.001 if end and "T" not in text else moment
