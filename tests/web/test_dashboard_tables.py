@@ -11,12 +11,14 @@ from urllib.parse import urlencode
 
 import orjson
 import pytest
+from click.testing import CliRunner
 from dashboard_tables_world import EVIL, ORDERS, TableWorld, csrf_of, fields_of, rows_of
 
+from penstock.cli import up
 from penstock.engine.settings import Settings, Throttling
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions import Index, Table
-from penstock.tables.loading import Definitions
+from penstock.tables.loading import Definitions, LoadingError
 from penstock.web.dashboard.item_exports import Export, harmless
 from penstock.web.dashboard.searches import Search
 from penstock.web.dashboard.security import POLICY
@@ -128,13 +130,13 @@ def test_an_open_page_is_told_how_the_table_is_and_when_it_is_gone(world: TableW
     assert set(polled) == set(many)  # in turn, a few a poll
 
 
-@pytest.mark.parametrize("name", ["no-such-table", "order", "a", "x" * 300, "%3Cscript%3E", "a%00b", "ü"])
-@pytest.mark.parametrize("part", ["", "/items", "/heat", "/drift", "/export", "/new", "/item"])
-def test_an_unknown_table_is_not_found(world: TableWorld, name: str, part: str) -> None:
-    response = world.get(f"/tables/{name}{part}")
-    assert response.status_code == 404
-    assert "There is no" in response.text
-    assert "<script>" not in response.text
+def test_an_unknown_table_is_not_found(world: TableWorld) -> None:
+    for name in ("no-such-table", "order", "a", "x" * 300, "%3Cscript%3E", "a%00b", "ü"):
+        for part in ("", "/items", "/heat", "/drift", "/export", "/new", "/item"):
+            response = world.get(f"/tables/{name}{part}")
+            assert response.status_code == 404
+            assert "There is no" in response.text
+            assert "<script>" not in response.text
 
 
 def test_an_unknown_table_is_told_with_names_that_are_near(world: TableWorld) -> None:
@@ -317,6 +319,11 @@ def test_an_item_of_very_many_attributes_is_saved_too(world: TableWorld) -> None
     found = world.item("things", id="1")
     assert found is not None and (found["a250"], found["a299"], len(found)) == ("changed", None, 301)
     assert world.post("/tables/things/item", fields).status_code == 409
+    fresh = fields_of(world.item_page("things", {"id": {"S": "1"}}))
+    for count, status in ((141, 400), (140, 303)):
+        changed = orjson.loads(fresh["item"]) | {f"a{number:03d}": {"S": "x"} for number in range(count)}
+        response = world.post("/tables/things/item", {**fresh, "item": orjson.dumps(changed).decode()})
+        assert response.status_code == status
 
 
 def test_an_attribute_that_was_added_meanwhile_is_kept_whatever_happens(world: TableWorld) -> None:
@@ -558,6 +565,12 @@ def test_drift_compares_with_a_system_and_with_nothing_else_that_a_form_names(wo
         response = world.get("/tables", definitions=name)
         assert response.status_code == 400
         assert "may not be named here" in response.text
+
+
+def test_definitions_that_are_not_there_are_told_before_anything_is_served() -> None:
+    result = CliRunner().invoke(up.command, ["--db", ":memory:", "--port", "0", "--definitions", "no_such_module:all"])
+    assert isinstance(result.exception, LoadingError)
+    assert "there is no module no_such_module" in str(result.exception)
 
 
 def test_drift_from_the_command_lines_own_definitions() -> None:

@@ -17,7 +17,19 @@ from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import Feed
 from penstock.web.dashboard.pages import placeholder
 
-MODULES: Final = ("overview", "jobs", "bulk", "job", "pipelines", "records", "tables", "items", "workers", "login")
+MODULES: Final = (
+    "overview",
+    "jobs",
+    "bulk",
+    "job",
+    "pipelines",
+    "records",
+    "tables",
+    "items",
+    "item",
+    "workers",
+    "login",
+)
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
