@@ -19,7 +19,7 @@ from penstock.web.dashboard.source import Source
 
 HOUR_SECONDS: Final = 3600.0
 _FRESH_SECONDS: Final = 2.0
-_QUICK_SAMPLE: Final = 40
+_QUICK_SAMPLE: Final = 20
 _SAMPLE: Final = 200
 _SAMPLE_SECONDS: Final = 15.0
 _FRESH_SAMPLE_SECONDS: Final = 60.0
@@ -87,6 +87,11 @@ class Board:
             if self._finished is None or abs(now - self._finished.at) > _SAMPLE_SECONDS:
                 self._finished = finished(store, now, _SAMPLE)
             return self._read(store, now)
+
+    def forget(self) -> None:
+        """As if nobody had looked for a long time: the next page is read anew. What was counted stays."""
+        with self._lock:
+            self._overview = self._finished = None
 
     def counts(self) -> dict[State, Count]:
         return self.current().counts

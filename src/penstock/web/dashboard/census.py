@@ -18,7 +18,7 @@ from penstock.jobs.layout import Listing
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
 
-FIRST_KEYS: Final = 60
+FIRST_KEYS: Final = 40
 """For each state, by the page that somebody waits for: about a millisecond each."""
 STEP_KEYS: Final = 1_000
 """For all states together, each second: one or two hundredths of a second on the embedded engine, 25 read units."""
