@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from penstock.engine import Engine
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("explore", deadline=None, max_examples=2_000, suppress_health_check=list(HealthCheck))
 settings.load_profile("explore" if os.environ.get("PENSTOCK_EXPLORE") else "steady")
+
+# A shell starts what it runs in the background with Ctrl-C ignored, and every process that a test starts would inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -301,9 +301,9 @@ def test_S2_16_other_agents_are_loaded_by_their_name(tmp_path: Path, monkeypatch
     )
     assert isinstance(load_agents("security_plugin_of_a_test:make"), Agents)
     for place, reason in (
-        ("security_plugin_of_a_test", "MODULE:NAME"),
-        ("security_plugin_of_a_test:none", "Check the name"),
-        ("no_such_module_at_all:make", "Check the name"),
+        ("security_plugin_of_a_test", "MODULE:FUNCTION"),
+        ("security_plugin_of_a_test:none", "has no function named none"),
+        ("no_such_module_at_all:make", "There is no module no_such_module_at_all"),
         ("security_plugin_of_a_test:wrong", "gives dict"),
     ):
         with pytest.raises(PenstockError, match=reason):
