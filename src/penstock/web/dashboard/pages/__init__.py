@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Final
 
 from starlette.routing import BaseRoute
@@ -32,11 +33,19 @@ MODULES: Final = (
 )
 
 
+def _module(name: str) -> ModuleType | None:
+    place = f"{__name__}.{name}"
+    return import_module(place) if find_spec(place) is not None else None
+
+
+_LOADED: Final = {name: _module(name) for name in MODULES}
+"""Imported with this package, not when a dashboard is made: other threads run by then."""
+
+
 def routes(desk: Desk) -> list[BaseRoute]:
     """Those of all pages."""
     found: list[BaseRoute] = []
-    for name in MODULES:
-        module = _module(name)
+    for name, module in _LOADED.items():
         found += placeholder.routes(desk, name) if module is None else module.routes(desk)
     return found
 
@@ -44,13 +53,8 @@ def routes(desk: Desk) -> list[BaseRoute]:
 def feeds(desk: Desk) -> Mapping[str, Feed]:
     """Those of all pages, by name."""
     found: dict[str, Feed] = {}
-    for name in MODULES:
-        make = getattr(_module(name), "feeds", None)
+    for module in _LOADED.values():
+        make = getattr(module, "feeds", None)
         if make is not None:
             found.update(make(desk))
     return found
-
-
-def _module(name: str):  # type: ignore[no-untyped-def]  # a module: what it has is the contract above
-    place = f"{__name__}.{name}"
-    return import_module(place) if find_spec(place) is not None else None
