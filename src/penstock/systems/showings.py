@@ -38,6 +38,11 @@ class Showing:
         return facts
 
 
+def files_beside(db: Database, folder: Path) -> Path:
+    """Where `penstock up` looks for the files of a database's jobs; under `folder` for a database that is no file."""
+    return Path(f"{db.name}.files") if Path(db.name).is_file() else folder / "files"
+
+
 ALL: Final = (
     Showing("excel_reports", "Excel reports"),
     Showing("construction_expenses", "Construction expenses"),
@@ -76,4 +81,6 @@ def _shown(one: Showing, db: Database, folder: Path, tell: Callable[[Showing, fl
         facts = one.run(db, folder, lambda part, text: tell(one, part, text))
     except Exception as error:  # the others are shown all the same, and the end says it
         return Shown(one, "failed", time.monotonic() - began, reason=f"{type(error).__name__}: {error}")
+    if not any(folder.iterdir()):
+        folder.rmdir()  # all that it made is in the database, and beside it
     return Shown(one, "done", time.monotonic() - began, facts)

@@ -11,6 +11,7 @@ from penstock.files import open_files
 from penstock.jobs.store import JobStore
 from penstock.pipelines import StepReport
 from penstock.systems.delphi.pipeline import Delphi
+from penstock.systems.showings import files_beside
 
 CONVERSATION = "our-town"
 _STEPS = ("read", "embed", "project", "cluster", "describe", "name", "draw", "write", "publish")
@@ -28,13 +29,14 @@ _TOLD = {
 
 
 def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> dict[str, object]:
-    """Runs it on `db`, with its files under `folder`; the facts of what was done. Raises LibraryMissing."""
+    """Runs it on `db`, with its files beside it; the facts of what was done. Raises LibraryMissing."""
 
     def tell(step: StepReport) -> None:
         done = _STEPS.index(step.name) + (step.how != "running")
         progress(done / len(_STEPS), _TOLD[step.name])
 
-    store = JobStore(db, files=open_files(folder / "files"))
+    home = files_beside(db, folder)
+    store = JobStore(db, files=open_files(home))
     store.ensure_tables()
     delphi = Delphi(store)
     with as_file(files(__package__).joinpath("sample", "comments.csv")) as comments:
@@ -47,5 +49,5 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "layers": len(report["config"]["cluster_layers"]),
         "topics": len(finest),
         "the largest": "; ".join(finest[:3]),
-        "picture": str(folder / "files" / report["svg"].key),
+        "picture": str(home / report["svg"].key),
     }

@@ -10,8 +10,10 @@ from typing import Final
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.files import open_files
+from penstock.jobs.tables import DEFAULT_TABLE
 from penstock.systems.excel_reports.records import JobWithLogs
 from penstock.systems.excel_reports.service import ExcelReports
+from penstock.systems.showings import files_beside
 
 PROJECT: Final = "mlab_bodwassho_usa_3"
 _LOOK_SECONDS: Final = 0.02
@@ -19,7 +21,8 @@ _LOOK_SECONDS: Final = 0.02
 
 def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> dict[str, object]:
     """Makes one report with all of its steps; where it is, and what went into it."""
-    service = ExcelReports(db, open_files(folder / "excel-reports"))
+    home = files_beside(db, folder)
+    service = ExcelReports(db, open_files(home), work=DEFAULT_TABLE)  # where `penstock up` looks
     service.prepare()
     progress(0.0, f"a report of {PROJECT}")
     job = service.generate(PROJECT, {"products": 500, "byCategory": True})
@@ -34,7 +37,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "users": statistics["totalUsers"],
         "images": statistics["totalImages"],
         "sheets": statistics["totalSheets"],
-        "report": str(folder / "excel-reports" / found.job.result["fileKey"]),
+        "report": str(home / found.job.result["fileKey"]),
     }
 
 

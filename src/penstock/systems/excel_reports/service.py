@@ -48,12 +48,18 @@ class ExcelReports:
         source: Source | None = None,
         clock: Clock | None = None,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
+        work: str | None = None,
     ) -> None:
+        """`work` is the table of the work on the reports, `{table}-work` unless it is named."""
         told = settings or Settings()
         self.files = files
         self.jobs = ReportJobs(db, layout=layout, table=told.table, ttl_hours=told.ttl_hours, clock=clock)
         self.app = App(
-            db, table=work_table(told.table), files=files, keep_seconds=max(1, self.jobs.ttl_seconds), clock=clock
+            db,
+            table=work or work_table(told.table),
+            files=files,
+            keep_seconds=max(1, self.jobs.ttl_seconds),
+            clock=clock,
         )
         self._workers: WeakSet[Worker] = WeakSet()
         maker = ReportMaker(self.jobs, files, source)
