@@ -213,6 +213,21 @@ def test_a_database_that_goes_away_and_comes_back_is_told_of() -> None:
     run(body)
 
 
+def test_a_page_that_connects_while_the_database_is_away_is_told_and_then_gets_its_lines() -> None:
+    async def body() -> None:
+        book = Book()
+        book.lines = 3
+        book.away = True
+        async with polling(book) as hub:
+            reader = Reader(hub.follow("book", "a", 0))
+            await reader.until(lambda: bool(reader.events("trouble")))
+            book.away = False
+            await reader.until(lambda: bool(reader.events("fine")) and reader.numbers == [1, 2, 3])
+            await reader.close()
+
+    run(body)
+
+
 def test_a_poll_that_takes_long_is_made_more_seldom() -> None:
     assert [pause_after(spent, 1.0) for spent in (0.0, 0.2, 1.0, 60.0)] == [1.0, 1.0, 4.0, 15.0]
 

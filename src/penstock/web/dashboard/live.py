@@ -27,6 +27,7 @@ DEFAULT_PAUSE_SECONDS: Final = 1.0
 _KEEP_ALIVE_SECONDS: Final = 15.0
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 _WAITING_MESSAGES: Final = 500
+_ANSWERS_AGAIN: Final = "The database answers again."
 _LOG = logging.getLogger("penstock.web")
 
 
@@ -152,9 +153,8 @@ class Hub:
 
     async def _lines(self, feed: str, key: str, subscription: Subscription) -> AsyncIterator[bytes]:
         if subscription.after is not None:
-            for message in await self._missed(feed, key, subscription.after):
-                subscription.after = message.number
-                yield message.encoded()
+            async for encoded in self._missed(feed, key, subscription, subscription.after):
+                yield encoded
         while not self._closed:
             try:
                 async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
@@ -178,22 +178,30 @@ class Hub:
         if last is not None and message.number <= last:
             return
         if last is not None and message.number > last + 1:
-            for earlier in await self._missed(feed, key, last):
-                subscription.after = earlier.number
-                yield earlier.encoded()
+            async for encoded in self._missed(feed, key, subscription, last):
+                yield encoded
             return
         subscription.after = message.number
         yield message.encoded()
 
-    async def _missed(self, feed: str, key: str, after: int) -> Sequence[Message]:
-        """Until the database answers: a gap is worse than a wait."""
+    async def _missed(self, feed: str, key: str, subscription: Subscription, after: int) -> AsyncIterator[bytes]:
+        """The lines after that one, as soon as the database answers: a gap is worse than a wait, which is told of."""
+        is_told = False
         while not self._closed:
             try:
-                return await asyncio.to_thread(self.feeds[feed].missed, key, after)
+                found = await asyncio.to_thread(self.feeds[feed].missed, key, after)
             except (PenstockError, OSError) as error:
-                _LOG.warning("What %s %s has missed could not be read: %s", feed, key, error)
+                if not is_told:
+                    yield Message("trouble", str(error)).encoded()
+                is_told = True
                 await asyncio.sleep(self._pause_seconds)
-        return ()
+                continue
+            if is_told:
+                yield Message("fine", _ANSWERS_AGAIN).encoded()
+            for message in found:
+                subscription.after = message.number
+                yield message.encoded()
+            return
 
     # ── polling ──────────────────────────────────────────────────────────────────────────────────
 
@@ -217,7 +225,7 @@ class Hub:
                     topic.send(messages)
         if self._trouble is not None:
             self._trouble = None
-            self._tell_all(Message("fine", "The database answers again."))
+            self._tell_all(Message("fine", _ANSWERS_AGAIN))
 
     def _troubled(self, why: str) -> None:
         if why != self._trouble:
