@@ -14,8 +14,9 @@ from starlette.testclient import TestClient
 
 from penstock.errors import PenstockError, ThrottlingException
 from penstock.systems.shapes import Between, Length, Misshapen, Named, parse, schema
-from penstock.web.faces import Call, Endpoint, make_face, running_face
+from penstock.web.faces import Call, Endpoint, make_face
 from penstock.web.problems import Problem, json_answer
+from penstock.web.serving import running
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +204,7 @@ def test_every_reference_of_the_description_leads_somewhere() -> None:
 
 
 def test_a_real_server_answers_and_limits_what_it_is_sent() -> None:
-    with running_face(make_face("Things", _endpoints())) as url:
+    with running(make_face("Things", _endpoints())) as url:
         connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         connection.request("GET", "/health")
         assert json.loads(connection.getresponse().read()) == {"status": "ok"}

@@ -24,8 +24,8 @@ from penstock.systems.security_assistant.pdf_writer import PdfPage, pdf
 from penstock.systems.security_assistant.sample import Building
 from penstock.systems.security_assistant.settings import Settings, opened_storage, table_storage
 from penstock.systems.security_assistant.storage import Storage
-from penstock.web.faces import running_face
 from penstock.web.security_assistant import Tenants, security_face
+from penstock.web.serving import running
 
 BUILDING = Building(levels=1, doors=3)
 FORM = {"company_id": "7central", "client_name": "St. Mary's Hospital", "project_name": "Emergency Wing"}
@@ -253,7 +253,7 @@ def test_S2_6_with_tokens_the_token_says_whose_jobs_are_seen(simple: Storage) ->
 
 
 def test_S2_17_it_works_over_a_real_connection(simple: Storage) -> None:
-    with running_face(security_face(simple)) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with running(security_face(simple)) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
         told = send(client)
         assert told.status_code == 202
         assert ended(client, told.json()["status_url"])["status"] == "completed"

@@ -18,10 +18,8 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-import socket
-import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,7 +34,6 @@ from starlette.routing import Route
 
 from penstock import __version__
 from penstock.errors import PenstockError
-from penstock.server.run import listen, url_of
 from penstock.systems.shapes import Misshapen, parse, schema
 from penstock.web.guard import Guard
 from penstock.web.problems import Problem, json_answer, problem_of
@@ -114,59 +111,6 @@ def make_face(
     limits = _Limits(every)
     guard = Middleware(Guard, hosts=tuple(hosts), body_bytes=limits)
     return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
-
-
-def serve_face(app: Starlette, sockets: list[socket.socket], ready: Callable[[str], None] = print) -> None:
-    """Serves on what `penstock.server.run.listen` gave until a signal; `ready` is called with the URL."""
-    try:
-        _server(app, ready).run(sockets)
-    finally:
-        for sock in sockets:
-            sock.close()
-
-
-@contextmanager
-def running_face(app: Starlette) -> Iterator[str]:
-    """Serves in a thread on a free port of this machine; the URL."""
-    sockets = listen("127.0.0.1", 0)
-    started = threading.Event()
-    server = _server(app, lambda url: started.set())
-    thread = threading.Thread(target=server.run, args=(sockets,), name="penstock-face", daemon=True)
-    thread.start()
-    try:
-        if not started.wait(_START_SECONDS):
-            raise PenstockError(f"The server has not started within {_START_SECONDS} s. See its log.")
-        yield url_of(sockets[0])
-    finally:
-        server.should_exit = True
-        thread.join(_START_SECONDS)
-        for sock in sockets:
-            sock.close()
-
-
-def _server(app: Starlette, ready: Callable[[str], None]) -> Any:
-    import uvicorn  # start-up is timed, and most commands need none
-
-    class Announced(uvicorn.Server):
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            if sockets and not self.should_exit:
-                ready(url_of(sockets[0]))
-
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        limit_concurrency=_CONNECTIONS,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
-    return Announced(config)
-
-
-_START_SECONDS: Final = 60
-_CONNECTIONS: Final = 512
-_GRACE_SECONDS: Final = 10
 
 
 # ── requests ─────────────────────────────────────────────────────────────────────────────────────

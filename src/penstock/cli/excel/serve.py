@@ -13,8 +13,8 @@ from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.excel.options import Place, place_options
 from penstock.server.run import listen
 from penstock.web.excel_reports import excel_face
-from penstock.web.faces import serve_face
 from penstock.web.guard import is_loopback
+from penstock.web.serving import serve
 
 DEFAULT_PORT = 8080
 
@@ -49,4 +49,4 @@ def command(place: Place, host: str, port: int, hosts: tuple[str, ...], concurre
             click.echo(text)
             sys.stdout.flush()
 
-        serve_face(excel_face(service, hosts=hosts, concurrency=concurrency), sockets, ready)
+        serve(excel_face(service, hosts=hosts, concurrency=concurrency), sockets, ready)

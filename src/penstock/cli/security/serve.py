@@ -15,9 +15,9 @@ from penstock.cli.security.options import agents_option, opened, storage_options
 from penstock.server.run import listen
 from penstock.systems.security_assistant.agents import default_agents, load_agents
 from penstock.systems.security_assistant.names import part_of
-from penstock.web.faces import serve_face
 from penstock.web.guard import is_loopback
 from penstock.web.security_assistant import Tenants, security_face
+from penstock.web.serving import serve
 
 DEFAULT_PORT = 8080
 
@@ -71,7 +71,7 @@ def command(
             click.echo(orjson.dumps(form).decode() if as_json else told)
             sys.stdout.flush()
 
-        serve_face(face, sockets, ready)
+        serve(face, sockets, ready)
 
 
 def _tokens(text: str) -> dict[str, str]:

@@ -1,59 +1,44 @@
 """The pages. Each module has `routes(desk)`, and `feeds(desk)` where its pages are live.
 
-To add one: a module here with those functions, and its templates beside the others. Modules that are not there yet are
-stood in for by an empty state (placeholder.py).
+To add one: a module here with those functions, its templates beside the others, and its line below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
 from typing import Final
 
 from starlette.routing import BaseRoute
 
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import Feed
-from penstock.web.dashboard.pages import placeholder
-
-MODULES: Final = (
-    "overview",
-    "jobs",
-    "bulk",
-    "job",
-    "pipelines",
-    "records",
-    "tables",
-    "items",
-    "item",
-    "workers",
-    "login",
+from penstock.web.dashboard.pages import (
+    bulk,
+    item,
+    items,
+    job,
+    jobs,
+    login,
+    overview,
+    pipelines,
+    records,
+    tables,
+    workers,
 )
 
-
-def _module(name: str) -> ModuleType | None:
-    place = f"{__name__}.{name}"
-    return import_module(place) if find_spec(place) is not None else None
-
-
-_LOADED: Final = {name: _module(name) for name in MODULES}
-"""Imported with this package, not when a dashboard is made: other threads run by then."""
+# In the order in which their routes are tried.
+MODULES: Final = (overview, jobs, bulk, job, pipelines, records, tables, items, item, workers, login)
 
 
 def routes(desk: Desk) -> list[BaseRoute]:
     """Those of all pages."""
-    found: list[BaseRoute] = []
-    for name, module in _LOADED.items():
-        found += placeholder.routes(desk, name) if module is None else module.routes(desk)
-    return found
+    return [route for module in MODULES for route in module.routes(desk)]
 
 
 def feeds(desk: Desk) -> Mapping[str, Feed]:
     """Those of all pages, by name."""
     found: dict[str, Feed] = {}
-    for module in _LOADED.values():
+    for module in MODULES:
         make = getattr(module, "feeds", None)
         if make is not None:
             found.update(make(desk))
