@@ -25,9 +25,13 @@ from penstock.files import (
     NoSpace,
     NotAllowed,
     SavedFile,
+    locks,
     open_files,
 )
 from penstock.files import tree as tree_module
+from penstock.files.keys import STAGING
+from penstock.files.staging import abandoned
+from penstock.files.tree import Tree
 
 SAVER = Path(__file__).parent / "file_saver.py"
 
@@ -174,6 +178,22 @@ def test_a_sweep_beside_savers_takes_none_of_their_files(tmp_path: Path) -> None
     sweeper.join()
     assert failures == []
     assert files.read("a") == files.read("b") == bytes([39]) * 10
+
+
+def test_a_staged_file_is_locked_while_it_is_swept(tmp_path: Path) -> None:
+    """A saver that has made it, and is about to lock it, then finds it gone; not some moments later."""
+    tree = Tree(tmp_path)
+    with tree.place((STAGING, "left"), make=True) as place:
+        handle = place.create()
+    try:
+        with abandoned(tree, (STAGING, "left")) as is_left:
+            assert is_left
+            assert not locks.try_lock(handle)
+        assert locks.try_lock(handle)
+        with abandoned(tree, (STAGING, "left")) as is_left:
+            assert not is_left
+    finally:
+        os.close(handle)
 
 
 # ── hands in the folder ──────────────────────────────────────────────────────────────────────────

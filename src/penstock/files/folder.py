@@ -218,8 +218,11 @@ class FolderFiles(Files):
     def _sweep_leftovers(self, sweeping: Sweeping) -> None:
         for parts, found in self._tree.files((STAGING,)):
             file = ListedFile("/".join(parts), found.st_size, found.st_mtime)
-            if sweeping.takes(file, self._now()) and abandoned(self._tree, parts):
-                sweeping.leftover(file, self._remove_staged)
+            if not sweeping.takes(file, self._now()):
+                continue
+            with abandoned(self._tree, parts) as is_left:
+                if is_left:
+                    sweeping.leftover(file, self._remove_staged)
         for lost in list(self.lost()):
             self._sweep_entry(lost.key, sweeping)
 

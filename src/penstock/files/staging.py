@@ -58,17 +58,23 @@ def staged(tree: Tree) -> Iterator[Staged]:
             file.close()
 
 
-def abandoned(tree: Tree, parts: tuple[str, ...]) -> bool:
-    """Nobody writes this staged file any more."""
+@contextmanager
+def abandoned(tree: Tree, parts: tuple[str, ...]) -> Iterator[bool]:
+    """Whether nobody writes this staged file any more. It is locked for the block: nobody begins to, either."""
     try:
         with tree.place(parts) as place:
             handle = place.open()
     except OSError:
-        return False  # renamed or removed since it was listed
+        yield False  # renamed or removed since it was listed
+        return
     try:
-        return locks.try_lock(handle)
+        is_free = locks.try_lock(handle)
+        if os.name == "nt":
+            os.close(handle)  # Windows removes no file that is open
+        yield is_free
     finally:
-        os.close(handle)
+        if os.name != "nt":
+            os.close(handle)
 
 
 def _locked(place: Place) -> int:
