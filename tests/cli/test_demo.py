@@ -49,6 +49,7 @@ def test_what_fails_stops_no_other_and_is_told_by_the_exit_code() -> None:
     assert "ValueError: no such drawing" in result.stdout
     assert "pip install 'penstock[delphi]'" in result.stdout
     assert "penstock demo --keep" in result.stdout
+    assert "made.txt" not in result.stdout, "the file is gone"
 
 
 @pytest.mark.usefixtures("three")
@@ -71,7 +72,9 @@ def test_machines_are_told_the_same_as_json() -> None:
 @pytest.mark.usefixtures("three")
 def test_it_is_kept_in_a_new_folder_and_in_no_other(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    assert f"penstock up --db {kept / 'demo.db'}" in run("--keep", str(kept)).stdout
+    told = run("--keep", str(kept)).stdout
+    assert f"penstock up --db {kept / 'demo.db'}" in told
+    assert str(kept / "fine" / "made.txt") in told
     assert (kept / "fine" / "made.txt").read_text() == "fine"
     assert (kept / "demo.db").exists()
     again = run("--keep", str(kept))

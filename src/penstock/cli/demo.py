@@ -47,7 +47,7 @@ def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
         if as_json:
             show_json([_form(one) for one in shown])
         else:
-            _summary(shown, keep)
+            _summary(shown, folder, keep)
     sys.exit(1 if any(one.outcome == "failed" for one in shown) else 0)
 
 
@@ -97,11 +97,12 @@ def _coloured(shown: Shown) -> str:
     return click.style(f"{shown.outcome:<7}", fg=colour)
 
 
-def _summary(shown: Sequence[Shown], keep: Path | None) -> None:
+def _summary(shown: Sequence[Shown], folder: Path, keep: Path | None) -> None:
     for one in shown:
         click.echo(f"\n{click.style(one.showing.title, bold=True)}")
         for name, value in (one.facts or {one.outcome: one.reason}).items():
-            click.echo(f"  {name:<36} {_text(value)}")
+            if keep is not None or str(folder) not in str(value):  # files that are about to go are not told of
+                click.echo(f"  {name:<36} {_text(value)}")
     click.echo()
     if keep is None:
         click.echo("Nothing was kept. To look around: penstock demo --keep demo")
