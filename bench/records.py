@@ -3,7 +3,8 @@
     efficiency   a function that sleeps 5 ms, 8 threads, a file: the ideal wall time as a part of the real one
     overhead     CPU of the process a record (user and system) beyond the function's own; beside a plain UpdateItem
     chunks       seed 004's scheme, chunks of max_workers that wait for their slowest, with exponential times
-    processes    one, two and four processes on one table; no record may be run twice
+    processes    one, two and four processes on one table, with functions that sleep and that compute; no record may be
+                 run twice
     memory       the most memory that 10,000, 100,000 and 1,000,000 records take; SQLite's page caches are part of it
 
 Each part runs in a process of its own.
@@ -83,6 +84,13 @@ def by_index(table: Handle, **options: Any) -> RecordProcessor:
 
 def sleeping(record: dict[str, Any]) -> None:
     time.sleep(SLEEP_SECONDS)
+
+
+def computing(record: dict[str, Any]) -> None:
+    """As long, but of CPU: what a further process is for."""
+    end = time.thread_time() + SLEEP_SECONDS
+    while time.thread_time() < end:
+        sum(range(200))
 
 
 def nothing(record: dict[str, Any]) -> None:
@@ -221,32 +229,37 @@ def run_chunks(table: Handle, function: Callable[[dict[str, Any]], None]) -> Non
 
 
 def processes(records: str) -> None:
-    count = int(records)
-    for number in (1, 2, 4):
-        with tempfile.TemporaryDirectory() as folder:
-            db, table = filled(folder, count, INDEXED)
-            words = [sys.executable, "-m", "bench.records", "--one", "process", db.name]
-            began = time.perf_counter()
-            started = [subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(number)]
-            told = [tuple(map(float, one.communicate()[0].split())) for one in started]
-            wall = time.perf_counter() - began
-            assert not list(table.query(index="Processed", key={"Processed": 0}, limit=1))
-            db.close()
-        done, attempts = sum(one[0] for one in told), sum(one[1] for one in told)
-        assert done == attempts == count, "a record was run twice"
-        longest = max(one[2] for one in told)
-        used = sum(one[3] for one in told) / count
-        print(
-            f"processes, {number}: {count / longest:,.0f} records a second ({longest:.1f} s, with the start "
-            f"{wall:.1f} s), {used * 1e6:.0f} µs CPU a record, {sum(one[4] for one in told):,.0f} claims in vain",
-            flush=True,
-        )
+    for work, count in (("sleeping", int(records)), ("computing", int(records) // 4)):
+        for number in (1, 2, 4):
+            _processes(number, work, count)
 
 
-def one_process(path: str) -> None:
+def _processes(number: int, work: str, count: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        db, table = filled(folder, count, INDEXED)
+        words = [sys.executable, "-m", "bench.records", "--one", "process", db.name, work]
+        began = time.perf_counter()
+        started = [subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(number)]
+        told = [tuple(map(float, one.communicate()[0].split())) for one in started]
+        wall = time.perf_counter() - began
+        assert not list(table.query(index="Processed", key={"Processed": 0}, limit=1))
+        db.close()
+    done, attempts = sum(one[0] for one in told), sum(one[1] for one in told)
+    assert done == attempts == count, "a record was run twice"
+    longest = max(one[2] for one in told)
+    used = sum(one[3] for one in told) / count
+    print(
+        f"processes, {number}, {work}: {count / longest:,.0f} records a second ({longest:.1f} s, with the start "
+        f"{wall:.1f} s), {used * 1e6:.0f} µs CPU a record, {sum(one[4] for one in told):,.0f} claims in vain",
+        flush=True,
+    )
+
+
+def one_process(path: str, work: str) -> None:
+    function = {"sleeping": sleeping, "computing": computing}[work]
     with connect(path) as db:
         used = cpu()
-        report = by_index(db.table(NAME), max_workers=WORKERS).process_all(sleeping)
+        report = by_index(db.table(NAME), max_workers=WORKERS).process_all(function)
         print(report.processed, report.attempts, report.seconds, cpu() - used, report.skipped)
 
 
