@@ -185,11 +185,11 @@ def _why_not(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
         return (
             f"Port {port} on {host} is taken: another server is listening there. "
-            f"Stop it, or choose another port: penstock serve --port {port + 1 if port < 65535 else 0} "
+            f"Stop it, or choose another port: --port {port + 1 if port < 65535 else 0} "
             "(--port 0 picks a free one)."
         )
     if error.errno == errno.EACCES:
-        return f"Port {port} on {host} needs privileges. Choose one above 1023: penstock serve --port 8000."
+        return f"Port {port} on {host} needs privileges. Choose one above 1023, such as --port 8000."
     return f"Cannot listen on {host} port {port}: {error.strerror or error}."
 
 
