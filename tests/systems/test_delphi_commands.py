@@ -271,3 +271,26 @@ def test_the_pages_python_prints_what_stands_under_it(
     monkeypatch.delenv("DELPHI_JOB_ID", raising=False)
     exec(compile(code, "docs/delphi.md", "exec"), {})
     assert capsys.readouterr().out == output
+
+
+def test_what_cannot_be_read_leaves_no_database_and_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty.csv").write_bytes(b"")
+    result = CliRunner().invoke(cli, ["delphi", "run", "empty.csv", "--url", "d.db"])
+    assert result.exit_code == 1
+    assert "empty.csv has no column comment-id" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.csv"]
+
+
+def test_a_job_that_cannot_be_cancelled_stops_no_other(tmp_path: Path) -> None:
+    url = str(tmp_path / "d.db")
+    comments = tmp_path / "comments.csv"
+    comments.write_text("comment-id,comment-body\n1,More buses\n")
+    runner = CliRunner()
+    made = runner.invoke(cli, ["delphi", "enqueue", str(comments), "--url", url, "--json"])
+    job = json.loads(made.stdout)["job_id"]
+    result = runner.invoke(cli, ["delphi", "cancel", "job_none", job, "--url", url, "--json"])
+    assert result.exit_code == 4
+    told = json.loads(result.stdout)
+    assert "error" in told[0]
+    assert told[1] == {"id": job, "state": "cancelled"}

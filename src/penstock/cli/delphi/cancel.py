@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.delphi.options import job_form, job_line, queue, url_option
+from penstock.cli.conversation import json_option
+from penstock.cli.delphi.options import queue, url_option
+from penstock.cli.jobs.choosing import do_to_each
+from penstock.jobs.store import JobStore
 
 
 @click.command("cancel")
@@ -18,11 +20,8 @@ def command(job_ids: tuple[str, ...], url: str, as_json: bool) -> None:
     \b
     Example:
       penstock delphi cancel job_mwimjl2f_5wro67 --db delphi.db
+
+    Exit codes: 0 done, 3 if one could not be, 4 if one was not found; the others are done all the same.
     """
     with queue(url) as found:
-        jobs = [found.app.store.cancel(job_id) for job_id in job_ids]
-    if as_json:
-        show_json([job_form(job) for job in jobs])
-        return
-    for job in jobs:
-        click.echo(job_line(job))
+        raise SystemExit(do_to_each(found.app.store, JobStore.cancel, job_ids, as_json))

@@ -13,6 +13,7 @@ from penstock.cli.delphi.options import conversation_of, conversation_option, fi
 from penstock.cli.delphi.topics import show_topics, topic_form
 from penstock.pipelines import PipelineReport, StepReport
 from penstock.systems.delphi.clustering import CLUSTERERS, Clusterer
+from penstock.systems.delphi.conversation import read_conversation
 from penstock.systems.delphi.embedding import EMBEDDERS
 from penstock.systems.delphi.libraries import check_installed
 from penstock.systems.delphi.naming import load_namer
@@ -82,13 +83,15 @@ def command(
     run when all of it is there. Needs the extra: pip install 'penstock[delphi]'.
     """
     check_installed(EMBEDDERS[embedder]().library)
+    file = comments if comments.is_file() else comments / "comments.csv"
+    read_conversation(file)  # what cannot be read leaves no database and no job
     with working(url, files, KeywordNamer() if namer is None else load_namer(namer)) as delphi:
         job = job_id or delphi.new_job_id()
         if not as_json:
             click.echo(f"job {job}", err=True)
         with continued("the steps that were done are kept. Give --job-id " + job + "."):
             report = delphi.run(
-                comments if comments.is_file() else comments / "comments.csv",
+                file,
                 conversation_id=conversation_of(comments, conversation),
                 job_id=job,
                 seed=seed,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -70,7 +70,7 @@ def run_on_jobs(verb: str, act: Callable[[JobStore, str], Job], states: tuple[St
             return
         if chosen and not choice.job_ids:
             confirmed(f"{verb.capitalize()} them?", yes=choice.yes)
-        raise SystemExit(_run(store, verb, act, chosen, choice.as_json))
+        raise SystemExit(do_to_each(store, act, chosen, choice.as_json))
 
 
 def _chosen(store: JobStore, choice: Choice, states: tuple[State, ...]) -> Iterator[Job]:
@@ -84,7 +84,8 @@ def _chosen(store: JobStore, choice: Choice, states: tuple[State, ...]) -> Itera
                 break
 
 
-def _run(store: JobStore, verb: str, act: Callable[[JobStore, str], Job], chosen: list[str], as_json: bool) -> int:
+def do_to_each(store: JobStore, act: Callable[[JobStore, str], Job], chosen: Iterable[str], as_json: bool) -> int:
+    """Does it to each, and tells what became of it; one that cannot be stops no other. The exit code."""
     code = 0
     told: list[dict[str, str]] = []
     for job_id in chosen:
