@@ -8,7 +8,8 @@ import click
 
 from penstock.cli.construction.options import handler_option, intake_of, opened, place_options, show_receipts
 from penstock.cli.conversation import continued, json_option
-from penstock.systems.construction_expenses.webhook import read_webhooks
+from penstock.errors import PenstockError
+from penstock.systems.construction_expenses.webhook import BadWebhook, read_webhooks
 
 
 @click.command("webhook")
@@ -32,7 +33,10 @@ def command(
 
     Exit codes: 0 all done, 3 one is in the dead-letter table, 1 failed.
     """
-    webhooks = read_webhooks(file.read())
+    try:
+        webhooks = read_webhooks(file.read())
+    except BadWebhook as error:
+        raise PenstockError(f"{getattr(file, 'name', 'stdin')}: {error}") from error
     settings = {"wait": None} if no_wait else {}
     with opened(url, env, prefix) as books, continued("What was received is recorded."):
         intake = intake_of(books, handler, **settings)
