@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from penstock.client.conditions import F
@@ -19,7 +19,10 @@ from penstock.client.database import Database
 from penstock.client.values import Item
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.records.attempts import Function
+from penstock.records.processor import RecordProcessor, new_run_id
 from penstock.records.report import Progress, Report
+from penstock.records.run import Interrupted, ProcessingStopped
 from penstock.tables.definitions import Table
 from penstock.tables.single import make
 
@@ -31,6 +34,8 @@ _DEFINITION: Final = Table(RUNS_TABLE, key="run_id:S", ttl="expires_at", tags={"
 
 State = Literal["running", "completed", "failed", "interrupted"]
 """`failed` could not go on; a run some of whose records failed has `completed`."""
+
+Tell = Callable[[Progress, Report], object]
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +90,37 @@ class RunLog:
         except PenstockError as error:
             self._works = False  # (3)
             _log.warning("The run is not recorded in %s: %s", RUNS_TABLE, error)
+
+
+def recorded(
+    processor: RecordProcessor,
+    function: Function,
+    db: Database,
+    table: str,
+    *,
+    name: str = "",
+    index: str | None = None,
+    total: int | None = None,
+    tell: Tell = lambda progress, report: None,
+) -> Report:
+    """`process_all`, with its item in the table of runs; `name` is the function's. Raises what that raises."""
+    log = RunLog(db, new_run_id(), table)
+    log.begin(function=name or getattr(function, "__name__", ""), index=index, total=total)
+
+    def progress(now: Progress, report: Report) -> None:
+        tell(now, report)
+        log.tell(now, report)
+
+    try:
+        report = processor.process_all(function, progress=progress, total=total, run_id=log.run_id)
+    except Interrupted as stopped:
+        log.end("interrupted", stopped.report)
+        raise
+    except ProcessingStopped as stopped:
+        log.end("failed", stopped.report)
+        raise
+    log.end("interrupted" if report.interrupted else "completed", report)
+    return report
 
 
 def runs(db: Database) -> Iterator[Item]:

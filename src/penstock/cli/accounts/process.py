@@ -12,10 +12,9 @@ from penstock.cli.lazy import INTERRUPTED
 from penstock.cli.records.options import load_function
 from penstock.cli.records.process import Bar
 from penstock.records.attempts import Function
-from penstock.records.processor import new_run_id
-from penstock.records.report import Progress, Report
-from penstock.records.run import Interrupted, ProcessingStopped
-from penstock.records.runs import RunLog
+from penstock.records.report import Report
+from penstock.records.run import Interrupted
+from penstock.records.runs import recorded
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 
 _SHOWN_ERRORS = 20
@@ -83,24 +82,12 @@ def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool
     """The run, with its bar and its entry in the log of runs; Ctrl-C ends it with what was done so far."""
     bar = Bar(quiet=quiet)
     table = processor.model.table
-    log = RunLog(table.database, new_run_id(), table.name)
-    log.begin(function=place)
-
-    def tell(progress: Progress, report: Report) -> None:
-        bar.show(progress)
-        log.tell(progress, report)
-
     try:
-        report = processor.process_all(function, progress=tell, run_id=log.run_id)
+        return recorded(processor, function, table.database, table.name, name=place, tell=bar.tell)
     except Interrupted as stopped:
-        report = replace(stopped.report, interrupted=True)
-    except ProcessingStopped as stopped:
-        log.end("failed", stopped.report)
-        raise
+        return replace(stopped.report, interrupted=True)
     finally:
         bar.end()
-    log.end("interrupted" if report.interrupted else "completed", report)
-    return report
 
 
 def _show_count(count: int, as_json: bool) -> None:

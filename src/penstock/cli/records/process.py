@@ -33,10 +33,9 @@ from penstock.errors import PenstockError
 from penstock.records.attempts import Function
 from penstock.records.executors import ExecutorOrMaker, process_pool
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
-from penstock.records.processor import MOST_WORKERS, RecordProcessor, new_run_id
+from penstock.records.processor import MOST_WORKERS, RecordProcessor
 from penstock.records.report import Progress, Report, seconds_text
-from penstock.records.run import ProcessingStopped
-from penstock.records.runs import RunLog
+from penstock.records.runs import recorded
 from penstock.records.work import key_type
 
 _SHOWN_ERRORS = 10
@@ -181,24 +180,14 @@ def _run(
     quiet: bool,
 ) -> Report:
     total = processor.count() if embedded_engine(db.transport) is not None else None
-    log = RunLog(db, new_run_id(), table)
     bar = Bar(quiet=quiet)
-    log.begin(function=place, index=options["index"], total=total)
-
-    def tell(progress: Progress, report: Report) -> None:
-        bar.show(progress)
-        log.tell(progress, report)
-
     try:
         with _stopping_on_signals(processor, options["grace"]):
-            report = processor.process_all(function, progress=tell, total=total, run_id=log.run_id)
-    except ProcessingStopped as stopped:
-        log.end("failed", stopped.report)
-        raise
+            return recorded(
+                processor, function, db, table, name=place, index=options["index"], total=total, tell=bar.tell
+            )
     finally:
         bar.end()
-    log.end("interrupted" if report.interrupted else "completed", report)
-    return report
 
 
 @contextmanager
@@ -227,7 +216,7 @@ class Bar:
         self._line = Line(quiet=quiet)
         self._told_at = 0.0
 
-    def show(self, progress: Progress) -> None:
+    def tell(self, progress: Progress, report: Report) -> None:
         now = time.monotonic()
         if now - self._told_at >= _EVERY_SECONDS:
             self._told_at = now

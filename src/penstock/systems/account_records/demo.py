@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.client.database import Database
-from penstock.records.attempts import Function
-from penstock.records.processor import new_run_id
-from penstock.records.report import Report
-from penstock.records.runs import RunLog
+from penstock.records.runs import recorded
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import Record, RecordModel
 from penstock.systems.account_records.models.user import UserModel
@@ -33,13 +30,13 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         records.put_item(_record(number))
     processor = RecordProcessor(records, max_workers=5, max_retries=1, backoff_base_ms=1)
     progress(0.5, "processing them with 5 workers")
-    first = _kept(db, processor, _read_document)
+    first = recorded(processor, _read_document, db, _CONFIG.record_table)
     failed = folder / "accounts-failed.txt"
     failed.parent.mkdir(parents=True, exist_ok=True)
     failed.write_text("".join(f"{error}\n" for error in first.errors))
     progress(0.8, "redriving only what failed")
     redriven = processor.redrive()
-    second = _kept(db, processor, _repaired)
+    second = recorded(processor, _repaired, db, _CONFIG.record_table)
     progress(1.0, "done")
     return {
         "records": _RECORDS,
@@ -50,15 +47,6 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         "left to do": sum(1 for _ in records.query_unprocessed()),
         "errors": str(failed),
     }
-
-
-def _kept(db: Database, processor: RecordProcessor, function: Function) -> Report:
-    """Runs it, as `penstock records process` does: what became of it stays in the table of runs."""
-    log = RunLog(db, new_run_id(), _CONFIG.record_table)
-    log.begin(function=function.__name__)
-    report = processor.process_all(function, progress=log.tell, run_id=log.run_id)
-    log.end("completed", report)
-    return report
 
 
 def _record(number: int) -> Record:
