@@ -83,6 +83,15 @@ def test_S2_6_another_companys_job_is_not_there(place: tuple[str, ...]) -> None:
     assert security("list", "--status", "completed", "--company", "acme", *place).stdout == "No jobs.\n"
 
 
+def test_a_drawing_that_cannot_be_read_leaves_no_folder_and_no_database() -> None:
+    Path("empty.pdf").write_bytes(b"")
+    for place in ((), ("--db", "jobs.db")):
+        told = security("process", "empty.pdf", *WHOSE, *place)
+        assert (told.exit_code, "The file is empty" in told.output) == (1, True)
+    assert not Path("local_output").exists()
+    assert not Path("jobs.db").exists()
+
+
 def test_S2_17_what_is_called_wrongly_is_told() -> None:
     Path("text.pdf").write_text("no pdf")
     Path("blank.pdf").write_bytes(pdf([PdfPage()]))

@@ -21,7 +21,7 @@ from penstock.cli.security.options import (
 )
 from penstock.systems.security_assistant.agents import default_agents, load_agents
 from penstock.systems.security_assistant.drawing import DRAWING_BYTES, DrawingTooLarge
-from penstock.systems.security_assistant.intake import NewDrawing, take_in
+from penstock.systems.security_assistant.intake import NewDrawing, check_files, take_in
 from penstock.systems.security_assistant.job import DrawingJob
 from penstock.systems.security_assistant.processor import SAFETY_MARGIN_SECONDS, TIME_LIMIT_SECONDS, Processor
 from penstock.systems.security_assistant.stages import STAGES
@@ -79,6 +79,7 @@ def command(
         context_name="" if context is None else context.name,
         context=None if context is None else _read(context),
     )
+    check_files(new)  # what cannot be read leaves no folder and no table
     with opened(place, make=True) as storage:
         job = take_in(storage, new)
         if not queue:

@@ -36,14 +36,21 @@ class NewDrawing:
     job_id: str | None = None
 
 
+def check_files(new: NewDrawing) -> int:
+    """How many pages it has. Raises BadDrawing: for those who ask before they make a place for it, too."""
+    pages = check_drawing(new.pdf)
+    if new.context is not None:
+        check_context(new.context_name, new.context)
+    return pages
+
+
 def take_in(storage: Storage, new: NewDrawing) -> DrawingJob:
     """The queued job. Raises BadName, BadDrawing, and Conflict for an id that is taken; then nothing is kept."""
     now = storage.now()
     name = job_name(new.company_id, new.client_name, new.project_name, new.job_id or new_id(now))
-    pages = check_drawing(new.pdf)
+    pages = check_files(new)
     files = {"drawing": (name.path("drawing.pdf"), new.pdf)}
     if new.context is not None:
-        check_context(new.context_name, new.context)
         files["context"] = (name.path(f"context{ending_of(new.context_name)}"), new.context)
     taken = storage.shelf.get(name.key)
     if taken is not None:
