@@ -16,6 +16,7 @@ from pathlib import Path
 import click
 
 from penstock.cli import databases
+from penstock.cli.conversation import listen_options
 from penstock.client.database import Database, embedded_engine
 from penstock.client.endpoints import MEMORY
 from penstock.files import Files, open_files
@@ -42,11 +43,7 @@ _STOP_SECONDS = 35
     help="What to look at: a file (made if absent), http://127.0.0.1:8000, or aws://eu-west-2. Also PENSTOCK_URL. "
     "Without it: the worker's database, the one .db file of this folder, or penstock.db.",
 )  # fmt: skip
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True,
-    help="The dashboard's port; 0 picks a free one.",
-)  # fmt: skip
+@listen_options(DEFAULT_PORT)
 @click.option("--worker", "worker_app", metavar="MODULE:APP", help="Also run this app's jobs, in this process.")
 @click.option("--serve", "serve_port", type=click.IntRange(0, 65535), metavar="PORT", help="Also a DynamoDB on PORT.")
 @click.option("--read-only", is_flag=True, help="Change nothing: every POST is refused.")
