@@ -12,6 +12,7 @@ from penstock.cli.lazy import LazyGroup
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
     "accounts": ("penstock.cli.accounts.group", "Account records: add, process in parallel, see failures, redrive."),
+    "backup": ("penstock.cli.backup", "Copy a database file while it is in use."),
     "construction": ("penstock.cli.construction.group", "Construction expenses: companies, webhooks, dead letters."),
     "delphi": ("penstock.cli.delphi.group", "Conversations to topics: from a Pol.is export to a map with names."),
     "demo": ("penstock.cli.demo", "See the five systems work, on an embedded database, in a minute."),
