@@ -1,0 +1,83 @@
+"""Runs a page's Python blocks, in order, as a reader would: in one folder, with the names of those before."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import re
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from doc_blocks import Block
+
+import penstock
+
+VARYING = [
+    (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "MOMENT"),
+    (re.compile(r" *\b\d+\.\d s\b"), " TIME"),
+    (re.compile(r"\bjob_[0-9a-z]{6,}_[0-9a-z]{6}\b"), "JOB"),
+]
+"""What no two runs have alike: moments, durations, the ids of jobs."""
+
+_TEST = re.compile(r"^def test_", re.MULTILINE)
+_FILE = re.compile(r"# (\w+\.py)\n")
+_ADDRESS = re.compile(r"http://(?:localhost|127\.0\.0\.1):8000")
+
+
+def steady(text: str) -> str:
+    for pattern, word in VARYING:
+        text = pattern.sub(word, text)
+    return text
+
+
+@dataclass
+class PageRun:
+    """One page's run: `server` is what answers where the page says http://localhost:8000."""
+
+    page: str
+    folder: Path
+    server: str
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
+
+    def run(self, block: Block) -> str:
+        """What the block prints. A block whose first line is `# name.py` is that file for those after it."""
+        if _TEST.search(block.text):
+            return self._tested(block)
+        if "run" in block.says:
+            self._exec(block.says["run"], block)
+        written = _FILE.match(block.text)
+        if written:
+            (self.folder / written[1]).write_text(block.text)
+            importlib.invalidate_caches()
+        said = io.StringIO()
+        with redirect_stdout(said):
+            self._exec(block.text, block)
+        return said.getvalue()
+
+    def _exec(self, code: str, block: Block) -> None:
+        # As many lines before the code as the page has, so that a traceback names the page's own.
+        padded = "\n" * block.line + _ADDRESS.sub(self.server, code)
+        exec(compile(padded, self.page, "exec"), self.names)
+
+    def _tested(self, block: Block) -> str:
+        """A block that is a test runs under pytest, with the code before it in front."""
+        (self.folder / "test_of_the_page.py").write_text(f"{block.says.get('run', '')}\n{block.text}")
+        plugins = ["-p", "no:cacheprovider", "-p", "penstock.testing.plugin"]
+        command = [sys.executable, "-m", "pytest", "-q", *plugins, "test_of_the_page.py"]
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        ran = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert ran.returncode == 0, ran.stdout
+        return ""
+
+    def close(self) -> None:
+        """Closes what the page left open, as the end of a program would."""
+        for value in self.names.values():
+            if isinstance(value, penstock.Database | penstock.App):
+                value.close()

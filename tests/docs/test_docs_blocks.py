@@ -1,0 +1,119 @@
+"""Every block of the documentation is run or read, or says why not.
+
+Python runs, and prints what stands under it. JSON, YAML and TOML are read. Consoles: test_docs_commands.py. Some pages
+are played whole, commands and all, by tests of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+import yaml
+from doc_blocks import ROOT, Block, blocks_of, name_of, pages
+from page_runs import PageRun, steady
+
+PLAYED_WHOLE = {
+    "docs/account-records.md": "systems/test_accounts_page.py",
+    "docs/construction-expenses.md": "systems/test_construction_page.py",
+    "docs/excel-reports.md": "systems/test_excel_page.py",
+    "docs/files.md": "files/test_files_page.py",
+    "docs/first-job.md": "jobs/test_job_docs.py",
+    "docs/moving-data.md": "tables/test_data_pages.py",
+    "docs/rekey.md": "tables/test_data_pages.py",
+    "docs/security-assistant.md": "systems/test_security_page.py",
+    "docs/tables-walkthrough.md": "cli/test_tables_walkthrough.py",
+}
+"""Pages whose commands and examples are run together, one after another, and by which file of tests/."""
+
+NOT_RUN = 4
+"""How many blocks say that they are not run. More than that wants a reason here as well."""
+
+SHOWN = {"", "text", "console", "mermaid"}
+"""Outputs, commands and pictures: other tests have them."""
+
+PYTHON_PAGES = [
+    page
+    for page in pages()
+    if name_of(page) not in PLAYED_WHOLE and any(block.language == "python" for block in blocks_of(page.read_text()))
+]
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder and an environment such as a new reader has: nothing of the tests' own is in them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("PENSTOCK_URL", "PENSTOCK_FILES", "ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "config").write_text("[profile reports]\nregion = eu-west-2\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=name_of)
+def test_its_python_prints_what_stands_under_it(
+    page: Path, reader: Path, penstock_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", penstock_server)
+    run = PageRun(name_of(page), reader, penstock_server)
+    blocks = blocks_of(page.read_text())
+    try:
+        for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+            if block.language == "python" and not {"not run", "run by"} & block.says.keys():
+                _compare(page, block, run.run(block), after)
+    finally:
+        run.close()
+
+
+def _compare(page: Path, block: Block, printed: str, after: Block | None) -> None:
+    if after is None or not after.near or not after.is_output:
+        assert printed == "", f"{name_of(page)}:{block.line} prints something, and shows nothing"
+    elif "output" not in after.says:
+        assert steady(printed) == steady(after.text), f"{name_of(page)}:{block.line}"
+
+
+def test_what_is_run_elsewhere_is_named_there() -> None:
+    elsewhere = [(page, f"tests/{test}") for page, test in PLAYED_WHOLE.items()]
+    for page in pages():
+        said = [block.says["run by"] for block in blocks_of(page.read_text()) if "run by" in block.says]
+        elsewhere += [(name_of(page), test) for test in said]
+    for name, test in elsewhere:
+        assert Path(name).name in (ROOT / test).read_text(), f"{test} does not name {name}"
+
+
+def test_what_is_read_by_programs_can_be_read() -> None:
+    readers = {
+        "json": json.loads,
+        "yaml": yaml.safe_load,
+        "toml": tomllib.loads,
+        "ini": lambda text: ConfigParser(strict=False, interpolation=None).read_string(text),
+    }
+    for page in pages():
+        for block in blocks_of(page.read_text()):
+            if block.language in readers:
+                readers[block.language](block.text)
+
+
+def test_every_block_is_of_a_kind_that_is_looked_at_or_says_why_not() -> None:
+    known = {"python", "json", "yaml", "toml", "ini", *SHOWN}
+    for page in pages():
+        for block in blocks_of(page.read_text()):
+            assert block.language in known or "not run" in block.says, f"{name_of(page)}:{block.line}"
+
+
+def test_the_blocks_that_are_not_run_are_few_and_give_their_reasons() -> None:
+    found = [
+        (name_of(page), block.says["not run"])
+        for page in pages()
+        for block in blocks_of(page.read_text())
+        if "not run" in block.says
+    ]
+    assert all(len(reason.split()) > 3 for _, reason in found), found
+    assert len(found) == NOT_RUN, found
