@@ -4,6 +4,9 @@ httptools (C) is used where it is installed; `PurePythonParser` is for the place
 no I/O: bytes go in through `feed_data`, and what they mean comes out as calls on the protocol object.
 
     message = request-line *( header-line ) CRLF [ body ]
+
+What it takes, httptools takes too, and both find the same end of it; what is dubious (a lone LF, two lengths, a control
+character) it refuses. Two readers that disagree where a request ends are what smuggling needs.
 """
 
 from __future__ import annotations
@@ -13,10 +16,14 @@ from typing import Any, Protocol
 
 LINE_BYTES = 16 * 1024  # the longest request line, header line or chunk-size line
 _TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([^\x00-\x20\x7f]+) HTTP/(1\.[01])")
+_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
+_METHODS = rb"GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE"  # CONNECT asks for a tunnel, which there is not
+_REQUEST_LINE = re.compile(rb"(" + _METHODS + rb") ((?:/|\*|[A-Za-z]+://)[\x21-\x7e]*) HTTP/(1\.[01])")
 _FIRST_BYTE = re.compile(rb"[A-Z\r\n]")
-_DIGITS = re.compile(rb"[0-9]{1,18}")
-_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;.*)?")
+_DIGITS = re.compile(rb"([0-9]{1,18})[ \t]*")
+_EXTENSION = rb"(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=[!#$%&'*+.^_`|~0-9A-Za-z-]+)?)*"
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})" + _EXTENSION)
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class ParserError(Exception):
@@ -61,9 +68,10 @@ class PurePythonParser:
         return self._version
 
     def should_keep_alive(self) -> bool:
+        wishes = {wish.strip() for wish in self._connection.split(b",")}
         if self._version == "1.0":
-            return b"keep-alive" in self._connection
-        return b"close" not in self._connection
+            return b"keep-alive" in wishes and b"close" not in wishes
+        return b"close" not in wishes
 
     def should_upgrade(self) -> bool:
         """Never: HTTP allows a server to go on as if it had not been asked for another protocol."""
@@ -84,12 +92,17 @@ class PurePythonParser:
                 raise ParserError("line too long")
             return None
         line = bytes(self._buffer[:end])
+        if not line.endswith(b"\r"):
+            raise ParserError("a line ends with CR and LF")
         del self._buffer[: end + 1]
-        return line.removesuffix(b"\r")
+        return line[:-1]
 
     def _request_line(self) -> bool:
         if self._buffer and _FIRST_BYTE.match(self._buffer) is None:
             raise ParserError("no request begins so")
+        if self._buffer.startswith(b"\n"):
+            del self._buffer[:1]
+            return True
         line = self._line()
         if not line:
             # Empty lines before a request are allowed; None means that it has not arrived whole.
@@ -113,10 +126,7 @@ class PurePythonParser:
             self._begin_body()
             self._listener.on_headers_complete()
             return True
-        name, colon, value = line.partition(b":")
-        value = value.strip(b" \t")
-        if not colon or _TOKEN.fullmatch(name) is None or b"\x00" in value or b"\r" in value:
-            raise ParserError("bad header line")
+        name, value = _field(line)
         self._note(name.lower(), value)
         self._listener.on_header(name, value)
         return True
@@ -124,14 +134,15 @@ class PurePythonParser:
     def _note(self, name: bytes, value: bytes) -> None:
         """Remembers what frames the message."""
         if name == b"connection":
-            self._connection = value.lower()
+            self._connection += b"," + value.lower()
         elif name == b"content-length":
-            if self._length is not None or self._chunked or _DIGITS.fullmatch(value) is None:
+            digits = _DIGITS.fullmatch(value)
+            if self._length is not None or self._chunked or digits is None:
                 raise ParserError("bad content length")
-            self._length = int(value)
+            self._length = int(digits[1])
         elif name == b"transfer-encoding":
             # Both lengths in one request is how requests are smuggled past proxies.
-            if self._length is not None or value.lower() != b"chunked":
+            if self._length is not None or self._chunked or value.lower() != b"chunked":
                 raise ParserError("bad transfer encoding")
             self._chunked = True
 
@@ -180,14 +191,26 @@ class PurePythonParser:
         return line is not None
 
     def _trailer_line(self) -> bool:
+        """Checked as a header is, and told to nobody: what comes after the body says nothing about the request."""
         line = self._line()
         if line == b"":
             self._end()
+        elif line is not None and _field(line)[0].lower() in _FRAMING:
+            raise ParserError("a trailer that frames")
         return line is not None
 
     def _end(self) -> None:
         self._step = self._request_line
         self._listener.on_message_complete()
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    """Name and value of a header line; what stands behind the value is left, as httptools leaves it."""
+    name, colon, value = line.partition(b":")
+    value = value.lstrip(b" \t")
+    if not colon or _TOKEN.fullmatch(name) is None or _VALUE.fullmatch(value) is None:
+        raise ParserError("bad header line")
+    return name, value
 
 
 def load() -> tuple[Any, type[Exception], type[Exception]]:

@@ -32,6 +32,7 @@ _NO_ROOM = Reply(503, b'{"__type":"com.amazon.coral.service#ServiceUnavailable"}
 _FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 BETWEEN, IN_HEAD, IN_BODY = range(3)
+_NOTHING = -1  # in place of a count of bytes: what has just arrived does not count
 _JUST_BEGUN = -1  # in place of the bytes of a head that has arrived in one piece so far
 
 _log = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class RequestReader(asyncio.Protocol):
 
     __slots__ = (
         "_begun",
+        "_beside_body",
         "_body",
         "_body_parts",
         "_deaf",
@@ -70,6 +72,9 @@ class RequestReader(asyncio.Protocol):
         self._body = b""
         self._body_parts: bytearray | None = None
         self._head_bytes = 0
+        self._beside_body = (
+            _NOTHING  # bytes since the last of a body that were none of it: trailers, extensions of chunks
+        )
         self._receiving = BETWEEN
         self._known: list[KnownHead] = []
         self._begun: tuple[KnownHead, bytes] | None = None  # a known head, and its bytes, whose body is to come
@@ -152,6 +157,9 @@ class RequestReader(asyncio.Protocol):
             self._feed(data)
         except _ParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
+            if not self._upgrading:  # CONNECT: what follows would be for somebody else
+                self._refuse(_BAD_REQUEST)
+                return
         except _ParserError as error:
             self._not_understood(error)
             return
@@ -192,6 +200,8 @@ class RequestReader(asyncio.Protocol):
         self._url = self._url + url if self._url else url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._receiving == IN_BODY:
+            return  # a trailer: what comes after the body says neither who asks nor what for
         name = name.lower()
         if name in self._headers:
             self._repeated(name, value)
@@ -220,13 +230,24 @@ class RequestReader(asyncio.Protocol):
         if (self._large or self._head_bytes != _JUST_BEGUN) and self._is_head_too_large():
             self._refuse(_BAD_REQUEST)
             return
+        if b"transfer-encoding" in headers:
+            self._beside_body = _NOTHING
+            if not self._is_chunked():
+                self._refuse(_BAD_REQUEST)
+                return
         length = headers.get(b"content-length")
         if length is not None and len(length) > 7 and int(length) > REQUEST_BYTES:
             self._refuse(TOO_LARGE)
         elif b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
             self._continue()
 
+    def _is_chunked(self) -> bool:
+        """Chunked and nothing else; HTTP/1.0 has no chunks, and its proxies pass them on as they are."""
+        is_old = self._parser.get_http_version() == "1.0"
+        return self._headers[b"transfer-encoding"].strip().lower() == b"chunked" and not is_old
+
     def on_body(self, body: bytes) -> None:
+        self._beside_body = _NOTHING
         if not self._body:
             self._body = body
         elif not self._deaf:
@@ -265,6 +286,7 @@ class RequestReader(asyncio.Protocol):
         """A request has arrived in part: its head may take only so long and be only so large."""
         if self._receiving == IN_BODY:
             self._touch()
+            self._note_beside_body(count)
             return
         if self._head_bytes == _JUST_BEGUN:
             # Requests before it may have come in the same bytes: only what is known to be its own counts.
@@ -273,6 +295,15 @@ class RequestReader(asyncio.Protocol):
         else:
             self._head_bytes += count
         if self._head_bytes > HEAD_BYTES:
+            self._refuse(_BAD_REQUEST)
+
+    def _note_beside_body(self, count: int) -> None:
+        """The parser gathers a trailer until its line ends: one that never ends is not gathered for ever."""
+        if b"transfer-encoding" not in self._headers:
+            return
+        self._beside_body = 0 if self._beside_body == _NOTHING else self._beside_body + count
+        if self._beside_body > HEAD_BYTES:
+            self._forget_body()
             self._refuse(_BAD_REQUEST)
 
     def _parsed_bytes(self) -> int:
