@@ -1,0 +1,219 @@
+"""The soak's checker finds every kind of violation, and nothing in a sound ledger."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # trust/ lies beside tests/, and is not installed
+
+from trust.ledger import Account, Ledger, StoredJob, read
+from trust.ledger_rules import RULES, violations
+
+Fact = dict[str, Any]
+
+EVENTS = [("created", 0), ("started", 1), ("taken_over", 2), ("completed", 2)]
+WORK = StoredJob(
+    id="work",
+    task="steps",
+    state="completed",
+    attempt=2,
+    result=[7],
+    checkpoints={"step0": 7, "done": 2},
+    entries=[(1, 1, "line 0 of 7", None), (2, 1, "checkpoint", 50.0), (3, 2, "line 0 of 7", None)],
+    events=EVENTS,
+)
+CALM = [("created", 0), ("started", 1), ("completed", 1)]
+CHILD = StoredJob("child", "gather", "completed", attempt=1, result=7, events=CALM)
+GONE = StoredJob("gone", "endless", "cancelled", events=[("created", 0), ("cancelled", 0)])
+TICKS = [
+    StoredJob(f"cron_tick_20261116T0{minute}00.000Z", "tick", "completed", attempt=1, result="t", events=CALM)
+    for minute in ("500", "501", "502")
+]
+ACCOUNT = Account({job.id: job for job in (WORK, CHILD, GONE, *TICKS)}, {"r1": {"marks": 1, "value": "v"}})
+
+
+def fact(kind: str, **values: Any) -> Fact:
+    return {"fact": kind, **values}
+
+
+FACTS: list[Fact] = [
+    fact("hurt", how="kill"),
+    fact("asked", key="k1"),
+    fact("enqueued", key="k1", job="work", ends="completed", unique="u", limit_key="l", limit=1),
+    fact("enqueued", key="k2", job="child", ends="completed", after=["work"]),
+    fact("enqueued", key="k3", job="gone", ends="completed"),
+    fact("cancelled", job="gone"),
+    fact("began", job="work", attempt=1, worker="a"),
+    fact("did", job="work", step="step0", index=0, attempt=1),
+    fact("kept", job="work", step="step0", attempt=1, value=7),
+    fact("checkpoint", job="work", name="done", value=1, attempt=1),
+    fact("entry", job="work", number=1, text="line 0 of 7", attempt=1),
+    fact("began", job="work", attempt=2, worker="b"),
+    fact("resumed", job="work", name="done", value=1, attempt=2),
+    fact("did", job="work", step="step1", index=1, attempt=2),
+    fact("checkpoint", job="work", name="done", value=2, attempt=2),
+    fact("slots", limit_key="l", limit=1, holders=["work"]),
+    fact("ended", job="work", attempt=2, value=[7]),
+    fact("began", job="child", attempt=1, worker="a"),
+    fact("results", job="child", parents={"work": [7]}),
+    fact("ended", job="child", attempt=1, value=7),
+    *(fact("ended", job=tick.id, attempt=1, value="t") for tick in TICKS),
+    fact("put", record="r1"),
+    fact("ran", record="r1", value="v"),
+]
+
+
+def with_job(job: StoredJob, **changes: Any) -> Account:
+    return replace(ACCOUNT, jobs={**ACCOUNT.jobs, job.id: replace(job, **changes)})
+
+
+def without(job_id: str) -> Account:
+    return replace(ACCOUNT, jobs={one: job for one, job in ACCOUNT.jobs.items() if one != job_id})
+
+
+def changed(kind: str, place: int = 0, **changes: Any) -> list[Fact]:
+    """The ledger with the n-th fact of a kind altered."""
+    number = [at for at, one in enumerate(FACTS) if one["fact"] == kind][place]
+    return [*FACTS[:number], {**FACTS[number], **changes}, *FACTS[number + 1 :]]
+
+
+def moved(kind: str, place: int, *, to: int) -> list[Fact]:
+    one = [one for one in FACTS if one["fact"] == kind][place]
+    rest = [other for other in FACTS if other is not one]
+    return [*rest[:to], one, *rest[to:]]
+
+
+SECOND = replace(WORK, id="second", attempt=1, events=CALM)
+BESIDE = replace(ACCOUNT, jobs={**ACCOUNT.jobs, "second": SECOND})
+
+
+def beside(**enqueued: Any) -> list[Fact]:
+    """A second job whose body runs while the first one's last attempt does."""
+    began = FACTS.index(fact("began", job="work", attempt=2, worker="b"))
+    more = [
+        fact("enqueued", key="k9", job="second", ends="completed", **enqueued),
+        fact("began", job="second", attempt=1, worker="c"),
+        fact("ended", job="second", attempt=1, value=[7]),
+    ]
+    return [*FACTS[: began + 1], *more, *FACTS[began + 1 :]]
+
+
+BAD: dict[str, tuple[list[Fact], Account, str]] = {
+    "an acknowledged job is not there": (FACTS, without("child"), "child was acknowledged, and is lost"),
+    "a job never ended": (FACTS, with_job(CHILD, state="processing"), "child (gather) should be completed"),
+    "a cancelled job went on": (FACTS, with_job(GONE, state="completed"), "gone (endless) should be cancelled"),
+    "a key has two jobs": ([*FACTS, fact("enqueued", key="k1", job="child", ends="completed")], ACCOUNT, "key k1"),
+    "a job that nobody asked for": (FACTS, with_job(replace(CHILD, id="x")), "nobody asked for some of these jobs"),
+    "a job completed twice": (FACTS, with_job(WORK, events=[*EVENTS, ("completed", 2)]), "completed 2 times"),
+    "a rule of every job": (FACTS, with_job(WORK, broken=["work is running, and nobody holds it"]), "nobody holds it"),
+    "another attempt's result": (FACTS, with_job(WORK, result=[8]), "work has the result [8]"),
+    "a body ran twice for one claim": (
+        [*FACTS, fact("began", job="work", attempt=2, worker="c")],
+        ACCOUNT,
+        "the body of work, attempt 2, ran 2 times",
+    ),
+    "a body ran without a claim": ([*FACTS, fact("began", job="child", attempt=2, worker="c")], ACCOUNT, "was granted"),
+    "an attempt without a claim": (FACTS, with_job(WORK, attempt=3), "work is in attempt 3"),
+    "taken over without harm": (FACTS[1:], ACCOUNT, "no worker came to harm"),
+    "a step kept twice": (
+        [*FACTS, fact("kept", job="work", step="step0", attempt=2, value=7)],
+        ACCOUNT,
+        "step0 was kept by the attempts 1 and 2",
+    ),
+    "a kept step done again": (changed("did", 1, step="step0"), ACCOUNT, "step0 was kept, and done again in attempt 2"),
+    "a kept value lost": (FACTS, with_job(WORK, checkpoints={"done": 2}), "step0 was kept as 7, and None is stored"),
+    "steps out of order": (
+        [*FACTS, fact("did", job="work", step="step0b", index=0, attempt=2)],
+        ACCOUNT,
+        "after a later step had begun",
+    ),
+    "a step twice in an attempt": (
+        [*FACTS, fact("did", job="work", step="step1", index=1, attempt=2)],
+        ACCOUNT,
+        "attempt 2 did step1 2 times",
+    ),
+    "a checkpoint that goes back": (changed("checkpoint", 1, value=1), ACCOUNT, "done went from 1"),
+    "a zombie's checkpoint": (
+        [*FACTS, fact("checkpoint", job="work", name="done", value=3, attempt=1)],
+        with_job(WORK, checkpoints={"step0": 7, "done": 3}),
+        "done went from 2 (attempt 2) to 3 (attempt 1)",
+    ),
+    "an old checkpoint given": (changed("resumed", value=0), ACCOUNT, "what was given to go on from is 0 (attempt 2)"),
+    "a checkpoint lost": (FACTS, with_job(WORK, checkpoints={"step0": 7, "done": 1}), "done was 2, and 1 is stored"),
+    "an entry overwritten": (changed("entry", text="line 9"), ACCOUNT, "entry 1 was 'line 9'"),
+    "a gap in the entries": (FACTS, with_job(WORK, entries=WORK.entries[::2]), "numbered [1, 3]"),
+    "a zombie's entry": (
+        FACTS,
+        with_job(WORK, entries=[*WORK.entries, (4, 1, "late", None)]),
+        "entries are of the attempts [1, 1, 2, 1]",
+    ),
+    "a line twice": (FACTS, with_job(WORK, entries=[*WORK.entries, (4, 2, "line 0 of 7", None)]), "is there 2 times"),
+    "lines out of order": (
+        FACTS,
+        with_job(CHILD, entries=[(1, 1, "line 1 of 1", None), (2, 1, "line 0 of 1", None)]),
+        "its lines are in the order",
+    ),
+    "progress that falls": (
+        FACTS,
+        with_job(CHILD, entries=[(1, 1, "", 50.0), (2, 1, "", 25.0)]),
+        "its progress was [50.0, 25.0]",
+    ),
+    "a child before its parent": (moved("began", 2, to=6), ACCOUNT, "child began before work had ended"),
+    "a child with another result": (changed("results", parents={"work": [8]}), ACCOUNT, "child was given"),
+    "two with one unique key": (beside(unique="u"), BESIDE, "the unique key u had second, work at once"),
+    "more than a limit": (beside(limit_key="l", limit=1), BESIDE, "second, work ran at once"),
+    "more slots than a limit": (changed("slots", holders=["work", "child"]), ACCOUNT, "was held by work, child"),
+    "a time without its job": (FACTS, without(TICKS[1].id), "between 05:00 and 05:02 the schedule did not fire"),
+    "a schedule's job that did not end": (FACTS, with_job(TICKS[1], state="queued"), f"{TICKS[1].id} is queued"),
+    "a record lost": (FACTS, replace(ACCOUNT, records={}), "the record r1 was acknowledged, and is lost"),
+    "a record marked twice": (FACTS, replace(ACCOUNT, records={"r1": {"marks": 2, "value": "v"}}), "marked 2 times"),
+    "a record of no run": (FACTS, replace(ACCOUNT, records={"r1": {"marks": 1, "value": "w"}}), "no run has returned"),
+}
+
+
+def test_a_sound_ledger_breaks_no_rule() -> None:
+    assert violations(FACTS, ACCOUNT) == []
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_the_checker_finds(kind: str) -> None:
+    facts, account, words = BAD[kind]
+    found = violations(facts, account)
+    assert any(words in sentence for sentence in found), found
+
+
+def test_every_rule_finds_something() -> None:
+    finding = {rule for facts, account, _ in BAD.values() for rule in RULES if list(rule(facts, account))}
+    assert finding == set(RULES)
+
+
+def test_what_a_zombie_does_before_it_is_refused_is_no_violation() -> None:
+    """A frozen attempt wakes up: its body goes on, does a step that another has kept, and is told nothing."""
+    late = [
+        fact("did", job="work", step="step1", index=1, attempt=1),
+        fact("resumed", job="work", name="done", value=0, attempt=1),
+        fact("ended", job="work", attempt=1, value=["late"]),
+    ]
+    assert violations([*FACTS, *late], ACCOUNT) == []
+
+
+def test_a_job_whose_parent_was_parked_may_be_cancelled() -> None:
+    parked = [("created", 0), ("started", 1), ("parked", 1), ("retried", 1), ("started", 2), ("completed", 2)]
+    child = replace(CHILD, state="cancelled", attempt=0, events=[("created", 0), ("cancelled", 0)])
+    account = replace(ACCOUNT, jobs={**ACCOUNT.jobs, "work": replace(WORK, events=parked), "child": child})
+    facts = [one for one in FACTS if one.get("job") != "child" or one["fact"] == "enqueued"]
+    assert violations(facts, account) == []
+
+
+def test_a_line_that_a_killed_process_left_half_written_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    Ledger(path).note("began", job="a")
+    with path.open("ab") as file:
+        file.write(b'\n{"fact":"kep')
+    Ledger(path).note("ended", job="a")
+    assert [one["fact"] for one in read(path)] == ["began", "ended"]

@@ -1,0 +1,157 @@
+"""Who makes the soak's jobs and records: asks again with the same key until it is told that they are there."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from penstock import App
+from penstock.client.conditions import F
+from penstock.errors import ConditionalCheckFailedException, PenstockError
+from penstock.jobs.job import Job
+from penstock.jobs.new import BadJob
+from penstock.jobs.state import BadTransition, State
+from trust.ledger import Ledger
+
+_LONGEST_BODY_SECONDS: Final = 0.15
+_KEYS: Final = 3
+LIMIT: Final = 2
+
+
+class Producer:
+    """A thread. What it could not have done when it is ended, it says in `undone`."""
+
+    def __init__(self, app: App, ledger: Ledger, draw: random.Random, *, rate: float) -> None:
+        self._app = app
+        self._ledger = ledger
+        self._draw = draw
+        self._rate = rate
+        self._number = 0
+        self._to_cancel: list[tuple[float, str]] = []
+        self._ending = threading.Event()
+        self._give_up = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
+        self.undone: list[str] = []
+        self._shapes: tuple[tuple[int, Callable[[], None]], ...] = (
+            (4, lambda: self._simple("steps")),
+            (4, lambda: self._simple("counter")),
+            (3, lambda: self._simple("talker")),
+            (3, lambda: self._simple("shaky")),
+            (1, lambda: self._simple("hopeless", ends="failed")),
+            (2, lambda: self._simple("pipeline")),
+            (3, self._limited),
+            (3, self._unique),
+            (2, self._fan),
+            (2, self._cancelled),
+            (4, self._record),
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self, timeout_seconds: float) -> None:
+        """Makes nothing more, ends what is begun, and cancels what is still to be cancelled."""
+        self._ending.set()
+        self._thread.join(timeout_seconds)
+        self._give_up.set()
+        self._thread.join(5)
+
+    def _run(self) -> None:
+        weights = [weight for weight, _ in self._shapes]
+        while not self._ending.wait(self._draw.random() * 2 / self._rate):
+            (_, make), *_ = self._draw.choices(self._shapes, weights)
+            make()
+            self._cancel_due(time.monotonic())
+        self._cancel_due(float("inf"))
+
+    # ── shapes ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _simple(self, task: str, **facts: Any) -> None:
+        self._enqueue(task, {}, **facts)
+
+    def _limited(self) -> None:
+        limit: dict[str, Any] = {"limit_key": f"limit{self._draw.randrange(_KEYS)}", "limit": LIMIT}
+        self._enqueue("plain", limit, **limit)
+
+    def _unique(self) -> None:
+        unique = {"unique": f"only{self._draw.randrange(_KEYS)}"}
+        self._enqueue("plain", unique, same=True, **unique)
+
+    def _fan(self) -> None:
+        parts = [self._enqueue("plain", {}) for _ in range(3)]
+        ids = [part.id for part in parts if part is not None]
+        self._enqueue("gather", {"after": ids}, after=ids)
+
+    def _cancelled(self) -> None:
+        later = self._draw.random() < 0.3
+        job = self._enqueue(
+            "plain" if later else "endless", {"run_in_seconds": 3600} if later else {}, ends="cancelled"
+        )
+        if job is not None:
+            self._to_cancel.append((time.monotonic() + self._draw.random() * 2, job.id))
+
+    def _record(self) -> None:
+        from trust.soak_tasks import RECORDS
+
+        self._number += 1
+        record = f"r{self._number}"
+
+        def put() -> None:
+            with suppress(ConditionalCheckFailedException):  # ours: an earlier try has done it
+                self._app.store.db.table(RECORDS).put({"id": record, "done": 0}, if_=F("id").missing())
+
+        if self._until_told(put, f"the record {record}") is not None:
+            self._ledger.note("put", record=record)
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _enqueue(
+        self, task: str, options: dict[str, Any], *, ends: str = "completed", same: bool = False, **facts: Any
+    ) -> Job | None:
+        """`same`: arguments that any other job has too, so that a unique key may answer with another job."""
+        self._number += 1
+        key = f"{task}-{self._number}"
+        seconds = round(self._draw.random() * _LONGEST_BODY_SECONDS, 3)
+        arguments = {"number": 1 if same else self._number, "seconds": seconds}
+        wanted = self._app.tasks[task].options(key=key, **options)
+        self._ledger.note("asked", key=key)
+        made = self._until_told(lambda: self._app.enqueue(wanted, **arguments), key)
+        if not isinstance(made, Job):
+            return None
+        self._ledger.note("enqueued", key=key, job=made.id, ends=ends, **facts)
+        return made
+
+    def _until_told(self, ask: Callable[[], Any], what: str) -> Any:
+        """What it was answered, or True; None if it was refused for good, or nobody answered to the end."""
+        while not self._give_up.is_set():
+            try:
+                answer = ask()
+                return True if answer is None else answer
+            except BadJob:
+                return None  # what it waits for has failed meanwhile
+            except PenstockError:
+                self._give_up.wait(0.05)
+        self.undone.append(f"{what} was never acknowledged")
+        return None
+
+    def _cancel_due(self, now: float) -> None:
+        for due, job_id in list(self._to_cancel):
+            if due <= now:
+                self._to_cancel.remove((due, job_id))
+                if self._until_told(lambda job_id=job_id: self._cancel(job_id), f"cancelling {job_id}") is not None:  # type: ignore[misc]
+                    self._ledger.note("cancelled", job=job_id)
+
+    def _cancel(self, job_id: str) -> None:
+        try:
+            self._app.cancel(job_id, "soaked")
+        except BadTransition:
+            job = self._app.get(job_id)
+            if job.state is State.FAILED:  # parked: an operator would retry it, and cancel it then
+                self._app.retry(job_id)
+                raise PenstockError("not yet") from None
+            if job.state is not State.CANCELLED:
+                raise AssertionError(f"{job_id} has {job.state}, and should never end") from None
