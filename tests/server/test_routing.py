@@ -231,7 +231,7 @@ def test_without_an_origin_there_is_nothing_of_cors(client: RawClient, data: byt
 
 
 ASKED = {
-    "Origin": "http://example.com/",
+    "Origin": "http://localhost:3000",
     "Access_Control_Request_Method": "dog",
     "Access_Control_Request_Headers": "cat, meerkat, mouse",
 }

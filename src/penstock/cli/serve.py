@@ -11,6 +11,7 @@ import click
 from penstock.cli.conversation import listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
+from penstock.server.origins import is_loopback
 from penstock.server.run import DEFAULT_PORT, Options, listen, serve
 
 DEFAULT_FILE = "penstock.db"
@@ -30,6 +31,10 @@ _SECONDS = click.FloatRange(min=0)
 )
 @click.option("--per-account", is_flag=True, help="Keep the tables of each access key and region apart.")
 @click.option("--credentials", metavar="FILE", help="Check signatures against the access keys in FILE.")
+@click.option(
+    "--allow-origin", "origins", multiple=True, metavar="ORIGIN",
+    help="Let web pages of this origin call, such as https://app.example; * for all. Pages of this machine always may.",
+)  # fmt: skip
 @click.option("--ttl-lag", type=_SECONDS, default=0, metavar="SECONDS", help="How late TTL deletes.")
 @click.option("--table-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a table is CREATING.")
 @click.option("--index-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a new index is CREATING.")
@@ -45,6 +50,7 @@ def command(
     sync: Literal["normal", "full"],
     per_account: bool,
     credentials: str | None,
+    origins: tuple[str, ...],
     ttl_lag: float,
     table_delay: float,
     index_delay: float,
@@ -69,7 +75,7 @@ def command(
     if memory and db is not None:
         raise click.UsageError("Give either --db FILE or --memory, not both.")
     secrets = _secrets(credentials)
-    if secrets is None and not _is_loopback(host):
+    if secrets is None and not is_loopback(host):
         click.echo(
             f"Warning: {host} can be reached from other machines, and signatures are not checked. "
             "Give --credentials FILE, or listen on 127.0.0.1.",
@@ -84,7 +90,7 @@ def command(
         heat=heat,
     )
     path = ":memory:" if memory else db or DEFAULT_FILE
-    options = Options(per_account=per_account, secrets=secrets)
+    options = Options(per_account=per_account, secrets=secrets, origins=origins)
 
     def ready(url: str) -> None:
         if not quiet:
@@ -111,7 +117,3 @@ def _secrets(file: str | None) -> dict[str, str] | None:
     from penstock.server.credentials import load_credentials  # seldom needed, and start is timed
 
     return load_credentials(file)
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")

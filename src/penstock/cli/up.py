@@ -24,13 +24,13 @@ from penstock.jobs.app import FILES_VARIABLE, App
 from penstock.jobs.loading import load_app
 from penstock.jobs.tables import DEFAULT_TABLE
 from penstock.jobs.worker import Worker
+from penstock.server.origins import is_loopback
 from penstock.server.run import listen, running_server
 from penstock.systems import SYSTEMS
 from penstock.tables.loading import load
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.serving import serve_dashboard
 from penstock.web.dashboard.source import Source
-from penstock.web.guard import is_loopback
 
 DEFAULT_PORT = 8321
 DEFAULT_FILE = "penstock.db"

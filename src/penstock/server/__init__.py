@@ -7,6 +7,7 @@ The life of a request, one file a step:
     protocol.py       one connection: its requests in order, its answers in order
     http1.py          the HTTP/1.1 parser: httptools where installed, ours where not
     routing.py        which operation is meant, or which refusal DynamoDB would give
+    origins.py        which web pages may call
     authorization.py  the form of the Authorization header or query
     signature.py      AWS Signature Version 4, checked when keys are configured
     encodings.py      gzip and deflate, both ways, within limits

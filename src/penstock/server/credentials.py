@@ -1,7 +1,8 @@
 """The file of `--credentials`: access keys and their secrets.
 
 Either JSON, an object of access key → secret, or the AWS CLI's own ini format: sections with
-`aws_access_key_id` and `aws_secret_access_key`. A section may also have lines `ACCESSKEY = secret`.
+`aws_access_key_id` and `aws_secret_access_key`. A section may also have lines `ACCESSKEY = secret`. Names in small
+letters are settings of the AWS CLI (`region`, `output`): were they keys, everybody would know their secrets.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ def load_credentials(path: str | Path) -> dict[str, str]:
         secrets = _from_json(text) if text.lstrip().startswith("{") else _from_ini(text)
     except (ValueError, configparser.Error) as error:
         raise CredentialsFileError(f"Cannot understand the credentials file {path}: {error}") from error
+    if "" in secrets or "" in secrets.values():
+        raise CredentialsFileError(
+            f"The credentials file {path} has an empty key or secret: anybody could sign with it."
+        )
     if not secrets:
         raise CredentialsFileError(
             f'The credentials file {path} has no keys. Write {{"ACCESSKEY": "secret"}}, or sections with '
@@ -51,11 +56,9 @@ def _from_ini(text: str) -> dict[str, str]:
         section = dict(parser[name])
         key = section.pop("aws_access_key_id", None)
         secret = section.pop("aws_secret_access_key", None)
-        section.pop("aws_session_token", None)
-        section.pop("region", None)
         if (key is None) != (secret is None):
             raise ValueError(f"section [{name}] has only one of aws_access_key_id and aws_secret_access_key")
         if key is not None and secret is not None:
             secrets[key] = secret
-        secrets.update(section)
+        secrets.update({name: value for name, value in section.items() if name != name.lower()})
     return secrets

@@ -178,7 +178,7 @@ class Connection(RequestReader):
         return Style(
             content_type=JSON_10 if content_type_of(headers.get(b"content-type")) == JSON_10 else JSON,
             encoding=encoding,
-            cors=b"origin" in headers,
+            cors=b"origin" in headers and self.server.router.origins.allows(headers[b"origin"]),
             close=not keeps,
             keep_alive=keeps and self._is_old(),
             bodiless=method == b"HEAD",

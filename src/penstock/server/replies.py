@@ -24,6 +24,7 @@ TEXT = b"text/plain"
 _REASONS = {
     200: b"OK",
     400: b"Bad Request",
+    403: b"Forbidden",
     404: b"Not Found",
     408: b"Request Timeout",
     413: b"Request Entity Too Large",

@@ -18,6 +18,7 @@ from penstock.errors import SerializationException, UnknownOperationException
 from penstock.server import authorization
 from penstock.server.authorization import Headers
 from penstock.server.encodings import unpack
+from penstock.server.origins import EVERY, Origins
 from penstock.server.replies import JSON, JSON_10, TEXT, Reply
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Router:
         scope: Scope = DEFAULT_SCOPE,
         now: Callable[[], float] = time.time,
         heat: Callable[[], bytes] | None = None,
+        origins: Iterable[str] = (),
     ) -> None:
         self._targets = targets_of(operations)
         self._endpoints = self._targets.get(_target_name("DescribeEndpoints"))
@@ -111,6 +113,7 @@ class Router:
         self._now = now
         # Names of keys are not for strangers, and GET carries no signature.
         self._heat = heat if verifier is None else None
+        self.origins = Origins(origins if verifier is None else (EVERY,))
         self._scopes: dict[bytes, Scope] = {}
         self._health = b"healthy: dynamodb." + scope.region.encode() + b".amazonaws.com "
 
@@ -121,6 +124,8 @@ class Router:
 
     def route(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Routed:
         """Raises Refused, DynamoDBError or BodyTooLarge where the engine is not to be asked."""
+        if b"origin" in headers and not self.origins.allows(headers[b"origin"]):
+            raise Refused(_stranger(headers[b"origin"]))
         if method != b"POST" or (url != b"/" and url.partition(b"?")[0] != b"/"):
             raise Refused(self._other(method, url, headers))
         sent = body
@@ -149,13 +154,15 @@ class Router:
         # All that stands before the signature is the same for a day: it is read once.
         constant, _, signature = headers.get(b"authorization", b"").rpartition(b" Signature=")
         scope = self._scopes.get(constant)
-        if scope is not None and signature and url == b"/" and b"x-amz-date" in headers:
+        # Only letters and digits: what follows a signature may name another credential.
+        whole = signature.isalnum()
+        if scope is not None and whole and url == b"/" and b"x-amz-date" in headers:
             return scope
         given = authorization.read(headers, url.partition(b"?")[2])
         scope = authorization.scope_of(given, self._scope) if self._per_account else self._scope
         if self._verifier is not None:
             self._verifier.check(given, method, url, headers, body, self._now())
-        elif constant and b"Signature=" not in constant:
+        elif constant and whole and b"Signature=" not in constant:
             self._remember(constant, scope)
         return scope
 
@@ -172,7 +179,7 @@ class Router:
         path = url.partition(b"?")[0]
         if path == b"/healthz":
             return Reply(200, b'{"status":"healthy"}', content_type=JSON)
-        if path == b"/heat" and self._heat is not None:
+        if path == b"/heat" and self._heat is not None and self.origins.knows(headers.get(b"host", b"")):
             return Reply(200, self._heat(), content_type=JSON)
         if path in (b"/", b"/ping"):
             return Reply(200, self._health_of(headers.get(b"host", b"")), content_type=TEXT)
@@ -191,8 +198,15 @@ def _endpoint(host: bytes) -> Reply:
     return Reply(200, orjson.dumps({"Endpoints": [address]}))
 
 
+def _stranger(origin: bytes) -> Reply:
+    """A page of elsewhere, which its visitor did not ask to call here."""
+    shown = origin[:200].decode("latin-1")
+    told = f"A web page of {shown} may not call this server. To allow it: penstock serve --allow-origin {shown}"
+    return Reply(403, orjson.dumps({"__type": "com.amazon.coral.service#AccessDeniedException", "message": told}))
+
+
 def _preflight(headers: Headers) -> Reply:
-    """What a browser asks before it lets a page call us: anything goes, as at AWS."""
+    """What a browser asks before it lets a page call us: a page that may call may send anything, as at AWS."""
     allowed = b"Access-Control-Max-Age: " + _PREFLIGHT_SECONDS + b"\r\n"
     if asked := headers.get(b"access-control-request-headers"):
         allowed += b"Access-Control-Allow-Headers: " + asked + b"\r\n"

@@ -42,12 +42,17 @@ class AddressError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a server behaves. `secrets` are the access keys whose signatures are checked; None checks none."""
+    """How a server behaves.
+
+    `secrets` are the access keys whose signatures are checked; None checks none. Then only web pages of this machine
+    may call, and those of `origins`.
+    """
 
     per_account: bool = False
     secrets: Mapping[str, str] | None = None
     scope: Scope = DEFAULT_SCOPE
     now: Callable[[], float] = field(default=time.time)
+    origins: tuple[str, ...] = ()
 
 
 class Server:
@@ -65,6 +70,7 @@ class Server:
             scope=options.scope,
             now=options.now,
             heat=_heat(engine),
+            origins=options.origins,
         )
         self._engine = engine
         self._sockets = sockets

@@ -24,6 +24,7 @@ from penstock.server.authorization import Authorization, Headers
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW_SECONDS = 15 * 60
+LONGEST_SECONDS = 7 * 24 * 3600  # that a signed query may live
 _BASIC = "%Y%m%dT%H%M%SZ"
 _BASIC_FORM = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _SPACES = re.compile(rb"[ \t]+")
@@ -48,8 +49,12 @@ class Verifier:
         """Returns if the request was signed with the secret of its access key, recently; raises otherwise."""
         stamp = _timestamp(authorization.date)
         _check_age(stamp, now, authorization.expires_seconds)
-        if "host" not in authorization.signed_headers.lower().split(";"):
+        signed = authorization.signed_headers.lower().split(";")
+        if "host" not in signed:
             raise InvalidSignatureException("'Host' must be a 'SignedHeader' in the AWS Authorization.")
+        # Otherwise whoever sees a signed read could make another call of it.
+        if b"x-amz-target" in headers and "x-amz-target" not in signed:
+            raise InvalidSignatureException("'X-Amz-Target' must be a 'SignedHeader' in the AWS Authorization.")
         if authorization.algorithm != ALGORITHM:
             raise IncompleteSignatureException(
                 f"Unsupported AWS 'algorithm': '{authorization.algorithm}' (only {ALGORITHM} for now). "
@@ -89,7 +94,9 @@ def _seconds(stamp: str) -> float | None:
 def _check_age(stamp: str, now: float, expires_seconds: int) -> None:
     signed = _seconds(stamp)
     assert signed is not None
-    allowed = max(SKEW_SECONDS, expires_seconds)
+    if expires_seconds > LONGEST_SECONDS:
+        raise InvalidSignatureException(f"X-Amz-Expires must be less than a week, that is {LONGEST_SECONDS} seconds.")
+    allowed = expires_seconds or SKEW_SECONDS
     if signed < now - allowed:
         raise InvalidSignatureException(
             f"Signature expired: {stamp} is now earlier than {_stamp(now - allowed)} "

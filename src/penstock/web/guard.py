@@ -11,28 +11,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from penstock.server.origins import is_loopback
 from penstock.web.problems import Problem
 
 BODY_SECONDS: Final = 60.0
 """Long enough for a drawing over a slow line."""
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that host. An address, or localhost: 127.evil.example is neither."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def host_of(header: str) -> str:

@@ -11,9 +11,9 @@ import orjson
 
 from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.excel.options import Place, place_options
+from penstock.server.origins import is_loopback
 from penstock.server.run import listen
 from penstock.web.excel_reports import excel_face
-from penstock.web.guard import is_loopback
 from penstock.web.serving import serve
 
 DEFAULT_PORT = 8080

@@ -12,10 +12,10 @@ import orjson
 
 from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.security.options import agents_option, opened, storage_options
+from penstock.server.origins import is_loopback
 from penstock.server.run import listen
 from penstock.systems.security_assistant.agents import default_agents, load_agents
 from penstock.systems.security_assistant.names import part_of
-from penstock.web.guard import is_loopback
 from penstock.web.security_assistant import Tenants, security_face
 from penstock.web.serving import serve
 
