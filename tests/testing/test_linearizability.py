@@ -182,8 +182,8 @@ def test_ten_thousand_operations_take_steps_in_proportion() -> None:
 
 
 def test_an_account_shows_who_did_what_when_and_leaves_out_what_does_not_matter() -> None:
-    noise = [get("noise", "x", None, n, n + 3) for n in range(40)]
-    noise += [op("noise", Put("x", "other", expected="never"), 60 + n, 61 + n, done(2, refused=True)) for n in range(9)]
+    noise = [get("noise", "x", None, n, n + 3) for n in range(12)]
+    noise += [op("noise", Put("x", "other", expected="never"), 60 + n, 61 + n, done(2, refused=True)) for n in range(3)]
     history = [
         *noise,
         op("a", Put("x", 1), 50, 51),
@@ -198,7 +198,7 @@ def test_an_account_shows_who_did_what_when_and_leaves_out_what_does_not_matter(
         "      0.000 –      1.000  a  put x = 1  ->  …    (whatever came of it)\n"
         "      2.000 –      4.000  b  put x = 2 if 1  ->  1\n"
         "      5.000 –      6.000  c  get x  ->  1    <- nothing explains this\n"
-        "    40 more ran then: whatever came of them, it does not help"
+        "    12 more ran then: whatever came of them, it does not help"
     )
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple
 
 from penstock.testing.histories import C, Linearizable, Model, Operation, R, State, Undecided, Violation
 
-WINDOW_EVENTS: Final = 96
+WINDOW_EVENTS: Final = 48
 """How far back an explanation looks."""
 MOST_BESIDE: Final = 3
-EXPLAINING_STEPS: Final = 200_000
-"""An explanation is worth a few seconds, not minutes."""
+EXPLAINING_STEPS: Final = 20_000
+"""For each try to do without some operations: an explanation is worth a few seconds, not minutes."""
 
 
 class _Standing(NamedTuple):
@@ -175,16 +176,14 @@ class Search(Generic[C, R]):
 
     def _relaxed_as_far_as_fails(self, start: _Snapshot, failed: int, candidates: list[int]) -> frozenset[int]:
         relaxed: frozenset[int] = frozenset()
-        self.limit = self.steps + EXPLAINING_STEPS
         size = max(1, len(candidates) // 2)
         while True:
             left = [one for one in candidates if one not in relaxed]
             for chunk in (left[at : at + size] for at in range(0, len(left), size)):
-                try:
+                self.limit = self.steps + EXPLAINING_STEPS
+                with suppress(_OutOfSteps):
                     if self._walk(start, failed + 1, relaxed.union(chunk)) is not None:
                         relaxed = relaxed.union(chunk)
-                except _OutOfSteps:
-                    return relaxed
             if size == 1:
                 return relaxed
             size = max(1, size // 2)
