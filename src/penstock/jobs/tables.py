@@ -27,3 +27,8 @@ def jobs_table(name: str = DEFAULT_TABLE) -> Table:
         ],
         ttl="ttl",
     )
+
+
+def tables() -> tuple[Table, ...]:
+    """What `penstock tables apply jobs` makes."""
+    return (jobs_table(),)

@@ -13,6 +13,7 @@ COMMANDS = {
     "cancel": (f"{_HERE}.cancel", "Cancel jobs."),
     "list": (f"{_HERE}.listing", "List jobs, newest first."),
     "pause": (f"{_HERE}.pause", "Take nothing more from a queue."),
+    "policy": (f"{_HERE}.policy", "Write the least IAM policy for programs that use jobs."),
     "report": (f"{_HERE}.report", "Write all of a job into one HTML file."),
     "resume": (f"{_HERE}.resume", "Take jobs from a paused queue again."),
     "retry": (f"{_HERE}.retry", "Give failed jobs another attempt."),

@@ -1,0 +1,188 @@
+"""The policy for jobs allows what a job's life calls, on the resources that it calls, and nothing more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import penstock
+from penstock.cli import databases
+from penstock.cli.main import cli
+from penstock.client.database import Database, connect
+from penstock.errors import PenstockError
+from penstock.jobs.policy import FILE_ACTIONS, TABLE_ACTIONS, policy
+from penstock.jobs.tables import jobs_table
+from penstock.jobs.tasks import Retries
+from penstock.jobs.worker import Worker
+from penstock.tables.single import make
+
+PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
+S3_ACTIONS = {
+    "CreateMultipartUpload": {"PutObject"},
+    "UploadPart": {"PutObject"},
+    "UploadPartCopy": {"GetObject", "PutObject"},
+    "CompleteMultipartUpload": {"PutObject"},
+    "CopyObject": {"GetObject", "PutObject"},
+    "HeadObject": {"GetObject"},
+}
+"""What S3 asks for where the action is not called as the operation is."""
+
+
+class Calls:
+    """A transport that notes which IAM actions its calls need."""
+
+    def __init__(self, url: str, noted: set[str]) -> None:
+        self.inner = connect(url).transport
+        self.name = self.inner.name
+        self.noted = noted
+
+    def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation == "TransactWriteItems":
+            self.noted.update(PARTS[part] for action in request["TransactItems"] for part in action)
+        else:
+            self.noted.add(operation)
+        return self.inner.execute(operation, request)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@pytest.fixture
+def noted() -> set[str]:
+    return set()
+
+
+@pytest.fixture
+def app(penstock_server: str, noted: set[str], tmp_path: Path) -> Iterator[penstock.App]:
+    """An app whose database is behind HTTP, as AWS is, on a table that others have made."""
+    with connect(penstock_server) as db:
+        make(db, jobs_table(), jobs_table().name)
+    db = Database(Calls(penstock_server, noted))
+    app = penstock.App(db, files=tmp_path / "files")
+
+    @app.task(retries=Retries(1, base_seconds=0.01))
+    def report(run: penstock.Run, project: str) -> int:
+        run.step("rows", lambda: [1, 2, 3])
+        run.progress(50, step="rendering")
+        run.log(f"{run.cancelled} {run.results}")
+        run.files.save("report.txt", b"rows")
+        if project == "broken":
+            raise OSError("no disk")
+        return 3
+
+    @app.task(cron="* * * * *")
+    def tick(run: penstock.Run) -> None: ...
+
+    yield app
+    db.close()
+
+
+def enqueue(app: penstock.App) -> list[str]:
+    report = app.tasks["report"]
+    first = app.enqueue(report, project="a")
+    second = app.enqueue(report.options(key="k", unique="u", limit_key="l", limit=1, after=[first.id]), project="b")
+    again = app.enqueue(report.options(key="k"), project="b")
+    assert again.id == second.id
+    large = app.enqueue(report, project="x" * 20_000)
+    broken = app.enqueue(report, project="broken")
+    app.enqueue_all(report, [{"project": "c"}, {"project": "d"}])
+    return [first.id, second.id, large.id, broken.id]
+
+
+def test_enqueueing_and_working_call_what_their_policies_allow(app: penstock.App, noted: set[str]) -> None:
+    enqueue(app)
+    assert noted == TABLE_ACTIONS["enqueue"]
+    Worker(app, burst=True).run()
+    assert noted == TABLE_ACTIONS["work"]
+
+
+def test_looking_and_managing_call_what_their_policies_allow(
+    app: penstock.App, noted: set[str], penstock_server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, _, _, broken = enqueue(app)
+    Worker(app, burst=True).run()
+    later = app.enqueue(app.tasks["report"].options(run_in_seconds=600), project="e").id
+    monkeypatch.setattr(databases, "connect", lambda url: Database(Calls(url, noted)))
+
+    def jobs(*words: str) -> None:
+        told = CliRunner().invoke(cli, ["jobs", *words, "--url", penstock_server])
+        assert told.exit_code == 0, told.output
+
+    noted.clear()
+    jobs("list", "--state", "failed")
+    jobs("show", first)
+    jobs("why", later)
+    jobs("workers")
+    jobs("watch", first)
+    jobs("wait", first)
+    jobs("report", first, "--out", str(tmp_path / "report.html"))
+    assert noted == TABLE_ACTIONS["look"]
+    noted.clear()
+    jobs("cancel", later)
+    jobs("retry", broken)
+    jobs("pause", "mail")
+    jobs("resume", "mail")
+    jobs("cancel", "--state", "queued", "--yes")
+    assert noted == TABLE_ACTIONS["manage"]
+
+
+def test_files_on_S3_call_what_their_policy_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    moto = pytest.importorskip("moto", reason="S3 is tested with moto: pip install 'moto[s3]'")
+    from penstock.files import FileMissing, open_files
+    from penstock.files.s3_calls import new_session
+
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    noted: set[str] = set()
+
+    def note(model: Any, **rest: Any) -> None:
+        noted.update(S3_ACTIONS.get(model.name, {model.name}))
+
+    with moto.mock_aws():
+        client = new_session(None).create_client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="acme-jobs")
+        client.meta.events.register("before-call.s3", note)
+        files = open_files("s3://acme-jobs/reports", client=client)
+        files.save("a.txt", b"x")
+        assert noted == FILE_ACTIONS["enqueue"]
+        files.save("b.bin", iter([b"x" * 9_000_000, b"y"]))  # known only at its end: staged, then copied within S3
+        assert files.read("a.txt") == b"x"
+
+        def breaks_off() -> Iterator[bytes]:
+            yield b"x" * 17_000_000
+            raise OSError("the pipe is gone")
+
+        with pytest.raises(OSError, match="the pipe is gone"):
+            files.save("c.bin", breaks_off())
+        with pytest.raises(FileMissing):
+            files.info("none.txt")
+    # HeadBucket tells a missing bucket from a missing file; AWS wants ListBucket for it.
+    assert noted - {"HeadBucket"} == FILE_ACTIONS["work"]
+
+
+def test_indexes_and_files_are_resources_of_their_own() -> None:
+    document = policy(["work"], files="s3://acme-jobs/reports/", region="eu-west-2", account="123456789012")
+    assert {one["Sid"]: one["Resource"] for one in document["Statement"]} == {
+        "Jobs": ["arn:aws:dynamodb:eu-west-2:123456789012:table/penstock-jobs"],
+        "JobIndexes": ["arn:aws:dynamodb:eu-west-2:123456789012:table/penstock-jobs/index/*"],
+        "Files": ["arn:aws:s3:::acme-jobs/reports/*"],
+        "Bucket": ["arn:aws:s3:::acme-jobs"],
+    }
+    assert [one["Sid"] for one in policy(["enqueue"])["Statement"]] == ["Jobs"]
+    assert [one["Sid"] for one in policy(["look"], files="s3://acme-jobs")["Statement"]] == ["Jobs", "JobIndexes"]
+
+
+def test_the_command_writes_it_and_refuses_what_is_not_there(tmp_path: Path) -> None:
+    out = tmp_path / "policy.json"
+    told = CliRunner().invoke(cli, ["jobs", "policy", "--for", "look", "--table", "my-jobs", "--out", str(out)])
+    assert told.exit_code == 0
+    assert json.loads(out.read_text()) == policy(["look"], table="my-jobs")
+    told = CliRunner().invoke(cli, ["jobs", "policy", "--files", "reports"])
+    assert (told.exit_code, told.output) == (1, "Error: reports names no bucket: write s3://bucket/prefix.\n")
+    with pytest.raises(PenstockError, match="There is no role 'rule'; there are enqueue, work, look, manage"):
+        policy(["rule"])
