@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +14,7 @@ from penstock.jobs.dependencies import Dependencies
 from penstock.jobs.expiry import Expiry
 from penstock.jobs.job import Job, JobNotFound, Payload
 from penstock.jobs.layout import Layout
-from penstock.jobs.payloads import to_json
+from penstock.jobs.payloads import NotJson, to_json
 from penstock.jobs.queues import Sides
 from penstock.jobs.reading import Claimable, JobReader
 from penstock.jobs.state import State
@@ -22,6 +23,21 @@ from penstock.jobs.writing import Conflict, Guarded, JobWriter
 _SHORT: Final = 1024
 _LOOK_AFTER_SECONDS: Final = 24 * 3600.0
 _FREE_SLOTS_SECONDS: Final = 60.0
+
+
+Ended = tuple[Job, str]
+"""A job whose task has returned, and its `short_result`."""
+Candidate = tuple[Job, float]
+"""A job that may be claimed, and for how many seconds."""
+
+
+def short_result(value: object) -> str | None:
+    """The text of a result that fits into the write that ends its job; None of one that is long, or no JSON."""
+    try:
+        text = to_json(value, "result")
+    except NotJson:
+        return None  # `complete` says what is wrong with it
+    return text if len(text) <= _SHORT else None
 
 
 class LimitReached(PenstockError):
@@ -110,27 +126,43 @@ class Claims:
             self.writer.change(job, changed, (), self.sides.release_slot(job))
         return changed
 
+    def is_plain(self, candidate: Job) -> bool:
+        """Whether it can be claimed together with others: by one write, and it has not killed a worker yet."""
+        now = self.clock.now()
+        return (
+            candidate.state is State.QUEUED
+            and not candidate.waiting_for
+            and not candidate.unregistered
+            and candidate.run_at <= now
+            and not candidate.crashes
+            and self._is_one_write(candidate, now)
+        )
+
     def complete_and_claim(
-        self, job: Job, result: object, candidate: Job, owner: str, lease_seconds: float
-    ) -> tuple[Job | None, Job | None]:
-        """`complete` of one job and `claim` of the next with one commit: for short jobs, most of whose cost is that.
+        self, ended: Sequence[Ended], candidates: Sequence[Candidate], owner: str
+    ) -> tuple[list[Job | None], list[Job | None]]:
+        """`complete` of some jobs and `claim` of others with one commit: for short jobs, most of whose cost is that.
 
         Each is None where it was not done: somebody else was quicker, or it is more than one plain write. Then it is
         for `complete` and `claim` to do.
         """
-        text = to_json(result, "result")
         now = self.clock.now()
-        is_ready = candidate.state is State.QUEUED and not candidate.waiting_for and candidate.run_at <= now
-        if not (is_ready and self._is_plain(job, now) and self._is_plain(candidate, now) and len(text) <= _SHORT):
-            return None, None
-        ended = changes.completed(job, Payload(text), now)
-        begun = changes.started(candidate, owner, lease_seconds, now)
-        if ended.moved_out or begun.moved_out:
-            return None, None
-        has_ended, has_begun = self.writer.change_and_claim((job, ended), (candidate, begun))
-        return ended.job if has_ended else None, begun.job if has_begun else None
+        asked = [self._completed(job, result, now) for job, result in ended]
+        asked += [self._begun(job, owner, seconds, now) for job, seconds in candidates]
+        pairs = [pair for pair in asked if pair is not None]
+        written = iter(self.writer.change_together(pairs) if pairs else ())
+        done = [pair[1].job if pair is not None and next(written) else None for pair in asked]
+        return done[: len(ended)], done[len(ended) :]
 
-    def _is_plain(self, job: Job, now: float) -> bool:
+    def _completed(self, job: Job, result: str, now: float) -> tuple[Job, Changed] | None:
+        changed = changes.completed(job, Payload(result), now) if self._is_one_write(job, now) else None
+        return None if changed is None or changed.moved_out else (job, changed)
+
+    def _begun(self, job: Job, owner: str, lease_seconds: float, now: float) -> tuple[Job, Changed] | None:
+        changed = changes.started(job, owner, lease_seconds, now) if self.is_plain(job) else None
+        return None if changed is None or changed.moved_out else (job, changed)
+
+    def _is_one_write(self, job: Job, now: float) -> bool:
         """Whether a change of its state is one write of one item, with nothing beside it."""
         return (
             self.layout.keeps_events

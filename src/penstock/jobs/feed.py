@@ -5,8 +5,10 @@
    to nothing. It knows when the next lease runs out or the next job is due, and asks then; a job that this process
    enqueues wakes it at once.
 3. What it holds are candidates: a job is a worker's only when its claim has been written.
-4. Where the worker's threads write in turn, one more begins only while the turn is nobody's: short jobs are then run by
-   one or two threads, which do not share the interpreter with the others; long ones soon by all.
+4. Where the worker's threads write in turn, one more begins only while the turn is mostly nobody's: short jobs are then
+   run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
+5. Jobs that are claimed and wait for a thread (bundle.py) go first; and whoever is handed something sees to what the
+   bundle has left to write.
 """
 
 from __future__ import annotations
@@ -19,18 +21,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Literal
 
+from penstock.jobs.bundle import Bundle, Turn
 from penstock.jobs.job import Job
 from penstock.jobs.reading import Claimable
+from penstock.jobs.run import Run
 from penstock.jobs.store import JobStore
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
 DEFAULT_IDLE_SECONDS: Final = 1.0
-_CANDIDATES: Final = 64
+_CANDIDATES: Final = 96
 _WAKE_SECONDS: Final = 0.25
 _WATCH_SECONDS: Final = 0.004
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _EMPTY_QUERY_UNITS: Final = 0.5
+_MOSTLY: Final = 0.4
 
 Verdict = Literal["take", "later", "leave"]
 """What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
@@ -45,7 +50,7 @@ class Feed:
         verdict: Callable[[Job], Verdict],
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
-        turn: threading.Lock | None = None,
+        turn: Turn | None = None,
     ) -> None:
         self._store = store
         self._queues = queues
@@ -55,6 +60,7 @@ class Feed:
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
         self._in_hand: set[str] = set()
+        self.bundle = Bundle()
         self._turn = turn
         self._active = 0
         self._watching = False
@@ -72,8 +78,13 @@ class Feed:
         """What asking has cost at least: a consistent GetItem, and two Queries for each shard."""
         return self.polls * (1 + 2 * self._store.layout.shards * _EMPTY_QUERY_UNITS)
 
-    def take(self, *, back: bool = False) -> Job | None:
-        """A candidate; None when the worker stops, or (in a burst) when there is nothing more.
+    @property
+    def active(self) -> int:
+        """How many threads have taken something and not come back."""
+        return self._active
+
+    def take(self, *, back: bool = False) -> Run | Job | None:
+        """A job that is claimed, or a candidate; None when the worker stops, or (in a burst) when there is no more.
 
         `back` says that the thread is done with the one that it took before.
         """
@@ -94,17 +105,34 @@ class Feed:
                 self._ask_at = 0.0  # whether there is nothing more can be told only now
                 self._changed.notify_all()
 
-    def _handed_out(self) -> Job | None:
-        job = self._pop()
-        self._active += job is not None
+    def _handed_out(self) -> Run | Job | None:
+        taken = None if self._stopped else self.bundle.begun() or self._pop()
+        self._active += taken is not None
         if self._candidates:
             self._changed.notify()  # one of those who wait watches now
-        return job
+        return taken
 
     def take_at_hand(self) -> Job | None:
         """A candidate that is there already; None where one would have to wait."""
         with self._changed:
             return self._pop()
+
+    def take_plain(self, most: int) -> list[Job]:
+        """Candidates that are there already and can be claimed together, as they come."""
+        taken: list[Job] = []
+        with self._changed:
+            while len(taken) < most and self._candidates and self._store.is_plain(self._candidates[0]):
+                job = self._pop()
+                if job is None:
+                    break
+                taken.append(job)
+        return taken
+
+    def leave_to_watch(self) -> None:
+        """Something waits in the bundle while its thread works: one of those who wait watches over it."""
+        if not self._watching:
+            with self._changed:
+                self._changed.notify()
 
     def _pop(self) -> Job | None:
         if self._stopped or not self._candidates:
@@ -118,9 +146,9 @@ class Feed:
         self._in_hand.discard(job_id)
 
     def _wait(self) -> bool:
-        """Waits for a candidate or the end: True. False if it is for this thread to ask now."""
+        """Waits for a job or the end: True. False if it is for this thread to ask now."""
         while not self._stopped:
-            if self._candidates:
+            if self._candidates or self.bundle:
                 if not self._active or self._turn is None or self._is_needed(self._turn):
                     return True
                 continue
@@ -136,21 +164,22 @@ class Feed:
             self._asking = False
         return True
 
-    def _is_needed(self, turn: threading.Lock) -> bool:
-        """Whether those at work are all at their tasks, so that another thread can take a job meanwhile (4)."""
+    def _is_needed(self, turn: Turn) -> bool:
+        """Whether those at work are mostly at their tasks, so that another thread can take a job meanwhile (4)."""
         if self._watching:
             self._changed.wait()
             return False
         self._watching = True
+        begun_at, held = time.monotonic(), turn.held()
         self._changed.wait(_WATCH_SECONDS)
         self._watching = False
-        return not turn.locked()
+        return turn.held() - held < _MOSTLY * (time.monotonic() - begun_at)
 
     def _ask(self) -> None:
         # A job that is claimed or handed over during a look may be missed by it, in the pool it left and in the one it
         # came to: only a look beside which nobody here has a job tells that there is none.
         with self._changed:
-            is_sure = not self._active and not self._in_hand
+            is_sure = not self._active and not self._in_hand and not self.bundle
         try:
             found, next_at = self._look()
         except BaseException:

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from penstock.errors import DynamoDBError, PenstockError, TransportError
@@ -181,6 +182,26 @@ class Run:
             self._look()  # the task is told at its next report
         finally:
             self._lock.release()
+
+    def begin(self, limit_seconds: float | None) -> None:
+        """Its time begins now: it may have been claimed a little earlier."""
+        self._deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
+
+    def has_returned(self) -> None:
+        """Its task is done; what is left is to write that down, which has no time limit."""
+        self._deadline = None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its job is known to be another's."""
+        return self._lost is not None
+
+    def finishing(self) -> AbstractContextManager[Any]:
+        """Around a last write that `finished` tells of: nothing else of this run is written meanwhile."""
+        return self._lock
+
+    def finished(self, job: Job) -> None:
+        self._job = job
 
     def finish(self, end: Callable[[Job], Job]) -> Job:
         """The last write of this attempt."""

@@ -22,7 +22,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs import changes
 from penstock.jobs.changes import Change, Changed
-from penstock.jobs.claims import Claims
+from penstock.jobs.claims import Candidate, Claims, Ended
 from penstock.jobs.collection import CollectionLayout
 from penstock.jobs.dependencies import Dependencies
 from penstock.jobs.expiry import Expiry
@@ -183,11 +183,15 @@ class JobStore:
         """The job as it is now that it is ours; None where there is nothing to claim any more. Raises LimitReached."""
         return self._claims.claim(job, owner, lease_seconds)
 
+    def is_plain(self, candidate: Job) -> bool:
+        """Whether it can be claimed together with others."""
+        return self._claims.is_plain(candidate)
+
     def complete_and_claim(
-        self, job: Job, result: object, candidate: Job, owner: str, lease_seconds: float
-    ) -> tuple[Job | None, Job | None]:
-        """`complete` of one job and `claim` of the next with one commit; each is None where it was not done."""
-        return self._claims.complete_and_claim(job, result, candidate, owner, lease_seconds)
+        self, ended: Sequence[Ended], candidates: Sequence[Candidate], owner: str
+    ) -> tuple[list[Job | None], list[Job | None]]:
+        """`complete` of some jobs and `claim` of others with one commit; each is None where it was not done."""
+        return self._claims.complete_and_claim(ended, candidates, owner)
 
     def renew(self, job: Job) -> Job:
         return self._held(job, lambda current, now: changes.renewed(current, _lease(current).renewed(now), now))

@@ -16,16 +16,18 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import embedded_engine
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
-from penstock.jobs.claims import LimitReached
+from penstock.jobs.bundle import MOST_TOGETHER, Returned, Turn
+from penstock.jobs.claims import LimitReached, short_result
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS, LATER_SECONDS, Feed, Verdict
 from penstock.jobs.job import Job, JobCancelled, JobError
+from penstock.jobs.json_text import from_json
 from penstock.jobs.keeping import Keeper
 from penstock.jobs.run import AsyncRun, HandOver, Run
 from penstock.jobs.tasks import Task
@@ -91,8 +93,9 @@ class Worker:
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
         # step of every statement: in turn, each job costs half as much.
         embedded = embedded_engine(app.store.db.transport) is not None
-        turn = threading.Lock() if embedded else None
+        turn = Turn() if embedded else None
         self._turn: AbstractContextManager[Any] = turn or nullcontext()
+        self._most_together = min(MOST_TOGETHER, concurrency) if embedded else 1
         self.feed = Feed(app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, turn=turn)
         self._store = app.store
         self._queues = queues
@@ -139,11 +142,15 @@ class Worker:
 
     def _wind_down(self) -> None:
         self.feed.stop()
+        while (waiting := self.feed.bundle.begun()) is not None:
+            self._give_back(waiting)
+            self._runs.pop(waiting.id, None)
         for run in list(self._runs.values()):
             run.stop(self._keeper.stop_reason)
         end = time.monotonic() + self._grace_seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
+        self._write_ended(0)
         for run in list(self._runs.values()):
             self._give_back(run)
 
@@ -195,30 +202,36 @@ class Worker:
         return "take" if is_free else "later"
 
     def _work(self) -> None:
-        candidate: Job | None = None
+        taken: Run | Job | None = None
         is_busy = False
         while not self._stopping.is_set():
             try:
-                if candidate is None:
+                if taken is None:
                     was_busy, is_busy = is_busy, False
-                    candidate = self.feed.take(back=was_busy)
-                    if candidate is None:
+                    taken = self.feed.take(back=was_busy)
+                    if taken is None:
                         return
                     is_busy = True
-                with self._turn:
-                    run = self._claim(candidate)
+                run = self._claimed(taken)
             except Exception as error:
                 # The database is away, or slow: its jobs are still there when it is back.
                 _LOG.warning("No job could be taken: %s", error)
                 self._stopping.wait(_TROUBLE_SECONDS)
-                candidate = None
+                taken = None
                 continue
-            candidate = None
+            taken = None
             while run is not None:
                 following = _Following()
                 if not self._perform(run, following):
                     return
-                run, candidate = following.run, following.candidate
+                run, taken = following.run, following.candidate
+
+    def _claimed(self, taken: Run | Job) -> Run | None:
+        if isinstance(taken, Run):
+            self._write_ended(0)  # its bundle's thread is held up
+            return taken
+        with self._turn:
+            return self._claim(taken)
 
     def _claim(self, candidate: Job) -> Run | None:
         try:
@@ -235,26 +248,29 @@ class Worker:
             return None
         finally:
             self.feed.tried(candidate.id)
-        return self._run_of(job, task)
+        return self._run_of(job)
 
-    def _run_of(self, job: Job, task: Task[Any, Any]) -> Run:
-        limit = task.settings.time_limit_seconds
-        deadline = None if limit is None else time.monotonic() + limit
-        return Run(self._store, job, deadline=deadline, margin_seconds=task.settings.margin_seconds)
+    def _run_of(self, job: Job) -> Run:
+        run = Run(self._store, job, margin_seconds=self.app.tasks[job.task].settings.margin_seconds)
+        self._runs[run.id] = run
+        return run
 
     def _perform(self, run: Run, following: _Following) -> bool:
         """Runs the job to an end; False if its slot was given to another thread meanwhile."""
         task = self.app.tasks[run.job.task]
-        self._runs[run.id] = run
+        run.begin(task.settings.time_limit_seconds)
         if self._stopping.is_set():
             run.stop(self._keeper.stop_reason)
         self._places[run.id] = threading.current_thread()
         self._keeper.watch(run)
+        is_back = False
         try:
             arguments = self._store.load(run.job, run.job.args)
             value = self._call(task, run, arguments)
-            with self._turn:
-                self._complete(run, value, following)
+            is_back = self._is_back(run)
+            if is_back:
+                self._returned(run, value, following)
+            return is_back
         except LeaseLost as lost:
             self._lost(run, lost)
         except JobCancelled:
@@ -264,30 +280,82 @@ class Worker:
             self._end(run, "handed_over", lambda job: self._store.hand_over(job, text))
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a task's are failures of the task
             self._failed(run, task, error)
-        finally:
-            abandoned = self._runs.pop(run.id, None) is None
-            self._places.pop(run.id, None)
-        return not abandoned
+        self._runs.pop(run.id, None)
+        return is_back or self._is_back(run)
 
-    def _complete(self, run: Run, value: Any, following: _Following) -> None:
-        """Ends the job, and claims the next one with the same commit if there is one at hand."""
-        candidate = None if self._stopping.is_set() else self.feed.take_at_hand()
-        if candidate is None or candidate.task not in self.app.tasks:
-            following.candidate = candidate  # there is something to settle
-            self._end(run, "completed", lambda job: self._store.complete(job, value))
+    def _is_back(self, run: Run) -> bool:
+        """Whether the task has come back before its time was up; if not, its thread has been replaced."""
+        return self._places.pop(run.id, None) is not None
+
+    def _returned(self, run: Run, value: Any, following: _Following) -> None:
+        """Ends the job, with the next ones claimed by the same commit; or leaves it to be ended with them."""
+        result = None if run.is_lost else short_result(value)
+        if result is None:
+            with self._turn:
+                self._end(run, "completed", lambda job: self._store.complete(job, value))
+            self._runs.pop(run.id, None)
             return
-        task = self.app.tasks[candidate.task]
-        following.candidate = candidate
+        run.has_returned()
+        following.run = self.feed.bundle.ended(run, result)
+        if following.run is not None:
+            self.feed.leave_to_watch()
+            return
+        self._write_ended(self._room())
+        if not self._stopping.is_set():
+            following.run = self.feed.bundle.begun()
+            if following.run is None:
+                following.candidate = self.feed.take_at_hand()  # not one for a bundle, or there is something to settle
 
-        def end(job: Job) -> Job:
-            lease_seconds = task.settings.lease_seconds
-            ended, claimed = self._store.complete_and_claim(job, value, candidate, self.name, lease_seconds)
-            if claimed is not None:
-                following.run, following.candidate = self._run_of(claimed, task), None
-                self.feed.tried(claimed.id)
-            return ended or self._store.complete(job, value)
+    def _room(self) -> int:
+        """How many more jobs can be claimed, for this thread and those that are free."""
+        if self._stopping.is_set():
+            return 0
+        free = self._concurrency - self.feed.active + 1
+        most = 1 if any(run.job.crashes for run in self.runs) else min(self._most_together, free)
+        return max(0, most - len(self.feed.bundle))
 
-        self._end(run, "completed", end)
+    def _write_ended(self, room: int) -> None:
+        """Ends what has returned, and claims as many as there is room for of those at hand, with one commit."""
+        with self._turn:
+            returned = self.feed.bundle.take_ended()
+            candidates = self.feed.take_plain(room)
+            if not returned and not candidates:
+                return
+            ended, claimed = self._written(returned, candidates)
+            for candidate in candidates:
+                self.feed.tried(candidate.id)
+            self.feed.bundle.add([self._run_of(job) for job in claimed if job is not None])
+            for one, job in zip(returned, ended, strict=True):
+                self._told(one, job)
+
+    def _written(self, returned: list[Returned], candidates: list[Job]) -> tuple[list[Job | None], list[Job | None]]:
+        tasks = self.app.tasks
+        try:
+            with ExitStack() as stack:
+                for one in returned:
+                    stack.enter_context(one.run.finishing())
+                ended, claimed = self._store.complete_and_claim(
+                    [(one.run.job, one.result) for one in returned],
+                    [(job, tasks[job.task].settings.lease_seconds) for job in candidates],
+                    self.name,
+                )
+                for one, job in zip(returned, ended, strict=True):
+                    if job is not None:
+                        one.run.finished(job)
+        except (PenstockError, OSError):
+            # Each is tried alone, and what is wrong is told of each; the candidates are still where they were found.
+            return [None] * len(returned), []
+        if any(job is None for job in claimed):
+            self.feed.contended()
+        return ended, claimed
+
+    def _told(self, one: Returned, ended: Job | None) -> None:
+        """Counts what has been ended; what could not be ended with the others is ended alone."""
+        if ended is None:
+            self._end(one.run, "completed", lambda job: self._store.complete(job, from_json(one.result)))
+        else:
+            self._count("completed", ended)
+        self._runs.pop(one.run.id, None)
 
     def _call(self, task: Task[Any, Any], run: Run, arguments: dict[str, Any]) -> Any:
         if not task.is_async:
@@ -316,13 +384,13 @@ class Worker:
 
     def fail_at_limit(self, run: Run, seconds: float) -> None:
         """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
-        task = self.app.tasks[run.job.task]
+        stuck = self._places.pop(run.id, None)
+        if stuck is None:
+            return  # it has returned at this moment
         error = TimeoutError(f"it took longer than its time limit of {seconds:g} s")
-        self._failed(run, task, error)
+        self._failed(run, self.app.tasks[run.job.task], error)
         run.give_up(LeaseLost(run.id, None, "its time limit is over"))
-        stuck = self._places.get(run.id)
-        if self._runs.pop(run.id, None) is None:
-            return
+        self._runs.pop(run.id, None)
         self.feed.came_back()
         if stuck in self._threads:
             thread = self._new_thread(len(self._threads))

@@ -88,13 +88,12 @@ class JobWriter:
         }
         self._db.execute("DeleteItem", request)
 
-    def change_and_claim(self, first: tuple[Job, Changed], second: tuple[Job, Changed]) -> tuple[bool, bool]:
-        """Writes two changes of two jobs, which have no records or guards; whether each has been written.
+    def change_together(self, pairs: Sequence[tuple[Job, Changed]]) -> list[bool]:
+        """Writes changes of different jobs, which have no records or guards; whether each has been written.
 
         In process they share one commit. Raises what is neither a success nor a refusal.
         """
-        written = self._together([self._prepared(new, self._condition(old), (), ()) for old, new in (first, second)])
-        return written[0], written[1]
+        return self._together([self._prepared(changed, self._condition(old), (), ()) for old, changed in pairs])
 
     def create_together(self, created: Sequence[Changed]) -> list[bool]:
         """Writes jobs that have no records or guards beside them; whether each has been written, as above."""
