@@ -1,147 +1,107 @@
-"""`python -m bench [http | inprocess | load | growth | clients | jobs | conformance]`: one, or all into RESULTS.md."""
+"""`python -m bench [SECTION …]`: Penstock beside its peers, on this machine, in one run.
+
+Without a section: all of them, and RESULTS.md and plots/ are written (sections marked * are long, and measured with
+--large or by name). `python -m bench.MODULE` is the same as `python -m bench SECTION`.
+
+    python -m bench --peers DIR                     all but the long ones: half an hour
+    python -m bench --large --keep CACHE            all, to 10⁷ items: an hour and a half the first time
+    python -m bench --quick                         all, small: three minutes, into a folder of its own
+    python -m bench http jobs --save                those two, into RESULTS.md
+    python -m bench kills --set jobs=100 --set kills=5
+"""
 
 from __future__ import annotations
 
-import argparse
-import os
+import signal
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+import tempfile
+import time
+import traceback
 from pathlib import Path
 
-from bench import clients, conformance, growth, inprocess, jobs, load, report, throughput
+from bench.options import Options, options_of, parser
 from bench.report import Section
-
-IDLE_LOAD = 0.5
-HTTP = {False: throughput.Plan(rounds=3, seconds=4), True: throughput.Plan(rounds=1, seconds=1)}
-IN_PROCESS = {False: inprocess.Plan(calls=5000, slow_calls=2000), True: inprocess.Plan(calls=1000, slow_calls=300)}
-GROWTH = {
-    False: growth.Plan(small=1000, large=1_000_000, file_bytes=2_000_000_000, rounds=7, calls=2000, starts=10),
-    True: growth.Plan(small=1000, large=100_000, file_bytes=200_000_000, rounds=3, calls=500, starts=3),
-}
-LOAD = {False: load.Plan(items=100_000, rounds=3), True: load.Plan(items=20_000, rounds=1)}
-CLIENTS = {False: clients.Plan(rounds=28, calls=100), True: clients.Plan(rounds=3, calls=60)}
-JOBS = {
-    False: jobs.Plan(rounds=3, jobs=5000, give_up_seconds=60),
-    True: jobs.Plan(rounds=1, jobs=500, give_up_seconds=10),
-}
+from bench.results import HERE, Results, missing, of_section
+from bench.sections import ALL, Bench, measured
 
 
-def main() -> None:
-    options = _parser().parse_args()
-    if options.bench is None:
-        sections = _all(options)
-        report.save(sections)
-        return
-    section = _measured(BENCHES[options.bench], options)
-    report.show(section)
-    if options.save:
-        report.save([section])
+def main(arguments: list[str] | None = None) -> int:
+    """0, or 1 if a section could not be measured."""
+    reader = parser(__doc__ or "", listing())
+    told = reader.parse_args(arguments)
+    unknown = [name for name in told.section if name not in ALL]
+    if unknown:
+        reader.error(f"{unknown[0]!r} is no section; there are {', '.join(ALL)}")
+    options = options_of(told)
+    if options.changes and len(told.section) != 1:
+        raise SystemExit("--set changes the plan of one section: name it")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+    folder = told.out or (Path(tempfile.gettempdir()) / "penstock-bench-quick" if told.quick else HERE)
+    results = Results(folder) if told.save or not told.section else None
+    return _run(chosen(told.section, options), options, results)
 
 
-def _all(options: argparse.Namespace) -> list[Section]:
-    sections = []
-    for bench in (_http, _synced, _inprocess, _load, _growth, _clients, _jobs, _conformance):
-        if bench is _conformance and options.suite is None:
-            sys.stdout.write("Conformance: give --suite DIR to run it.\n")
+def chosen(names: list[str], options: Options) -> list[Bench]:
+    """The sections named; without names all that fit the run."""
+    if names:
+        return [ALL[name] for name in ALL if name in names]
+    benches = [one for one in ALL.values() if options.level != "full" or not one.long]
+    return [one for one in benches if one.name != "conformance" or options.suite]
+
+
+def _run(benches: list[Bench], options: Options, results: Results | None) -> int:
+    began, done, failed = time.monotonic(), [], []
+    for number, bench in enumerate(benches, 1):
+        _say(f"[{number}/{len(benches)}] {bench.name}: {bench.about} …")
+        section = _measured(bench, options)
+        if section is None:
+            failed.append(bench.name)
             continue
-        sections.append(_measured(bench, options))
-        report.show(sections[-1])
-    return sections
+        done.append(section)
+        sys.stdout.write(of_section(section) + "\n\n")
+        sys.stdout.flush()
+        if results:  # after each, so that what was measured stays whatever becomes of the rest
+            results.put([section])
+            results.save(quick=options.level == "quick")
+    _end(benches, done, failed, results, time.monotonic() - began)
+    return 1 if failed else 0
 
 
-def _measured(bench: Callable[[argparse.Namespace], Section], options: argparse.Namespace) -> Section:
-    """The section, with how busy the machine was before: figures of a busy one are worth little."""
-    busy = os.getloadavg()[0]
-    section = bench(options)
-    verdict = "" if busy < IDLE_LOAD else " Other work shared the machine: measure again when it is idle."
-    section.notes.append(f"Load average before this run: {busy:.1f} on {os.cpu_count()} cores.{verdict}")
-    return section
+def _measured(bench: Bench, options: Options) -> Section | None:
+    """One that fails stops no other."""
+    try:
+        return measured(bench, options)
+    except (Exception, SystemExit) as problem:
+        if isinstance(problem, SystemExit) and problem.code == 143:
+            raise
+        if not isinstance(problem, SystemExit):
+            traceback.print_exc()
+        _say(f"{bench.name}: not measured: {problem}")
+        return None
 
 
-def _http(options: argparse.Namespace) -> Section:
-    plan = throughput.Plan(options.rounds or HTTP[options.quick].rounds, options.seconds or HTTP[options.quick].seconds)
-    sync = getattr(options, "sync", None)
-    return throughput.run(plan, options.peer, sync, _command("http", options, *(["--sync", sync] if sync else [])))
+def _end(benches: list[Bench], done: list[Section], failed: list[str], results: Results | None, seconds: float) -> None:
+    if any(section.missing for section in done):
+        _say(missing(done).removeprefix("## "))
+    left = [name for name in ALL if name not in {one.name for one in benches}]
+    if left and len(benches) > 1:
+        _say(f"Left out: {', '.join(left)}.")
+    slow = ", ".join(f"{one.name} {one.seconds:.0f}" for one in done)
+    _say(f"{len(done)} sections in {seconds:.0f} s ({slow}).")
+    if failed:
+        _say(f"Not measured: {', '.join(failed)}.")
+    if results:
+        _say(f"Written: {results.folder / 'RESULTS.md'}, results.json and plots/ beside it.")
 
 
-def _synced(options: argparse.Namespace) -> Section:
-    options.sync = "full"
-    section = _http(options)
-    options.sync = None
-    return section
+def listing() -> str:
+    return "sections:\n" + "\n".join(f"  {one.name:<13}{'*' if one.long else ' '} {one.about}" for one in ALL.values())
 
 
-def _inprocess(options: argparse.Namespace) -> Section:
-    return inprocess.run(IN_PROCESS[options.quick], options.peer, options.moto_python, _command("inprocess", options))
-
-
-def _load(options: argparse.Namespace) -> Section:
-    plan = LOAD[options.quick]
-    return load.run(load.Plan(plan.items, options.rounds or plan.rounds), _command("load", options))
-
-
-def _growth(options: argparse.Namespace) -> Section:
-    return growth.run(GROWTH[options.quick], options.peer, _command("growth", options))
-
-
-def _clients(options: argparse.Namespace) -> Section:
-    return clients.run(CLIENTS[options.quick], options.clients_python, _command("clients", options))
-
-
-def _jobs(options: argparse.Namespace) -> Section:
-    plan = JOBS[options.quick]
-    words = [f"--only {name}" for name in options.only]
-    if options.rounds:
-        plan = replace(plan, rounds=options.rounds)
-        words.append(f"--rounds {options.rounds}")
-    return jobs.run(plan, options.only, options.jobs_peers, _command("jobs", options, *words))
-
-
-def _conformance(options: argparse.Namespace) -> Section:
-    command = _command("conformance", options, "--suite", "DIR", *(f"--against {one}" for one in options.against))
-    return conformance.run(options.suite, options.against, options.peer, command)
-
-
-BENCHES = {
-    "http": _http,
-    "inprocess": _inprocess,
-    "load": _load,
-    "growth": _growth,
-    "clients": _clients,
-    "jobs": _jobs,
-    "conformance": _conformance,
-}
-
-
-def _command(bench: str, options: argparse.Namespace, *more: str) -> str:
-    """The command that measures this again; the peers' places are this machine's own and are left out."""
-    return " ".join(["python -m bench", bench, *(["--quick"] if options.quick else []), *more])
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("bench", nargs="?", choices=list(BENCHES))
-    parser.add_argument("--quick", action="store_true", help="a short run: is everything in place?")
-    parser.add_argument("--save", action="store_true", help="put this benchmark's section in RESULTS.md")
-    parser.add_argument(
-        "--peer",
-        action="append",
-        default=[],
-        metavar="NAME=COMMAND",
-        help="a peer's command, with {port} and {dir}; leading NAME=value words are its environment",
-    )
-    parser.add_argument("--rounds", type=int, help="http, load: rounds of each load (3)")
-    parser.add_argument("--seconds", type=int, help="http: seconds of each round (4)")
-    parser.add_argument("--sync", choices=["full"], help="http: ours and Dynoxide, both syncing every commit")
-    parser.add_argument("--moto-python", help="inprocess: an interpreter that has moto")
-    parser.add_argument("--clients-python", help="clients: an interpreter that has pydynox, aiodynamo and the others")
-    parser.add_argument("--jobs-peers", help="jobs: a folder that has an environment for each of the others")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="jobs: these alone, such as huey")
-    parser.add_argument("--suite", type=Path, help="conformance: the suite's folder, after `npm install`")
-    parser.add_argument("--against", action="append", default=[], help="conformance: a peer to run it on as well")
-    return parser
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,51 +1,77 @@
-"""What finished jobs cost the others: `python -m bench.claims [--finished 1000000]`.
+"""What finished jobs cost the others: `python -m bench claims`, 10² to 10⁵ finished ones; to 10⁶ with --large.
 
-Two databases, one with a hundred finished jobs and one with many. In turn, jobs are made, claimed and read with their
-history in both; the medians of CPU time are compared.
+One database a size. In turn, jobs are made, claimed, ended, read with their history and listed in each; the medians of
+CPU time are compared. A million takes minutes to make: --keep DIR keeps it.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import penstock
+from bench.kept import grown, kept
+from bench.options import Options
+from bench.report import Section, Table, count, times
+from bench.sections import alone
 from penstock.jobs.job import Job, Payload, new_id
 from penstock.jobs.new import NewJob
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
 
-FEW = 100
-ROUNDS = 9
-CALLS = 60
+SMALLEST = 100
+KEPT_FROM = 100_000  # smaller ones are made anew: what a run adds would change them
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--finished", type=int, default=1_000_000)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="penstock-claims-") as folder:
-        stores = [filled(Path(folder) / f"{number}.db", number) for number in (FEW, options.finished)]
-        for name, measure in (("claim", claim), ("history", history), ("find", find)):
-            few, many = measured(stores, measure)
-            told = f"{few * 1e6:7.0f} µs with {FEW} finished jobs, {many * 1e6:7.0f} µs with {options.finished:,}"
-            print(f"{name:8} {told}: {many / few:.2f} ×")
+@dataclass(frozen=True)
+class Plan:
+    largest: int
+    rounds: int
+    calls: int
 
 
-def filled(path: Path, number: int) -> JobStore:
-    store = JobStore(penstock.connect(path))
-    store.ensure_tables()
-    began = time.monotonic()
-    now = time.time()
-    with store.db.table(store.layout.table).batch() as batch:
-        for place in range(number):
-            batch.put(plain(store, finished(now - place / 100)))
-    print(f"{number:,} finished jobs made in {time.monotonic() - began:.0f} s", flush=True)
-    return store
+PLANS = {
+    "full": Plan(100_000, rounds=9, calls=60),
+    "large": Plan(1_000_000, rounds=9, calls=60),
+    "quick": Plan(1_000, rounds=2, calls=20),
+}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    sizes = grown(options, SMALLEST, plan.largest, "jobs")
+    with ExitStack() as stack:
+        stores = {size: _opened(options, size, stack) for size in sizes}
+        taken = {name: _in_turn(stores, measure, plan) for name, measure in MEASURES.items()}
+    title = "Microseconds of CPU, beside so many finished jobs"
+    table = Table(title, ["", *map(count, sizes), "largest / smallest"])
+    section = Section("claims", "Jobs beside finished jobs", [table])
+    for name, medians in taken.items():
+        section.figures |= {f"{name}/{size}": value * 1e6 for size, value in medians.items()}
+        cells = [f"{value * 1e6:,.0f}" for value in medians.values()]
+        table.rows.append([name, *cells, times(medians[sizes[-1]] / medians[sizes[0]])])
+    section.notes.append(f"Medians of {plan.rounds} rounds of {plan.calls} calls, in which the sizes take turns.")
+    return section
+
+
+def _opened(options: Options, size: int, stack: ExitStack) -> JobStore:
+    keeping = options if size >= KEPT_FROM else Options()
+    path = stack.enter_context(kept(keeping, f"jobs-{size}", lambda path: fill(path, size)))
+    return JobStore(stack.enter_context(penstock.connect(path)))
+
+
+def fill(path: Path, number: int) -> None:
+    with penstock.connect(path) as db:
+        store = JobStore(db)
+        store.ensure_tables()
+        now = time.time()
+        with db.table(store.layout.table).batch() as batch:
+            for place in range(number):
+                batch.put(plain(store, finished(now - place / 100)))
 
 
 def finished(at: float) -> Job:
@@ -60,27 +86,27 @@ def plain(store: JobStore, job: Job) -> dict[str, object]:
     return {name: int(value["N"]) if "N" in value else value["S"] for name, value in store.layout.main(job).items()}
 
 
-def measured(stores: list[JobStore], measure: Callable[[JobStore], float]) -> list[float]:
-    times: list[list[float]] = [[] for _ in stores]
-    for _ in range(ROUNDS):
-        for store, found in zip(stores, times, strict=True):
-            found.append(measure(store))
-    return [statistics.median(found) for found in times]
+def _in_turn(stores: dict[int, JobStore], measure: Callable[[JobStore, int], float], plan: Plan) -> dict[int, float]:
+    times: dict[int, list[float]] = {size: [] for size in stores}
+    for _ in range(plan.rounds):
+        for size, store in stores.items():
+            times[size].append(measure(store, plan.calls))
+    return {size: statistics.median(found) for size, found in times.items()}
 
 
-def claim(store: JobStore) -> float:
+def claim(store: JobStore, calls: int) -> float:
     """CPU of finding and claiming a job, and ending it."""
-    for number in range(CALLS):
+    for number in range(calls):
         store.create(NewJob("noop", {"n": number}))
     began = time.process_time()
-    for _ in range(CALLS):
+    for _ in range(calls):
         job = store.claim(store.claimable("default", 1).jobs[0], "bench", 30)
         assert job is not None
         store.complete(job)
-    return (time.process_time() - began) / CALLS
+    return (time.process_time() - began) / calls
 
 
-def history(store: JobStore) -> float:
+def history(store: JobStore, calls: int) -> float:
     job, _ = store.create(NewJob("noop", {}))
     held = store.claim(job, "bench", 30)
     assert held is not None
@@ -88,17 +114,21 @@ def history(store: JobStore) -> float:
         held = store.report(held, progress=number)
     store.complete(held)
     began = time.process_time()
-    for _ in range(CALLS):
+    for _ in range(calls):
         store.history(job.id)
-    return (time.process_time() - began) / CALLS
+    return (time.process_time() - began) / calls
 
 
-def find(store: JobStore) -> float:
+def find(store: JobStore, calls: int) -> float:
+    lists = max(1, calls // 10)
     began = time.process_time()
-    for _ in range(CALLS // 10):
+    for _ in range(lists):
         assert len(store.find(state=State.COMPLETED, limit=20).jobs) == 20
-    return (time.process_time() - began) / (CALLS // 10)
+    return (time.process_time() - began) / lists
+
+
+MEASURES = {"Claim and end a job": claim, "Read a job's history": history, "List 20 jobs": find}
 
 
 if __name__ == "__main__":
-    main()
+    alone("claims")

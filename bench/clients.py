@@ -15,7 +15,9 @@ from pathlib import Path
 
 from bench import workload
 from bench.client_calls import CLIENTS, OPERATIONS, PARTITION, ROWS
+from bench.options import Options
 from bench.report import Section, Table, times
+from bench.sections import alone
 from bench.servers import penstock, running
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +41,9 @@ Figures = dict[str, dict[str, list[dict[str, float]]]]
 class Plan:
     rounds: int
     calls: int  # of GetItem and PutItem in a round; a fifth of them of the costly ones
+
+
+PLANS = {"full": Plan(rounds=20, calls=100), "quick": Plan(rounds=1, calls=40)}
 
 
 class Worker:
@@ -78,30 +83,41 @@ class Worker:
         self._process.communicate()
 
 
-def run(plan: Plan, peers_python: str | None, command: str) -> Section:
-    notes = [
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    section = Section("clients", "Clients")
+    section.notes = [
         "CPU is the client process's own, all its threads (`process_time`); wall is what a caller waits. Calls come "
         f"one after another. {plan.rounds} rounds, in which the clients take turns. Where other work shares the "
         "machine, the least of them tells more about wall time than the median.",
         "The transports, boto3 and aiobotocore give DynamoDB's JSON; the others, and our Table, Python values.",
     ]
-    figures: Figures = {}
+    taken: Figures = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as place, running(penstock(memory=True), Path(place)) as server:
         workload.load(server.execute, (workload.item(PARTITION, row) for row in range(ROWS)))
-        with _workers(server.url, peers_python, notes) as workers:
+        with _workers(server.url, options, section) as workers:
             for _ in range(plan.rounds):
-                _round(plan, workers, figures)
-    return Section("Clients", command, [_table(figures, "cpu"), _table(figures, "wall"), _ratios(figures)], notes)
+                _round(plan, workers, taken)
+    section.tables = [_table(taken, "cpu"), _table(taken, "wall"), _ratios(taken)]
+    section.figures = {
+        f"{operation}/{name}/{kind}": _median(taken, name, operation, kind)
+        for name, operations in taken.items()
+        for operation in operations
+        for kind in ("cpu", "wall")
+    }
+    return section
 
 
 @contextmanager
-def _workers(url: str, peers_python: str | None, notes: list[str]) -> Iterator[list[Worker]]:
-    """Those clients that can be measured; the others go into the notes."""
-    peers = peers_python or os.environ.get("PENSTOCK_BENCH_CLIENTS_PYTHON") or sys.executable
-    workers = [Worker(name, sys.executable if name in OURS else peers, url) for name in CLIENTS]
+def _workers(url: str, options: Options, section: Section) -> Iterator[list[Worker]]:
+    """Those clients that can be measured; the others are told of."""
+    peers = options.peers.for_clients() or sys.executable
+    wanted = [name for name in CLIENTS if name in OURS or options.wants(name)]
+    workers = [Worker(name, sys.executable if name in OURS else peers, url) for name in wanted]
     try:
         absent = {worker.name: why for worker in workers if (why := worker.ready()) is not None}
-        notes += [f"{TITLES[name]}: not measured ({why})." for name, why in absent.items()]
+        section.notes += [f"{TITLES[name]}: not measured ({why})." for name, why in absent.items()]
+        section.missing += ["clients"] if any(name not in OURS for name in absent) else []
         yield [worker for worker in workers if worker.name not in absent]
     finally:
         for worker in workers:
@@ -144,3 +160,7 @@ def _ratios(figures: Figures) -> Table:
                 )
                 table.rows.append([f"{TITLES[theirs]} / {TITLES[ours]}", *map(times, ratios)])
     return table
+
+
+if __name__ == "__main__":
+    alone("clients")

@@ -12,32 +12,39 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from bench.options import Options
 from bench.report import Section, Table
+from bench.sections import alone
 from bench.servers import Subject, find_peers, penstock, running
 
 LIMIT_SECONDS = 1800
 
 
-def run(suite: Path, against: list[str], given_peers: list[str], command: str) -> Section:
+def run(options: Options) -> Section:
+    suite = options.suite
+    if suite is None:
+        raise SystemExit("give --suite DIR, a checkout of the suite; README.md says how to get it")
     runner = suite / "node_modules" / ".bin" / "vitest"
     if not runner.exists():
         raise SystemExit(f"{runner} does not exist: run `npm install` in the suite's folder")
     subjects = {"penstock, file": penstock(), "penstock, memory": penstock(memory=True)}
-    peers, _ = find_peers(given_peers)
-    subjects.update({peer.name: peer for peer in peers if peer.name in against})
-    title = f"The suite in {suite.resolve().name}"
-    table = Table(title, ["server", "passed", "failed", "skipped", "tier 1", "tier 2", "tier 3"])
-    notes: list[str] = []
+    peers, missing = find_peers(options)
+    subjects.update({peer.name: peer for peer in peers if peer.name in options.against})
+    columns = ["server", "passed", "failed", "skipped", "tier 1", "tier 2", "tier 3"]
+    table = Table(f"The suite in {suite.resolve().name}", columns)
+    section = Section("conformance", "Conformance", [table])
+    section.missing = [name for name in options.against if name in missing]
     for name, subject in subjects.items():
         try:
             outcomes, failures = _run(suite.resolve(), subject)
         except RuntimeError as error:
-            notes.append(f"{name}: could not be measured ({str(error).strip().splitlines()[-1][:200]}).")
+            section.notes.append(f"{name}: could not be measured ({str(error).strip().splitlines()[-1][:200]}).")
             continue
         table.rows.append(_row(name, outcomes))
+        section.figures[f"passed/{name}"] = sum(n for (_, ended), n in outcomes.items() if ended == "passed")
         if subject.name == "penstock":
-            notes += [f"{name} fails: {failure}" for failure in failures]
-    return Section("Conformance", command, [table], notes)
+            section.notes += [f"{name} fails: {failure}" for failure in failures]
+    return section
 
 
 def _run(suite: Path, subject: Subject) -> tuple[Counter[tuple[str, str]], list[str]]:
@@ -77,3 +84,7 @@ def _row(name: str, outcomes: Counter[tuple[str, str]]) -> list[str]:
 
     skipped = total("skipped") + total("pending")
     return [name, str(total("passed")), str(total("failed")), str(skipped), tier(1), tier(2), tier(3)]
+
+
+if __name__ == "__main__":
+    alone("conformance")

@@ -1,4 +1,4 @@
-"""`python -m bench.dashboard`: what the dashboard costs, with few jobs and with many, in the same run.
+"""`python -m bench dashboard`: what the dashboard costs, with few jobs and with many, in the same run.
 
 Server time is the CPU time of this process for one request of `/`, without a network: what other work the machine has
 does not change it. "read now" is a page after nobody has looked for a long time; "fresh" is one within two seconds of
@@ -7,7 +7,6 @@ the last poll, or of another page.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gzip
 import re
@@ -15,9 +14,13 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.options import Options
+from bench.report import Section, Table, times
+from bench.sections import alone
 from penstock.client.database import Database, connect
 from penstock.jobs.changes import created
 from penstock.jobs.job import Job, JobError, altered
@@ -34,19 +37,35 @@ PAGES = 200
 BATCH = 25
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--small", type=int, default=100)
-    parser.add_argument("--large", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
+@dataclass(frozen=True)
+class Plan:
+    small: int
+    large: int
+    rounds: int
+    seconds: float  # in which polls are counted
+
+
+PLANS = {
+    "full": Plan(small=100, large=100_000, rounds=15, seconds=10.0),
+    "quick": Plan(small=100, large=1_000, rounds=2, seconds=2.0),
+}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    section = Section("dashboard", "The dashboard")
     with tempfile.TemporaryDirectory() as folder:
-        worlds = {number: _world(Path(folder) / f"{number}.db", number) for number in (options.small, options.large)}
-        _server_time(worlds, options.rounds)
-        _sizes(worlds[options.large])
-        asyncio.run(_polls(worlds[options.large]))
+        worlds = {number: _world(Path(folder) / f"{number}.db", number) for number in (plan.small, plan.large)}
+        _server_time(worlds, plan, section)
+        _sizes(worlds[plan.large], section)
+        asyncio.run(_polls(worlds[plan.large], plan, section))
         for _, db in worlds.values():
             db.close()
+    section.notes = [
+        "Server time is CPU of the process for one request, without a network. “Read now” is a page after nobody has "
+        "looked for a long time; “fresh” is one within two seconds of the last poll, or of another page.",
+    ]
+    return section
 
 
 def _world(path: Path, number: int) -> tuple[Any, Database]:
@@ -86,19 +105,22 @@ def _in_state(job: Job, state: State, at: float, now: float) -> Job:
 # ── server time ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _server_time(worlds: dict[int, tuple[Any, Database]], rounds: int) -> None:
+def _server_time(worlds: dict[int, tuple[Any, Database]], plan: Plan, section: Section) -> None:
     spent: dict[tuple[int, str], list[float]] = {}
     for app, _ in worlds.values():
         request(app, "/")
-    for _ in range(rounds):
+    for _ in range(plan.rounds):
         for number, (app, _) in worlds.items():
             app.state.desk.board.forget()
             for kind in ("read now", "fresh"):
-                spent.setdefault((number, kind), []).append(cpu_ms(lambda app=app: request(app, "/")))
-    small, large = worlds
+                spent.setdefault((number, kind), []).append(cpu_ms(lambda app=app: request(app, "/")))  # type: ignore[misc]
+    columns = ["", f"{plan.small:,} jobs", f"{plan.large:,} jobs", "ratio"]
+    table = Table("The first page, milliseconds of server time", columns)
     for kind in ("read now", "fresh"):
-        few, many = (statistics.median(spent[number, kind]) for number in (small, large))
-        print(f"/ ({kind}): {few:.1f} ms with {small:,} jobs, {many:.1f} ms with {large:,}: {many / few:.2f} times")
+        few, many = (statistics.median(spent[number, kind]) for number in (plan.small, plan.large))
+        table.rows.append([kind, f"{few:.1f}", f"{many:.1f}", times(many / few)])
+        section.figures |= {f"ms/{kind}/{plan.small}": few, f"ms/{kind}/{plan.large}": many}
+    section.tables.append(table)
 
 
 def cpu_ms(work: Callable[[], object]) -> float:
@@ -135,19 +157,23 @@ def request(app: Any, path: str) -> bytes:
 # ── sizes and polls ──────────────────────────────────────────────────────────────────────────────
 
 
-def _sizes(world: tuple[Any, Database]) -> None:
+def _sizes(world: tuple[Any, Database], section: Section) -> None:
     app, _ = world
+    table = Table("Pages with their assets", ["", "KB", "KB gzipped"])
     for path in ("/", "/jobs"):
         page = request(app, path)
         assets = {one: request(app, one) for one in set(re.findall(r'"(/static/[^"]+)"', page.decode()))}
         whole = len(page) + sum(len(one) for one in assets.values())
         packed = len(gzip.compress(page)) + sum(len(gzip.compress(one)) for one in assets.values())
-        print(f"{path}: {whole / 1024:.1f} KB with its assets, {packed / 1024:.1f} KB gzipped")
+        table.rows.append([path, f"{whole / 1024:.1f}", f"{packed / 1024:.1f}"])
+        section.figures[f"kilobytes/{path}"] = whole / 1024
+    section.tables.append(table)
 
 
-async def _polls(world: tuple[Any, Database]) -> None:
-    """Two hundred open pages of four kinds, for ten seconds."""
+async def _polls(world: tuple[Any, Database], plan: Plan, section: Section) -> None:
+    """One open page, then two hundred of four kinds."""
     app, _ = world
+    table = Table("Open pages, a second", ["pages", "polls", "calls", "read units", "% of a core"])
     for pages in (1, PAGES):
         hub = Hub(app.state.hub.feeds)
         meter = app.state.desk.source.meter
@@ -157,18 +183,17 @@ async def _polls(world: tuple[Any, Database]) -> None:
             tasks = [asyncio.create_task(_read(hub, *chosen[n % len(chosen)])) for n in range(pages)]
             await asyncio.sleep(3)  # the first of each is sent
             start, polls, before, cpu = time.monotonic(), hub.polls, meter.units(), time.process_time()
-            await asyncio.sleep(10)
-            seconds = time.monotonic() - start
-            after = meter.units()
-            print(
-                f"{pages} open page{'s' * (pages > 1)}: {(hub.polls - polls) / seconds:.2f} polls a second, "
-                f"{(after.calls - before.calls) / seconds:.0f} calls and "
-                f"{(after.read_units - before.read_units) / seconds:.0f} read units a second, "
-                f"{(time.process_time() - cpu) / seconds * 100:.1f} % of a core"
-            )
+            await asyncio.sleep(plan.seconds)
+            seconds, after = time.monotonic() - start, meter.units()
+            each = (hub.polls - polls, after.calls - before.calls, after.read_units - before.read_units)
+            rates = [float(one) / seconds for one in each]
+            core = (time.process_time() - cpu) / seconds * 100
+            table.rows.append([str(pages), f"{rates[0]:.2f}", f"{rates[1]:.0f}", f"{rates[2]:.0f}", f"{core:.1f}"])
+            section.figures[f"polls/{pages}"] = rates[0]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+    section.tables.append(table)
 
 
 async def _read(hub: Hub, feed: str, key: str) -> None:
@@ -177,4 +202,4 @@ async def _read(hub: Hub, feed: str, key: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    alone("dashboard")

@@ -1,4 +1,4 @@
-"""Delphi's write stage, `python -m bench.delphi [--comments 2000] [--rounds 3]`: vectors and graph into their tables.
+"""Delphi's write stage, `python -m bench delphi`: vectors and graph into their tables.
 
 What the pipeline does (`Results.write`: looks for leftovers, then the client's batch writer; packed vectors, whose
 index has keys only) is measured beside boto3's batch writer with vectors as lists of numbers and an index on all
@@ -8,8 +8,6 @@ its own. CPU is that of the writing process.
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,9 @@ from typing import Any
 import boto3
 
 import penstock
+from bench.options import Options
+from bench.report import Section, Table, count
+from bench.sections import alone
 from penstock.client.database import Database
 from penstock.systems.delphi import tables
 from penstock.systems.delphi.clustering import Layers
@@ -37,28 +39,39 @@ from penstock.tables.survey import survey
 DIMENSIONS = 384
 """As MiniLM has; the default embedder has 64."""
 NEIGHBORS = 8
+TITLES = {"penstock": "penstock delphi (packed, batch)", "boto3": "boto3 batch_writer, number lists"}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--comments", type=int, default=2_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    items = made(options.comments)
-    count = sum(map(len, items.values()))
-    sizes = ", ".join(f"{len(some):,} items of {table}" for table, some in items.items())
-    print(f"{options.comments:,} comments: {sizes}; vectors of {DIMENSIONS} dimensions. Best of {options.rounds}.")
-    print(f"{'where':<10} {'how':<34} {'seconds':>8} {'items/s':>9} {'CPU µs an item':>15}")
+@dataclass(frozen=True)
+class Plan:
+    comments: int
+    rounds: int
+
+
+PLANS = {"full": Plan(comments=2_000, rounds=3), "quick": Plan(comments=60, rounds=1)}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    items = made(plan.comments)
+    number = sum(map(len, items.values()))
+    table = Table(f"{number:,} items", ["", "", "seconds", "items a second", "µs of CPU an item"])
+    section = Section("delphi", "Delphi's write stage", [table])
     for where, place in (("embedded", in_a_file), ("HTTP", served)):
         for how, layout, write in (
-            ("penstock delphi (packed, batch)", "safe", ours),
-            ("boto3 batch_writer, number lists", "compat", theirs),
+            ("penstock", "safe", ours),
+            ("boto3", "compat", theirs),
         ):
-            best = min(measured(place, layout, write, items) for _ in range(options.rounds))
-            seconds, cpu = best
-            rate, each = count / seconds, 1e6 * cpu / count
-            print(f"{where:<10} {how:<34} {seconds:>8.2f} {rate:>9,.0f} {each:>15.0f}", flush=True)
-    print(f"Load average: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.")
+            seconds, cpu = min(measured(place, layout, write, items) for _ in range(plan.rounds))
+            section.figures |= {f"cpu/{where}/{how}": 1e6 * cpu / number, f"rate/{where}/{how}": number / seconds}
+            cells = [f"{seconds:.2f}", count(number / seconds), f"{1e6 * cpu / number:.0f}"]
+            table.rows.append([where, TITLES[how], *cells])
+    sizes = ", ".join(f"{len(some):,} items of {name}" for name, some in items.items())
+    section.notes.append(
+        f"{plan.comments:,} comments: {sizes}; vectors of {DIMENSIONS} dimensions. Best of {plan.rounds}. CPU is that "
+        "of the writing process."
+    )
+    return section
 
 
 def made(comments: int) -> dict[str, list[dict[str, Any]]]:
@@ -110,8 +123,13 @@ def theirs(db: Database, items: dict[str, list[dict[str, Any]]]) -> None:
 def _resource(url: str) -> Any:
     if "://" not in url:
         return penstock.boto3_resource(url)
-    keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
-    return boto3.resource("dynamodb", endpoint_url=url, region_name="us-east-1", **keys)
+    return boto3.resource(
+        "dynamodb",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    )
 
 
 def _decimals(value: Any) -> Any:
@@ -147,4 +165,4 @@ def served(path: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    alone("delphi")

@@ -1,33 +1,30 @@
-"""What reading one report's job costs while its table grows: `python -m bench.excel_reads [--sizes 1000,100000]`.
+"""What reading one report's job costs while its table grows: `python -m bench excel`.
 
 A job is 20 records. The whole job is read by `ReportJobs.get_job_with_logs`: in the safe layout one Query, in compat a
 Scan of the table, page by page. Counted are requests, DynamoDB's read units (strongly consistent), and the CPU time of
-this process, in which the embedded engine runs; the median of several reads. The plot goes to docs/excel-reads.svg.
+this process, in which the embedded engine runs; the median of several reads.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from bench.loglog import Panel, Series, drawing
+from bench.options import Options
+from bench.report import Section, Table
+from bench.sections import alone
 from penstock.client.database import Database, connect
 from penstock.systems.excel_reports.record_ids import log_record_id, main_record_id
 from penstock.systems.excel_reports.records import COMPLETION, PROGRESS, Log, ReportJob, log_item, main_item
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.layouts import Layout
 
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
 LAYOUTS: tuple[Layout, ...] = ("safe", "compat")
 RECORDS_OF_A_JOB = 20
-PLOT = Path(__file__).parent.parent / "docs" / "excel-reads.svg"
 _START = 2_000_000_000.0
 
 
@@ -43,15 +40,26 @@ class Reading:
     loaded_seconds: float
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="records in the table, by commas")
-    parser.add_argument("--plot", type=Path, default=PLOT, help="where the plot goes")
-    options = parser.parse_args()
-    sizes = [int(size) for size in options.sizes.split(",")]
+@dataclass(frozen=True)
+class Plan:
+    largest: int
+
+
+SMALLEST = 1_000
+PLANS = {"full": Plan(1_000_000), "quick": Plan(10_000)}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    sizes = [SMALLEST * 10**power for power in range(7) if SMALLEST * 10**power <= plan.largest]
     readings = [_measured(layout, size) for layout in LAYOUTS for size in sizes]
-    options.plot.write_text(plot(readings))
-    sys.stdout.write(table(readings))
+    section = Section("excel", "Reading one report's job", [_table(readings)])
+    for one in readings:
+        section.figures |= {
+            f"{what}/{one.layout}/{one.records}": getattr(one, what) for what in ("requests", "units", "cpu_ms")
+        }
+    section.notes.append(f"A job of {RECORDS_OF_A_JOB} records, read whole and strongly consistent.")
+    return section
 
 
 def _measured(layout: Layout, records: int) -> Reading:
@@ -80,8 +88,8 @@ def _counted(db: Database, jobs: ReportJobs, job_id: str) -> tuple[int, float]:
     spent: list[float] = []
     execute = db.execute
 
-    def counting(operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        answer = execute(operation, {**request, "ReturnConsumedCapacity": "TOTAL"})
+    def counting(operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer = execute(operation, {**(request or {}), "ReturnConsumedCapacity": "TOTAL"})
         spent.append(answer["ConsumedCapacity"]["CapacityUnits"])
         return answer
 
@@ -131,34 +139,15 @@ def _job_items(job_id: str) -> Iterator[dict[str, Any]]:
         yield log_item(log, expires_at)
 
 
-def table(readings: list[Reading]) -> str:
-    lines = ["| layout | records | requests | read units | CPU, ms | loaded in, s |", "|---|--:|--:|--:|--:|--:|"]
-    for one in readings:
-        lines.append(
-            f"| {one.layout} | {one.records:,} | {one.requests:,} | {one.units:,.1f} | {one.cpu_ms:,.2f} "
-            f"| {one.loaded_seconds:,.1f} |"
-        )
-    return "\n".join(lines) + "\n"
-
-
-def plot(readings: list[Reading]) -> str:
-    def series(value: str) -> tuple[Series, ...]:
-        colours = {"safe": "a", "compat": "b"}
-        return tuple(
-            Series(
-                layout,
-                colours[layout],
-                tuple((one.records, getattr(one, value)) for one in readings if one.layout == layout),
-            )
-            for layout in LAYOUTS
-        )
-
-    panels = (
-        Panel("Read units for one job", series("units"), "records in the table"),
-        Panel("CPU time for one job", series("cpu_ms"), "records in the table", " ms"),
-    )
-    return drawing(panels, "Reading one job: safe stays the same, compat grows with the table")
+def _table(readings: list[Reading]) -> Table:
+    columns = ["layout", "records", "requests", "read units", "ms of CPU", "loaded in, s"]
+    rows = [
+        [one.layout, f"{one.records:,}", f"{one.requests:,}", f"{one.units:,.1f}", f"{one.cpu_ms:,.2f}",
+         f"{one.loaded_seconds:,.1f}"]
+        for one in readings
+    ]  # fmt: skip
+    return Table("One job among so many records", columns, rows)
 
 
 if __name__ == "__main__":
-    main()
+    alone("excel")

@@ -1,12 +1,12 @@
-"""A large file saved and read back, its hash checked: `python -m bench.files [--megabytes 1000] [--home DIR|s3://…]`.
+"""A large file saved and read back, its hash checked: `python -m bench files`.
 
 One process saves from an iterator and reads back in blocks; it tells its peak memory, whole process and beyond what it
-had before. Without --home, a folder and, if moto is installed, a bucket of a moto server in a process of its own.
+had before: in a folder and, if moto is installed, in a bucket of a moto server in a process of its own.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +14,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from bench.options import Options
+from bench.report import Section, Table
+from bench.sections import alone
 
 ROOT = Path(__file__).parent.parent
 BLOCK = os.urandom(1024 * 1024)
@@ -32,34 +37,42 @@ new_session(None).create_client("s3").create_bucket(Bucket="bench")
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--home", help="a folder or s3://bucket; else both kinds")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        measure(options.home, options.megabytes)
-        return
-    print(
-        f"{'home':<24} {'save MB/s':>10} {'read MB/s':>10} {'CPU s':>7} {'peak MB':>8} {'beyond start':>13}", flush=True
-    )
-    if options.home:
-        run(options.home, options.megabytes, {})
-        return
+@dataclass(frozen=True)
+class Plan:
+    megabytes: int
+
+
+PLANS = {"full": Plan(1000), "quick": Plan(20)}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    columns = ["", "saved, MB/s", "read, MB/s", "seconds of CPU", "highest memory", "beyond the start"]
+    table = Table(f"A file of {plan.megabytes:,} MB", columns)
+    section = Section("files", "Files", [table])
     with tempfile.TemporaryDirectory() as folder:
-        run(folder, options.megabytes, {})
+        _add(section, table, "folder", _told(folder, plan.megabytes, {}), plan)
     try:
         with bucket() as environment:
-            run("s3://bench", options.megabytes, environment)
+            _add(section, table, "S3 (moto server)", _told("s3://bench", plan.megabytes, environment), plan)
     except RuntimeError as error:
-        print(f"S3: {error}")
-    print(f"Load average: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.")
+        section.notes.append(f"S3: {error}")
+    return section
 
 
-def run(home: str, megabytes: int, environment: dict[str, str]) -> None:
-    words = [sys.executable, "-m", "bench.files", "--one", "--home", home, "--megabytes", str(megabytes)]
-    subprocess.run(words, cwd=ROOT, env=os.environ | environment, check=True)
+def _add(section: Section, table: Table, kind: str, told: dict[str, float], plan: Plan) -> None:
+    cells = [f"{told['save']:.0f}", f"{told['read']:.0f}", f"{told['cpu']:.1f}"]
+    table.rows.append([kind, *cells, *(f"{told[one] / 1e6:.1f} MB" for one in ("peak", "beyond"))])
+    section.figures[f"peak/{kind}/{plan.megabytes}"] = told["peak"]
+
+
+def _told(home: str, megabytes: int, environment: dict[str, str]) -> dict[str, float]:
+    words = [sys.executable, "-m", "bench.files", "--one", home, str(megabytes)]
+    done = subprocess.run(
+        words, cwd=ROOT, env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True, timeout=900
+    )
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 @contextmanager
@@ -99,10 +112,9 @@ def measure(home: str, megabytes: int) -> None:
             pass
     ended, cpu, peak = time.perf_counter(), time.process_time() - cpu, peak_bytes()
     files.delete("large")
-    kind = "S3 (moto server)" if home == "s3://bench" else "S3" if home.startswith("s3:") else "folder"
     mega = saved.size / 1e6
-    rates = f"{mega / (at - began):>10.0f} {mega / (ended - at):>10.0f}"
-    print(f"{kind:<24} {rates} {cpu:>7.1f} {peak / 1e6:>8.1f} {(peak - before) / 1e6:>13.1f}", flush=True)
+    told = {"save": mega / (at - began), "read": mega / (ended - at), "cpu": cpu, "peak": peak, "beyond": peak - before}
+    sys.stdout.write(json.dumps(told))
 
 
 def peak_bytes() -> int:
@@ -117,4 +129,7 @@ def peak_bytes() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    if "--one" in sys.argv:
+        measure(sys.argv[2], int(sys.argv[3]))
+    else:
+        alone("files")

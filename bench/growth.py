@@ -1,103 +1,113 @@
-"""What growth costs: `python -m bench growth`.
+"""What growth costs: `python -m bench growth`, 10³ to 10⁶ items; to 10⁷ with --large.
 
-The same calls on a small and on a large file, in turn; the memory of a server with a large file; the time from exec
-to the first answer.
+The same calls, each on a random place of the whole key space, on one file a size, in turn. Items are small (some 70
+bytes), so that ten million of them are a file that can be had in minutes; --keep DIR keeps it.
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import workload
-from bench.report import Section, Table, count, times
-from bench.servers import Server, Subject, find_peers, penstock, running
-from bench.throughput import SCRIPTS
+from bench.kept import grown, kept
+from bench.options import Options
+from bench.report import Section, Table, times
+from bench.sections import alone
 from bench.workload import Execute, Json
 
-Measured = dict[tuple[str, str], list[tuple[float, float]]]
-
 ROWS = 25
-SCANNED_PAGES = 200
-WIDE_BYTES = 8000
-"""Data of the items that fill the file up: few enough to write in a minute, many enough to be a real tree."""
+PADDING = 16
+PAGE = 100
+SMALLEST = 1_000
+OPERATIONS = ("GetItem", "PutItem", "Query of 25", f"Scan page of {PAGE}")
+Taken = dict[tuple[str, int], list[tuple[float, float]]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    small: int
-    large: int
-    file_bytes: int
+    largest: int
     rounds: int
     calls: int
-    starts: int
 
 
-def run(plan: Plan, given_peers: list[str], command: str) -> Section:
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        root = Path(directory)
-        tables = [_size_table(plan, root)]
-        large = root / "large" / "penstock.db"
-        _fill(large, plan)
-        tables.append(_memory_table(large))
-        tables.append(_start_table(plan, large, root, given_peers))
-    return Section("Growth", command, tables)
+PLANS = {
+    "full": Plan(largest=1_000_000, rounds=7, calls=1500),
+    "large": Plan(largest=10_000_000, rounds=7, calls=1500),
+    "quick": Plan(largest=10_000, rounds=3, calls=100),
+}
 
 
-def _size_table(plan: Plan, root: Path) -> Table:
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    sizes = grown(options, SMALLEST, plan.largest, "growth")
+    with ExitStack() as stack:
+        databases = {size: _opened(options, size, stack) for size in sizes}
+        taken = _in_turn(plan, databases)
+    section = Section("growth", "Growth")
+    for operation in OPERATIONS:
+        for size in sizes:
+            wall, cpu = _medians(taken[operation, size])
+            section.figures |= {f"{operation}/{size}/wall": wall, f"{operation}/{size}/cpu": cpu}
+    section.tables = [_table(section, sizes)]
+    section.notes = [
+        f"Medians of {plan.rounds} rounds of {plan.calls:,} calls, in which the sizes take turns; items of some 70 "
+        f"bytes, {ROWS} in a partition. The files fit into the machine's memory; SQLite's own cache holds 10⁴ items.",
+    ]
+    return section
+
+
+def _opened(options: Options, size: int, stack: ExitStack) -> Execute:
     import penstock
 
-    sizes = {"small": plan.small, "large": plan.large}
-    databases = {}
-    for name, items in sizes.items():
-        (root / name).mkdir()
-        databases[name] = penstock.connect(str(root / name / "penstock.db"))
-        workload.load(databases[name].execute, workload.partitions(items // ROWS, ROWS))
-    measured = _in_turn(plan, {name: database.execute for name, database in databases.items()}, sizes)
-    for database in databases.values():
-        database.close()
-    return _compared(plan, measured)
+    path = stack.enter_context(kept(options, f"growth-{size}", lambda path: _make(path, size)))
+    execute: Execute = stack.enter_context(penstock.connect(str(path))).execute
+    return execute
 
 
-def _compared(plan: Plan, measured: Measured) -> Table:
-    title = "Microseconds a call in process, on a file: wall (CPU)"
-    table = Table(title, ["", f"{plan.small:,} items", f"{plan.large:,} items", "ratio of wall", "ratio of CPU"])
-    for operation in ("GetItem", "PutItem", "Query of 25"):
-        walls, cpus = zip(*(_medians(measured[operation, name]) for name in ("small", "large")), strict=True)
-        cells = [f"{wall:.1f} ({cpu:.1f})" for wall, cpu in zip(walls, cpus, strict=True)]
-        table.rows.append([operation, *cells, times(walls[1] / walls[0]), times(cpus[1] / cpus[0])])
-    return table
+def _make(path: Path, size: int) -> None:
+    import penstock
+
+    with penstock.connect(str(path)) as database:
+        workload.create_table(database.execute)
+        workload.load_fast(database, size, ROWS, padding=PADDING)
 
 
-def _medians(samples: list[tuple[float, float]]) -> tuple[float, float]:
-    return statistics.median(wall for wall, _ in samples), statistics.median(cpu for _, cpu in samples)
-
-
-def _in_turn(plan: Plan, databases: dict[str, Execute], sizes: dict[str, int]) -> Measured:
-    measured: Measured = {}
+def _in_turn(plan: Plan, databases: dict[int, Execute]) -> Taken:
+    taken: Taken = {}
     chooser = random.Random(11)
+    for size, execute in databases.items():  # once uncounted: pages are read, plans are made
+        for _, call in _calls(execute, size // ROWS, chooser):
+            _microseconds(call, plan.calls)
     for _ in range(plan.rounds):
-        for name, execute in databases.items():
-            for operation, call in _calls(execute, sizes[name] // ROWS, chooser):
-                measured.setdefault((operation, name), []).append(_microseconds(call, plan.calls))
-    return measured
+        for size, execute in databases.items():
+            for operation, call in _calls(execute, size // ROWS, chooser):
+                taken.setdefault((operation, size), []).append(_microseconds(call, plan.calls))
+    return taken
 
 
 def _calls(execute: Execute, partitions: int, chooser: random.Random) -> Iterator[tuple[str, Callable[[], Json]]]:
-    """The three calls, each on a random place of the whole key space."""
+    """The calls, each on a random place of the whole key space. What is put is what was there."""
 
     def place() -> tuple[int, int]:
         return chooser.randrange(partitions), chooser.randrange(ROWS)
 
+    def put() -> Json:
+        return execute("PutItem", {"TableName": workload.TABLE, "Item": workload.item(*place(), padding=PADDING)})
+
+    def page() -> Json:
+        start = workload.key(*place())
+        return execute("Scan", {"TableName": workload.TABLE, "Limit": PAGE, "ExclusiveStartKey": start})
+
     yield "GetItem", lambda: execute("GetItem", workload.get_item(*place()))
-    yield "PutItem", lambda: execute("PutItem", workload.put_item(*place()))
+    yield "PutItem", put
     yield "Query of 25", lambda: execute("Query", workload.query(place()[0]))
+    yield f"Scan page of {PAGE}", page
 
 
 def _microseconds(call: Callable[[], object], calls: int) -> tuple[float, float]:
@@ -109,69 +119,20 @@ def _microseconds(call: Callable[[], object], calls: int) -> tuple[float, float]
     return wall / calls * 1e6, cpu / calls * 1e6
 
 
-def _fill(path: Path, plan: Plan) -> None:
-    """Write wide items until the file has its size."""
-    import penstock
-
-    database = penstock.connect(str(path))
-    wanted = max(0, plan.file_bytes - path.stat().st_size) // WIDE_BYTES
-    start = plan.large // ROWS
-    items = (workload.item(start + number // 100, number % 100, padding=WIDE_BYTES) for number in range(wanted))
-    for request in workload.batches(items):
-        database.execute("BatchWriteItem", request)
-    database.close()
+def _medians(samples: list[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.median(wall for wall, _ in samples), statistics.median(cpu for _, cpu in samples)
 
 
-def _memory_table(path: Path) -> Table:
-    size = sum(one.stat().st_size for one in path.parent.glob("penstock.db*"))
-    table = Table(f"Memory of the server, file of {size / 1e9:.2f} GB", ["", "resident", "highest"])
-    with running(penstock(), path.parent) as server:
-        table.rows.append(["ready", *_megabytes(server)])
-        _visit(server)
-        table.rows.append(
-            [f"after 9 s of gets, puts and queries and a scan of {SCANNED_PAGES} pages", *_megabytes(server)]
-        )
+def _table(section: Section, sizes: list[int]) -> Table:
+    title = "Microseconds a call in process, on a file: wall (CPU)"
+    columns = ["", *(f"{size:,} items" for size in sizes), "largest / smallest, wall", "CPU"]
+    table = Table(title, columns)
+    for operation in OPERATIONS:
+        walls, cpus = ([section.figures[f"{operation}/{size}/{kind}"] for size in sizes] for kind in ("wall", "cpu"))
+        cells = [f"{wall:.1f} ({cpu:.1f})" for wall, cpu in zip(walls, cpus, strict=True)]
+        table.rows.append([operation, *cells, times(walls[-1] / walls[0]), times(cpus[-1] / cpus[0])])
     return table
 
 
-def _megabytes(server: Server) -> list[str]:
-    memory = server.memory()
-    return [f"{memory['VmRSS'] / 1e6:.0f} MB", f"{memory['VmHWM'] / 1e6:.0f} MB"]
-
-
-def _visit(server: Server) -> None:
-    for script in ("get.lua", "put.lua", "query.lua"):
-        words = ["wrk", "-t1", "-c16", "-d3s", "-s", str(SCRIPTS / script), server.url, "--", workload.TABLE, "1000"]
-        subprocess.run(words, capture_output=True, check=True, timeout=60)
-    page: Json = {}
-    for _ in range(SCANNED_PAGES):
-        page = server.execute("Scan", {"TableName": workload.TABLE, **page})
-        if "LastEvaluatedKey" not in page:
-            return
-        page = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-
-
-def _start_table(plan: Plan, large: Path, root: Path, given_peers: list[str]) -> Table:
-    title = f"Milliseconds from exec to the first answer, median of {plan.starts}"
-    table = Table(title, ["", "milliseconds", "of CPU"])
-    table.rows.append(["penstock, new file", *_starts(plan, lambda n: root / f"new-{n}")])
-    table.rows.append([f"penstock, {large.stat().st_size / 1e9:.1f} GB file", *_starts(plan, lambda _: large.parent)])
-    peers, _ = find_peers(given_peers)
-    for peer in peers:
-        starts = [_ready(peer, root / f"{peer.name}-{number}") for number in range(min(3, plan.starts))]
-        table.rows.append([f"{peer.name}, new file (median of {len(starts)})", *_milliseconds(starts)])
-    return table
-
-
-def _starts(plan: Plan, place: Callable[[int], Path]) -> list[str]:
-    return _milliseconds([_ready(penstock(), place(number)) for number in range(plan.starts)])
-
-
-def _ready(subject: Subject, directory: Path) -> tuple[float, float]:
-    """Seconds until the server answered, and those that it and its children computed."""
-    with running(subject, directory) as server:
-        return server.ready_seconds, server.cpu_seconds()
-
-
-def _milliseconds(starts: list[tuple[float, float]]) -> list[str]:
-    return [count(statistics.median(column) * 1000) for column in zip(*starts, strict=True)]
+if __name__ == "__main__":
+    alone("growth")

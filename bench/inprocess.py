@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.options import Options
 from bench.report import Section, Table, times
+from bench.sections import alone
 from bench.servers import find_peers, running
 
 ROOT = Path(__file__).parent.parent
@@ -23,6 +24,7 @@ class Plan:
     slow_calls: int
 
 
+PLANS = {"full": Plan(calls=5000, slow_calls=2000), "quick": Plan(calls=500, slow_calls=100)}
 TITLES = {
     "execute": '`execute("…")`, file',
     "boto3-embedded": "boto3 on the embedded engine, file",
@@ -32,22 +34,34 @@ TITLES = {
 }
 
 
-def run(plan: Plan, given_peers: list[str], moto_python: str | None, command: str) -> Section:
-    notes = ["CPU is the calling process's own (`process_time`), wall is what the caller waits; medians of 7 rounds."]
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    section = Section("inprocess", "In process")
+    section.notes.append(
+        "CPU is the calling process's own (`process_time`), wall is what the caller waits; medians of 7 rounds."
+    )
     figures: dict[str, Figures] = {}
     for subject in ("execute", "boto3-embedded", "boto3-alone"):
         calls = plan.calls if subject == "execute" else plan.slow_calls
-        _measure(figures, notes, subject, ["--calls", str(calls)])
-    _measure_dynoxide(figures, notes, plan, given_peers)
-    interpreter = moto_python or os.environ.get("PENSTOCK_BENCH_MOTO_PYTHON") or sys.executable
-    _measure(figures, notes, "moto", ["--calls", str(plan.slow_calls // 4)], interpreter)
-    tables = [table for table in (_figures(figures), _ratios(figures)) if table.rows]
-    return Section("In process", command, tables, notes)
+        _measure(figures, section, subject, ["--calls", str(calls)])
+    if options.wants("dynoxide"):
+        _measure_dynoxide(figures, section, plan, options)
+    if options.wants("moto"):
+        interpreter = options.peers.for_moto() or sys.executable
+        _measure(figures, section, "moto", ["--calls", str(max(1, plan.slow_calls // 4))], interpreter)
+    section.tables = [table for table in (_table(figures), _ratios(figures)) if table.rows]
+    section.figures = {
+        f"{operation}/{subject}/{kind}": value
+        for subject, told in figures.items()
+        for operation, kinds in told.items()
+        for kind, value in kinds.items()
+    }
+    return section
 
 
 def _measure(
     figures: dict[str, Figures],
-    notes: list[str],
+    section: Section,
     subject: str,
     arguments: list[str],
     interpreter: str = sys.executable,
@@ -56,22 +70,25 @@ def _measure(
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=600, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        notes.append(f"{TITLES[subject]}: not measured ({last[:200]}).")
+        if subject == "moto" and "No module" in last:
+            section.missing.append("moto")
+        else:
+            section.notes.append(f"{TITLES[subject]}: not measured ({last[:200]}).")
         return
     figures[subject] = json.loads(done.stdout)
 
 
-def _measure_dynoxide(figures: dict[str, Figures], notes: list[str], plan: Plan, given_peers: list[str]) -> None:
-    peers, _ = find_peers(given_peers)
+def _measure_dynoxide(figures: dict[str, Figures], section: Section, plan: Plan, options: Options) -> None:
+    peers, _ = find_peers(options)
     dynoxide = next((one for one in peers if one.name == "dynoxide"), None)
     if dynoxide is None:
-        notes.append("dynoxide: not found, not measured.")
+        section.missing.append("dynoxide")
         return
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, running(dynoxide, Path(directory)) as server:
-        _measure(figures, notes, "boto3-http", ["--calls", str(plan.slow_calls), "--url", server.url])
+        _measure(figures, section, "boto3-http", ["--calls", str(plan.slow_calls), "--url", server.url])
 
 
-def _figures(figures: dict[str, Figures]) -> Table:
+def _table(figures: dict[str, Figures]) -> Table:
     table = Table("Microseconds a call", ["", "GetItem CPU", "GetItem wall", "PutItem CPU", "PutItem wall"])
     for subject, title in TITLES.items():
         if subject in figures:
@@ -96,3 +113,7 @@ def _ratios(figures: dict[str, Figures]) -> Table:
             ]
             table.rows.append([f"{ours} against {theirs}", *ratios])
     return table
+
+
+if __name__ == "__main__":
+    alone("inprocess")

@@ -100,6 +100,18 @@ def _seen(system: System, events: list[tuple[float, str]], killed: float) -> Cra
     )
 
 
+def figures(crashes: list[Crash]) -> dict[str, float]:
+    """Seconds until each went on, at which step, and how often it completed; what never came is absent."""
+    told: dict[str, float] = {}
+    for one in crashes:
+        if one.problem is None:
+            told[f"completions/{one.system.name}"] = one.completions
+        if one.resumed_after is not None and one.resumed_at is not None:
+            told[f"resumed/{one.system.name}"] = one.resumed_after
+            told[f"resumed at/{one.system.name}"] = float(one.resumed_at.split()[-1])
+    return told
+
+
 def table(crashes: list[Crash], give_up_seconds: float) -> Table:
     title = (
         f"A job of {STEPS} steps of {STEP_SECONDS:.0f} s, its worker killed (SIGKILL) after {KILLED_AFTER_SECONDS} s "

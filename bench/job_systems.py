@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.job_stores import Store
+from bench.peers import Peers
 from bench.servers import family
 
 ROOT = Path(__file__).parent.parent
@@ -124,7 +125,8 @@ SYSTEMS = (
         "procrastinate",
         "-m procrastinate -a bench.job_peers.procrastinate.app worker -c {concurrency}",
         "postgres",
-        "coroutines, its default connection pool",
+        "coroutines, its default connection pool; a quarter of the jobs",
+        share=4,
     ),
     System(
         "dbos",
@@ -133,18 +135,16 @@ SYSTEMS = (
         "-m bench.job_peers.dbos",
         "postgres",
         "`polling_interval_sec` 0.001 (1 by default: 8 jobs a second); enqueued by `DBOSClient`; the "
-        "second worker of the crash has the first one's executor id, as by default (with another it does not resume)",
+        "second worker of the crash has the first one's executor id, as by default (with another it does not resume); "
+        "a quarter of the jobs",
+        share=4,
     ),
 )
 
 
-def interpreters(folder: str | None) -> dict[str, str]:
-    """The interpreter of each system's package: `FOLDER/<package>/bin/python`."""
-    place = folder or os.environ.get("PENSTOCK_BENCH_JOBS_PEERS")
-    found = {"penstock": sys.executable}
-    if place:
-        found |= {one.name: str(one / "bin/python") for one in Path(place).iterdir() if (one / "bin/python").exists()}
-    return found
+def interpreter(system: System, peers: Peers) -> str | None:
+    """The interpreter that has a system's package, if there is one."""
+    return sys.executable if system.package == "penstock" else peers.for_jobs(system.package)
 
 
 def version(interpreter: str, package: str) -> str:

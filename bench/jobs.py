@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import statistics
 import subprocess
 import sys
@@ -13,8 +12,10 @@ from pathlib import Path
 from bench import job_crash
 from bench.job_peers.work import STAMP
 from bench.job_stores import Store, stores
-from bench.job_systems import CONCURRENCY, SYSTEMS, Bench, Producer, System, bench, cpu_seconds, interpreters, version
+from bench.job_systems import CONCURRENCY, SYSTEMS, Bench, Producer, System, bench, cpu_seconds, interpreter, version
+from bench.options import Options
 from bench.report import Section, Table, count, times
+from bench.sections import alone
 
 OURS = "penstock"
 LIMIT_SECONDS = 300.0
@@ -26,6 +27,13 @@ class Plan:
     rounds: int
     jobs: int
     give_up_seconds: float  # of the crash
+    crashes: int  # systems whose worker is killed: ours, then so many others
+
+
+PLANS = {
+    "full": Plan(rounds=3, jobs=5000, give_up_seconds=60.0, crashes=len(SYSTEMS)),
+    "quick": Plan(rounds=1, jobs=200, give_up_seconds=15.0, crashes=0),
+}
 
 
 @dataclass(frozen=True)
@@ -40,54 +48,67 @@ class Figures:
     store_cpu: float
 
 
-def run(plan: Plan, only: list[str], peers: str | None, command: str) -> Section:
-    notes: list[str] = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    section = Section("jobs", "Jobs")
+    problems: list[str] = []
     with stores() as servers:
-        found = _found(servers, only, interpreters(peers), notes)
+        found = _found(servers, options, section)
         rounds: dict[str, list[Figures]] = {}
         for _ in range(plan.rounds):
-            for system, interpreter in found:
-                _measure(plan, system, interpreter, servers, rounds, notes)
-        crashes = job_crash.run(found, servers, plan.give_up_seconds)
+            for system, python in found:
+                _measure(plan, system, python, servers, rounds, problems)
+        crashes = job_crash.run(found[: 1 + plan.crashes], servers, plan.give_up_seconds)
         told = ", ".join(store.title for store in servers.values())
     measured = {name: _median(taken) for name, taken in rounds.items()}
-    notes = [*_explanations(plan, told), *(_setting(one, path) for one, path in found), *notes]
+    section.notes = [*_explanations(plan, told), *(_setting(one, path) for one, path in found), *problems]
     tables = [_rates(measured), _ratios(measured), job_crash.table(crashes, plan.give_up_seconds)]
-    return Section("Jobs", command, [table for table in tables if table.rows], notes)
+    section.tables = [table for table in tables if table.rows]
+    section.figures = _flat(measured) | job_crash.figures(crashes)
+    return section
 
 
-def _found(
-    servers: dict[str, Store], only: list[str], pythons: dict[str, str], notes: list[str]
-) -> list[tuple[System, str]]:
-    """The systems that can be run, with their interpreters; the others go into the notes."""
+def _found(servers: dict[str, Store], options: Options, section: Section) -> list[tuple[System, str]]:
+    """The systems that can be run, with their interpreters; what the others need is told of."""
     found = []
+    lacking: dict[str, None] = {}
     for system in SYSTEMS:
-        if only and system.name not in only:
+        if not (options.wants(system.name) or options.wants(system.package)):
             continue
-        if system.package not in pythons:
-            notes.append(f"{system.title}: not found, not measured.")
+        python = interpreter(system, options.peers)
+        if python is None:
+            lacking[system.package] = None
         elif system.store and system.store not in servers:
-            notes.append(f"{system.title}: no {system.store} server, not measured.")
+            lacking[system.store] = None
         else:
-            found.append((system, pythons[system.package]))
+            found.append((system, python))
+    section.missing = list(lacking)
     return found
+
+
+def _flat(measured: dict[str, Figures]) -> dict[str, float]:
+    return {
+        f"{field.name}/{name}": getattr(one, field.name)
+        for name, one in measured.items()
+        for field in fields(Figures)
+        if getattr(one, field.name)
+    }
 
 
 def _measure(
     plan: Plan,
     system: System,
-    interpreter: str,
+    python: str,
     servers: dict[str, Store],
     rounds: dict[str, list[Figures]],
-    notes: list[str],
+    problems: list[str],
 ) -> None:
     store = servers[system.store] if system.store else None
-    with bench(system, interpreter, store, tuned=True) as place:
+    with bench(system, python, store, tuned=True) as place:
         try:
             figures = _round(place, plan.jobs // system.share)
         except RuntimeError as problem:
-            notes.append(f"{system.title}: a round was not measured ({problem}).")
+            problems.append(f"{system.title}: a round was not measured ({problem}).")
             return
     rounds.setdefault(system.name, []).append(figures)
     shown = ", ".join(f"{field.name} {getattr(figures, field.name):.6g}" for field in fields(figures))
@@ -181,5 +202,9 @@ def _explanations(plan: Plan, servers: str) -> list[str]:
     ]
 
 
-def _setting(system: System, interpreter: str) -> str:
-    return f"{system.title}: {system.package} {version(interpreter, system.package)}; {system.settings}."
+def _setting(system: System, python: str) -> str:
+    return f"{system.title}: {system.package} {version(python, system.package)}; {system.settings}."
+
+
+if __name__ == "__main__":
+    alone("jobs")

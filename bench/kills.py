@@ -1,24 +1,27 @@
-"""Workers killed at random while they run jobs with checkpoints: `python -m bench.kills [--jobs 2000 --kills 200]`.
+"""Workers killed at random while they run jobs with checkpoints: `python -m bench kills`.
 
 Three worker processes share a database file; one of them, drawn at random, is ended by SIGKILL every so often and
 another started. Each job does four steps and keeps each as a checkpoint. A job that was hit three times is parked, as
 it should be, and retried as an operator would. At the end a checker that knows every job looks at the whole store:
-each has completed exactly once, has each of its checkpoints, and keeps the rules of penstock.testing.invariants. What
-it finds is printed, and ends it with 1.
+each has completed exactly once, has each of its checkpoints, and keeps the rules of penstock.testing.invariants. Fewer:
+`python -m bench kills --set jobs=100 --set kills=5`.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import penstock
+from bench.options import Options
+from bench.report import Section, Table, count
+from bench.sections import alone
 from penstock.jobs.state import State
 from penstock.testing.fault_lab import FaultLab
 from penstock.testing.invariants import broken_rules
@@ -43,45 +46,73 @@ def steps(run: penstock.Run, number: int, seconds: float) -> list[int]:
 """
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--jobs", type=int, default=2_000)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
+@dataclass(frozen=True)
+class Plan:
+    jobs: int
+    kills: int
+    workers: int
+    seed: int
+
+
+PLANS = {"full": Plan(jobs=2_000, kills=200, workers=3, seed=1), "quick": Plan(jobs=24, kills=2, workers=2, seed=1)}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
     with tempfile.TemporaryDirectory(prefix="penstock-kills-") as folder:
-        return run(Path(folder), options)
+        took, parked, taken, faults = killed(Path(folder), plan)
+    table = Table(f"{plan.jobs:,} jobs of {STEPS} steps, {plan.kills} workers killed", ["", ""])
+    table.rows = [
+        ["seconds", f"{took:.0f}"],
+        ["parked after three crashes, and retried", count(parked)],
+        ["attempts that jobs took", ", ".join(f"{one}: {number:,} jobs" for one, number in sorted(taken.items()))],
+        ["faults found", count(len(faults))],
+    ]
+    section = Section("kills", "Workers killed at random", [table], faults[:20])
+    section.notes += [] if faults else ["Every job completed exactly once; no checkpoint is lost."]
+    section.figures = {f"faults/{plan.kills} kills of {plan.jobs} jobs": len(faults), "seconds": took}
+    return section
 
 
-def run(folder: Path, options: argparse.Namespace) -> int:
+def killed(folder: Path, plan: Plan) -> tuple[float, int, Counter[int], list[str]]:
+    """How long it took, how many were parked, how many attempts jobs took, and what is wrong at the end."""
     (folder / "killed_jobs.py").write_text(MODULE)
     sys.path.insert(0, str(folder))
     environment = {"PENSTOCK_URL": str(folder / "kills.db"), "PYTHONPATH": str(folder)}
+    before = dict(os.environ)
     os.environ.update(environment)
-    draw = random.Random(options.seed)
+    draw = random.Random(plan.seed)
     began = time.monotonic()
-    with FaultLab("killed_jobs:app", folder=folder, environment=environment) as lab:
-        # So long that the work lasts as long as the killing.
-        seconds = 0.8 * options.kills * sum(PAUSE) / 2 * options.workers * SLOTS / (options.jobs * STEPS)
-        steps = lab.app.tasks["steps"]
-        ids = {lab.app.enqueue(steps, number=number, seconds=seconds).id: number for number in range(options.jobs)}
-        workers = [lab.start(concurrency=SLOTS) for _ in range(options.workers)]
-        for kill in range(1, options.kills + 1):
-            time.sleep(draw.uniform(*PAUSE))
-            place = draw.randrange(len(workers))
-            workers[place].kill()
-            workers[place] = lab.start(concurrency=SLOTS)
-            if kill % 20 == 0:
-                print(f"{kill} kills, {count(lab.app)} in {time.monotonic() - began:.0f} s", flush=True)
-        parked = finished(lab, ids)
-        faults = found(lab.app, ids)
-        taken = Counter(lab.app.get(one).attempt for one in ids)
-    took = time.monotonic() - began
-    print(f"{options.jobs} jobs, {options.kills} kills in {took:.0f} s; {parked} parked and retried")
-    print(f"attempts: {dict(sorted(taken.items()))}")
-    print("\n".join(faults[:20]) if faults else "Every job completed exactly once; no checkpoint is lost.")
-    return 1 if faults else 0
+    try:
+        with FaultLab("killed_jobs:app", folder=folder, environment=environment) as lab:
+            ids = _enqueued(lab, plan)
+            _kill(lab, plan, draw, began)
+            parked = finished(lab, ids)
+            faults = found(lab.app, ids)
+            taken = Counter(lab.app.get(one).attempt for one in ids)
+    finally:
+        sys.path.remove(str(folder))
+        os.environ.clear()
+        os.environ.update(before)
+    return time.monotonic() - began, parked, taken, faults
+
+
+def _enqueued(lab: FaultLab, plan: Plan) -> dict[str, int]:
+    """The jobs' ids, each with its number. A step takes so long that the work lasts as long as the killing."""
+    seconds = 0.8 * plan.kills * sum(PAUSE) / 2 * plan.workers * SLOTS / (plan.jobs * STEPS)
+    steps = lab.app.tasks["steps"]
+    return {lab.app.enqueue(steps, number=number, seconds=seconds).id: number for number in range(plan.jobs)}
+
+
+def _kill(lab: FaultLab, plan: Plan, draw: random.Random, began: float) -> None:
+    workers = [lab.start(concurrency=SLOTS) for _ in range(plan.workers)]
+    for kill in range(1, plan.kills + 1):
+        time.sleep(draw.uniform(*PAUSE))
+        place = draw.randrange(len(workers))
+        workers[place].kill()
+        workers[place] = lab.start(concurrency=SLOTS)
+        if kill % 20 == 0:
+            sys.stderr.write(f"{kill} kills, {states(lab.app)} in {time.monotonic() - began:.0f} s\n")
 
 
 def finished(lab: FaultLab, ids: dict[str, int]) -> int:
@@ -95,7 +126,7 @@ def finished(lab: FaultLab, ids: dict[str, int]) -> int:
     return parked
 
 
-def count(app: penstock.App) -> str:
+def states(app: penstock.App) -> str:
     counts: Counter[str] = Counter()
     token = None
     while True:
@@ -126,4 +157,4 @@ def found(app: penstock.App, ids: dict[str, int]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    alone("kills")

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.loads import TABLE, definition
+from bench.options import Options
 from bench.report import Section, Table, count, times
+from bench.sections import alone
 from bench.servers import penstock, running
 
 ROOT = Path(__file__).parent.parent
@@ -24,7 +26,7 @@ TITLES = {
     "sqlite": "SQLite alone: rows ready-made and sorted, one transaction",
     "values": "Python's values to JSON alone",
 }
-Figures = dict[str, list[dict[str, float]]]
+Taken = dict[str, list[dict[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -33,29 +35,37 @@ class Plan:
     rounds: int
 
 
-def run(plan: Plan, command: str) -> Section:
+PLANS = {"full": Plan(items=100_000, rounds=2), "quick": Plan(items=2_000, rounds=1)}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    section = Section("load", "Load")
     places = {"disk": Path(tempfile.gettempdir())}
     if MEMORY_FILES.is_dir() and os.access(MEMORY_FILES, os.W_OK):
         places["files in memory"] = MEMORY_FILES
-    tables = [_measured(plan, name, place) for name, place in places.items()]
-    notes = [
+    for name, place in places.items():
+        taken = _measured(plan, place)
+        section.tables.append(_table(plan, name, taken))
+        section.figures |= {f"{name}/{subject}": plan.items / _median(taken[subject], "wall") for subject in taken}
+    section.notes = [
         f"Medians of {plan.rounds} rounds; in each, the subjects run in turn, each in a process of its own.",
         "boto3 and ours load the same server, started anew for each; in process there is no server.",
         "CPU: of the process that loads, and of the server. boto3 sends and waits in turn, so it takes their sum at "
         "least; ours takes at least the larger one, and in process the larger of two threads, given two cores.",
     ]
-    return Section("Load", command, tables, notes)
+    return section
 
 
-def _measured(plan: Plan, name: str, place: Path) -> Table:
-    figures: Figures = {subject: [] for subject in TITLES}
+def _measured(plan: Plan, place: Path) -> Taken:
+    taken: Taken = {subject: [] for subject in TITLES}
     for number in range(plan.rounds):
         with tempfile.TemporaryDirectory(prefix="bench-", dir=place) as directory:
-            _round(plan, Path(directory), figures, backwards=bool(number % 2))
-    return _table(plan, name, figures)
+            _round(plan, Path(directory), taken, backwards=bool(number % 2))
+    return taken
 
 
-def _round(plan: Plan, directory: Path, figures: Figures, *, backwards: bool) -> None:
+def _round(plan: Plan, directory: Path, figures: Taken, *, backwards: bool) -> None:
     """Every subject once; every other round in the opposite order."""
     for subject in reversed(TITLES) if backwards else TITLES:
         if subject in ("boto3", "http"):
@@ -84,7 +94,7 @@ def _load(plan: Plan, subject: str, where: str) -> dict[str, float]:
     return figures
 
 
-def _table(plan: Plan, name: str, figures: Figures) -> Table:
+def _table(plan: Plan, name: str, figures: Taken) -> Table:
     columns = ["", "items a second", "µs an item", "µs of CPU", "µs of the server's", "memory grew by", "against boto3"]
     table = Table(f"{plan.items:,} items of 1 KB, {name}", columns)
     wall = {subject: _median(told, "wall") for subject, told in figures.items()}
@@ -99,3 +109,7 @@ def _table(plan: Plan, name: str, figures: Figures) -> Table:
 
 def _median(told: list[dict[str, float]], what: str) -> float:
     return statistics.median(one.get(what, 0.0) for one in told)
+
+
+if __name__ == "__main__":
+    alone("load")

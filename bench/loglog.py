@@ -1,34 +1,21 @@
-"""Small log-log plots as SVG, readable on light and on dark pages."""
+"""Small log-log plots as SVG: how something grows. Lines are named where they end."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 
-WIDTH, HEIGHT = 380, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 84, 40, 46
+from bench.drawing import moved, sheet, text
 
-_STYLE = """
-text { font: 12px system-ui, sans-serif; fill: #24292f }
-.title { font-weight: 600; font-size: 13px }
-.page { fill: #ffffff; stroke: #d0d7de }
-.grid { stroke: #d8dee4; stroke-width: 1 }
-.line { fill: none; stroke-width: 2.5 }
-.a { stroke: #0969da } .dot.a, .name.a { fill: #0969da }
-.b { stroke: #bc4c00 } .dot.b, .name.b { fill: #bc4c00 }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 } .page { fill: #0d1117; stroke: #30363d } .grid { stroke: #30363d }
-  .a { stroke: #58a6ff } .dot.a, .name.a { fill: #58a6ff }
-  .b { stroke: #f0883e } .dot.b, .name.b { fill: #f0883e }
-}
-.dot, .name { stroke: none }
-"""
+WIDTH, HEIGHT = 400, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 110, 40, 46
+_APART = 14.0  # between two names, so that both can be read
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line: its name, its class of colour (a or b), and its points."""
+    """A line: its name, its class of colour (a to d), and its points."""
 
     name: str
     colour: str
@@ -45,45 +32,58 @@ class Panel:
 
 def drawing(panels: tuple[Panel, ...], description: str) -> str:
     """The panels beside each other, as one SVG file."""
-    width = WIDTH * len(panels)
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}"'
-        f' role="img" aria-label="{escape(description)}">',
-        f"<title>{escape(description)}</title><style>{_STYLE}</style>",
-        f'<rect class="page" x="0.5" y="0.5" width="{width - 1}" height="{HEIGHT - 1}" rx="6"/>',
-    ]
-    for place, panel in enumerate(panels):
-        parts.append(f'<g transform="translate({place * WIDTH} 0)">{_panel(panel)}</g>')
-    return "\n".join((*parts, "</svg>\n"))
+    parts = [moved(place * WIDTH, 0, _panel(panel)) for place, panel in enumerate(panels)]
+    return sheet(WIDTH * len(panels), HEIGHT, description, parts)
 
 
-def _panel(panel: Panel) -> str:
+def _panel(panel: Panel) -> Iterator[str]:
     points = [point for series in panel.series for point in series.points]
     across = _Axis([x for x, _ in points], _LEFT, WIDTH - _RIGHT)
     up = _Axis([y for _, y in points], HEIGHT - _BOTTOM, _TOP)
-    parts = [f'<text class="title" x="{_LEFT - 40}" y="22">{escape(panel.title)}</text>']
+    yield text(_LEFT - 48, 22, panel.title, "title")
     for power in up.powers:
         y = up.place(10.0**power)
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        label = f"{_number(power)}{panel.unit}"
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>')
+        yield f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield text(_LEFT - 6, y + 4, f"{_number(power)}{panel.unit}", anchor="end")
     for power in across.powers:
         x = across.place(10.0**power)
-        parts.append(f'<line class="grid" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}" x1="{x:.1f}" x2="{x:.1f}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - _BOTTOM + 17}" text-anchor="middle">{_number(power)}</text>')
-    middle = (_LEFT + WIDTH - _RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">{escape(panel.horizontal)}</text>')
-    parts += [_line(series, across, up) for series in panel.series]
-    return "".join(parts)
+        yield f'<line class="grid" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}" x1="{x:.1f}" x2="{x:.1f}"/>'
+        yield text(x, HEIGHT - _BOTTOM + 17, _number(power), anchor="middle")
+    yield text((_LEFT + WIDTH - _RIGHT) / 2, HEIGHT - 10, panel.horizontal, anchor="middle")
+    ends = spread([up.place(series.points[-1][1]) for series in panel.series])
+    for series, end in zip(panel.series, ends, strict=True):
+        yield _line(series, across, up, end)
 
 
-def _line(series: Series, across: _Axis, up: _Axis) -> str:
+def _line(series: Series, across: _Axis, up: _Axis, end: float) -> str:
     places = [(across.place(x), up.place(y)) for x, y in series.points]
     path = " ".join(f"{'L' if number else 'M'}{x:.1f} {y:.1f}" for number, (x, y) in enumerate(places))
     dots = "".join(f'<circle class="dot {series.colour}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in places)
-    x, y = places[-1]
-    name = f'<text class="name {series.colour}" x="{x + 9:.1f}" y="{y + 4:.1f}">{escape(series.name)}</text>'
+    name = text(places[-1][0] + 9, end + 4, series.name, f"name {series.colour}")
     return f'<path class="line {series.colour}" d="{path}"/>{dots}{name}'
+
+
+def spread(places: list[float], apart: float = _APART) -> list[float]:
+    """The same places, moved as little as needed so that no two are nearer than `apart`; their order stays."""
+    order = sorted(range(len(places)), key=lambda one: places[one])
+    blocks: list[list[int]] = []
+    for one in order:
+        blocks.append([one])
+        while len(blocks) > 1 and _top(blocks[-1], places, apart) < _top(blocks[-2], places, apart) + apart * len(
+            blocks[-2]
+        ):
+            last = blocks.pop()
+            blocks[-1] += last
+    moved_to = list(places)
+    for block in blocks:
+        for place, one in enumerate(block):
+            moved_to[one] = _top(block, places, apart) + place * apart
+    return moved_to
+
+
+def _top(block: list[int], places: list[float], apart: float) -> float:
+    """Where the first of names that stand together goes, so that their middle is the middle of their places."""
+    return sum(places[one] for one in block) / len(block) - apart * (len(block) - 1) / 2
 
 
 class _Axis:

@@ -1,4 +1,4 @@
-"""A table's key changed while another process writes to it: `python -m bench.rekey [--items 200000]`.
+"""A table's key changed while another process writes to it: `python -m bench rekey`.
 
 The writer puts, updates and deletes, and notes each write that was acknowledged. At the end every item that it, or the
 load before it, left must be in the new table, and nothing else. Rates are of the source's items, by wall clock and by
@@ -7,20 +7,24 @@ the CPU of the rekey's own process.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import random
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+from bench.options import Options
+from bench.report import Section
+from bench.report import Table as Shown
+from bench.sections import alone
 from penstock.client.database import Database, connect
 from penstock.tables.definitions import Index, Table
-from penstock.tables.rekey import Options, Rekey
-from penstock.tables.rekey_plan import plan
+from penstock.tables.rekey import Options as RekeyOptions
+from penstock.tables.rekey import Rekey
+from penstock.tables.rekey_plan import plan as rekey_plan
 from penstock.tables.rekey_state import Job, JobStore
 from penstock.tables.single import make
 from penstock.tables.transfers import ItemTable, Places
@@ -43,40 +47,49 @@ def comment(number: int, version: int = 0) -> Item:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=200_000)
-    parser.add_argument("--writes-a-second", type=float, default=300.0)
-    parser.add_argument("--index", action="store_true", help="both tables have a global index")
-    parser.add_argument("--writer", metavar="FILE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.writer:
-        write(options.writer, options.items, 1.0 / options.writes_a_second)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        table = OLD.altered(indexes=(INDEX,)) if options.index else OLD
-        measure(f"{folder}/rekey.db", table, options.items, options.writes_a_second)
+@dataclass(frozen=True)
+class Plan:
+    items: int
+    writes_a_second: float
 
 
-def measure(path: str, table: Table, count: int, rate: float) -> None:
-    busy = os.getloadavg()[0]
+PLANS = {"full": Plan(200_000, 300.0), "quick": Plan(2_000, 100.0)}
+
+
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    section = Section("rekey", "A key changed beside a writer")
+    for title, table in (("no index", OLD), ("a global index", OLD.altered(indexes=(INDEX,)))):
+        with tempfile.TemporaryDirectory() as folder:
+            phases, told, lost = measure(f"{folder}/rekey.db", table, plan)
+        section.tables.append(phases.table(plan.items, title))
+        wall, cpu = phases.whole()
+        section.figures |= {f"rate/{title}/{plan.items}": plan.items / wall, f"lost/{title}/{plan.items}": lost}
+        section.figures[f"rate by CPU/{title}/{plan.items}"] = plan.items / cpu
+        section.notes.append(f"With {title}: {told}; {lost} lost, old or resurrected.")
+    section.notes.append(f"The writer, another process, writes up to {plan.writes_a_second:.0f} times a second.")
+    return section
+
+
+def measure(path: str, table: Table, plan: Plan) -> tuple[Phases, str, int]:
     with connect(path) as db:
         make(db, table, "old")
-        for at in range(0, count, 1_000):
-            ItemTable.of(db, "old").write(comment(number) for number in range(at, min(count, at + 1_000)))
-        words = [sys.executable, "-m", "bench.rekey", "--writer", path]
-        words += ["--items", str(count), "--writes-a-second", str(rate)]
+        for at in range(0, plan.items, 1_000):
+            ItemTable.of(db, "old").write(comment(number) for number in range(at, min(plan.items, at + 1_000)))
+        words = [sys.executable, "-m", "bench.rekey", "--writer", path, str(plan.items), str(plan.writes_a_second)]
         writer = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         phases = Phases()
         store = JobStore(db)
-        Rekey(db, store, Options(tell=phases.tell)).start(plan(db, "old", "new", "job_id:S,comment_id:N"))
-        told, _ = writer.communicate("stop\n")
+        try:
+            Rekey(db, store, RekeyOptions(tell=phases.tell)).start(
+                rekey_plan(db, "old", "new", "job_id:S,comment_id:N")
+            )
+        finally:
+            told, _ = writer.communicate("stop\n")
         phases.end()
-        done = Rekey(db, store, Options()).confirm("old", quiet_seconds=0.0)
-        lost = check(db, count, json.loads(told))
-    phases.show(count)
-    print(f"{done.followed:,} changes followed, {done.repaired:,} repaired; {lost} lost, old or resurrected")
-    print(f"Load average before: {busy:.1f} on {os.cpu_count()} cores.")
+        done = Rekey(db, store, RekeyOptions()).confirm("old", quiet_seconds=0.0)
+        lost = check(db, plan.items, json.loads(told))
+    return phases, f"{done.followed:,} changes followed, {done.repaired:,} repaired", lost
 
 
 class Phases:
@@ -95,19 +108,27 @@ class Phases:
         phase, wall, cpu = self._now
         self._rows.append((phase, time.perf_counter() - wall, time.process_time() - cpu))
 
-    def show(self, count: int) -> None:
-        rows = [row for row in self._rows if row[0] in ("copying", "summing", "comparing", "clearing")]
-        rows.append(("in all", sum(row[1] for row in rows), sum(row[2] for row in rows)))
-        print(f"{'phase':<10} {'seconds':>8} {'items/s':>9} {'CPU s':>8} {'items/CPU s':>12}")
-        for phase, wall, cpu in rows:
-            print(f"{phase:<10} {wall:8.2f} {count / wall:9,.0f} {cpu:8.2f} {count / max(cpu, 1e-9):12,.0f}")
+    def rows(self) -> list[tuple[str, float, float]]:
+        return [row for row in self._rows if row[0] in ("copying", "summing", "comparing", "clearing")]
+
+    def whole(self) -> tuple[float, float]:
+        """Seconds, and seconds of CPU, of all that moves items."""
+        return sum(row[1] for row in self.rows()), sum(row[2] for row in self.rows())
+
+    def table(self, items: int, title: str) -> Shown:
+        shown = Shown(f"{items:,} items of 300 bytes, {title}", ["phase", "seconds", "items/s", "CPU s", "items/CPU s"])
+        for phase, wall, cpu in (*self.rows(), ("in all", *self.whole())):
+            rates = [f"{items / wall:,.0f}", f"{cpu:.2f}", f"{items / max(cpu, 1e-9):,.0f}"]
+            shown.rows.append([phase, f"{wall:.2f}", *rates])
+        return shown
 
 
 def write(path: str, count: int, pause: float) -> None:
     """Writes until told to stop; then says what it left, by comment: a version, or null for one that it deleted."""
     import select
 
-    chance, left, version = random.Random(7), {}, 0
+    chance, version = random.Random(7), 0
+    left: dict[int, int | None] = {}
     with connect(path) as db:
         while not select.select([sys.stdin], [], [], pause)[0]:
             version += 1
@@ -120,7 +141,7 @@ def write(path: str, count: int, pause: float) -> None:
             else:
                 db.execute("PutItem", {"TableName": "old", "Item": item})
                 left[number] = version
-    print(json.dumps(left))
+    sys.stdout.write(json.dumps(left))
 
 
 def check(db: Database, count: int, left: dict[str, int | None]) -> int:
@@ -136,4 +157,7 @@ def check(db: Database, count: int, left: dict[str, int | None]) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    if "--writer" in sys.argv:
+        write(sys.argv[2], int(sys.argv[3]), 1.0 / float(sys.argv[4]))
+    else:
+        alone("rekey")

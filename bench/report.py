@@ -1,4 +1,4 @@
-"""Tables as text, and RESULTS.md: one section a benchmark, so that one can be measured again alone."""
+"""What a benchmark reports: tables for people, figures for promises and plots, and what could not be had."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import os
 import platform
 import re
 import sqlite3
-import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
+Figures = dict[str, float]
 
 
 @dataclass
@@ -31,19 +31,32 @@ class Table:
 
 @dataclass
 class Section:
-    """One benchmark's part of RESULTS.md."""
+    """One benchmark's part of RESULTS.md.
+
+    `figures` are the measured numbers by names such as "GetItem/penstock", without units or rounding; `missing` are
+    the peers that were not found. `command`, `measured`, `busy` (the load average before) and `seconds` are filled in
+    by whoever ran it.
+    """
 
     name: str
-    command: str
-    tables: list[Table]
+    title: str
+    tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    figures: Figures = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    command: str = ""
+    measured: str = ""
+    busy: float = 0.0
+    seconds: float = 0.0
 
-    def markdown(self) -> str:
-        parts = [f"## {self.name}", f"`{self.command}`, {now()}"]
-        parts += [table.markdown() for table in self.tables]
-        if self.notes:
-            parts.append("\n".join(f"- {note}" for note in self.notes))
-        return "\n\n".join(parts)
+    def as_json(self) -> dict[str, Any]:
+        told = asdict(self)
+        told["figures"] = {name: float(f"{value:.6g}") for name, value in self.figures.items()}
+        return told
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Section:
+        return cls(**{**told, "tables": [Table(**one) for one in told["tables"]]})
 
 
 def now() -> str:
@@ -62,30 +75,13 @@ def machine() -> str:
     )
 
 
-def show(section: Section) -> None:
-    sys.stdout.write(section.markdown() + "\n\n")
-
-
-def save(sections: list[Section]) -> None:
-    """Put the sections in RESULTS.md in place of those of the same name."""
-    kept = _sections(RESULTS.read_text() if RESULTS.exists() else "")
-    kept.update({section.name: section.markdown() for section in sections})
-    head = (
-        "# Results\n\nMade by `python -m bench`; figures are from one machine and mean something only beside each "
-        f"other. See README.md for what each one is.\n\nMachine: {machine()}."
-    )
-    RESULTS.write_text("\n\n".join([head, *kept.values()]) + "\n")
-
-
-def _sections(text: str) -> dict[str, str]:
-    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)[1:]
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {name: f"## {name}\n\n{body.strip()}" for name, body in pairs}
-
-
 def times(ratio: float) -> str:
     return f"{ratio:.2f} ×"
 
 
 def count(number: float) -> str:
     return f"{number:,.0f}"
+
+
+def megabytes(size: float) -> str:
+    return f"{size / 1e6:,.0f} MB"

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.options import Options
+from bench.peers import JAVA, Peers
 from bench.workload import Json
 
 HOME = re.compile(r"(?:/[^/\s]+)*/([^/\s]*)")
@@ -106,24 +108,31 @@ def penstock(*, sync: str | None = None, memory: bool = False) -> Subject:
     return Subject("penstock", f"{program} serve {where} --port {{port}}{mode}", keeps)
 
 
-def find_peers(given: list[str]) -> tuple[list[Subject], list[str]]:
-    """The peers that can be run, and the names of those that cannot.
-
-    A command on the command line wins over one in the environment, and that over a program on PATH.
-    """
-    commands = dict(text.split("=", 1) for text in given)
+def find_peers(options: Options) -> tuple[list[Subject], list[str]]:
+    """The peers that can be run and are wanted, and the names of those that are not there."""
     found, missing = [], []
     for name, known in KNOWN_PEERS.items():
-        command = commands.pop(name, None) or os.environ.get(environment_name(name))
-        program = shutil.which(known.program)
-        if command is None and program:
-            command = known.command.format(program=program)
+        if not options.wants(name):
+            continue
+        command = _command(name, known, options.peers)
         if command is None:
             missing.append(name)
         else:
             found.append(Subject(name, command, known.keeps))
-    found += [Subject(name, command) for name, command in commands.items()]
-    return found, missing
+    others = {name: command for name, command in options.peers.commands.items() if name not in KNOWN_PEERS}
+    return [*found, *(Subject(name, command) for name, command in others.items())], missing
+
+
+def _command(name: str, known: Known, peers: Peers) -> str | None:
+    """A command on the command line wins over one in the environment, that over the folder, that over PATH."""
+    given = peers.commands.get(name) or os.environ.get(environment_name(name))
+    if given:
+        return given
+    place = peers.place(name)
+    if place and name == "dynamodb-local":
+        return JAVA.format(libs=place)
+    program = str(place) if place else shutil.which(known.program)
+    return known.command.format(program=program) if program else None
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""Requests a second over HTTP: `python -m bench http`.
+"""Requests a second over HTTP: `python -m bench http`, and `python -m bench synced`.
 
 Every server runs at once, each on its own data; the load visits them in turn, round after round, so that a change
 of the machine's mood touches all of them. A figure is the median of its rounds.
@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import workload
-from bench.report import Section, Table, count, times
+from bench.options import Options
+from bench.report import Figures, Section, Table, count, times
+from bench.sections import alone
 from bench.servers import Server, Subject, describe, find_peers, penstock, running
 
 SCRIPTS = Path(__file__).with_name("wrk")
 CONNECTIONS = 16
-LOADED_PARTITIONS = 100
 LOADS = {
     "GetItem": "get.lua",
     "PutItem": "put.lua",
@@ -35,6 +36,10 @@ SYNCED_LOADS = ("PutItem", "BatchWriteItem of 25")
 class Plan:
     rounds: int
     seconds: int
+    partitions: int  # of 100 items, loaded beforehand
+
+
+PLANS = {"full": Plan(rounds=3, seconds=3, partitions=100), "quick": Plan(rounds=1, seconds=1, partitions=10)}
 
 
 @dataclass(frozen=True)
@@ -45,35 +50,45 @@ class Sample:
     failed: int
 
 
-def run(plan: Plan, given_peers: list[str], sync: str | None, command: str) -> Section:
-    """Measure ours and every peer that can be found."""
+def run(options: Options) -> Section:
+    """Ours and every server that can be found."""
+    peers, missing = find_peers(options)
+    section = Section("http", "Over HTTP", missing=missing)
+    return _measured(section, options.plan(PLANS), [penstock(), *peers], tuple(LOADS), "")
+
+
+def run_synced(options: Options) -> Section:
+    """Ours and Dynoxide, which syncs every commit as SQLite does by default."""
+    peers, missing = find_peers(options)
+    section = Section("synced", "Over HTTP, synced", missing=[name for name in missing if name == "dynoxide"])
+    subjects = [penstock(sync="full"), *(one for one in peers if one.name == "dynoxide")]
+    return _measured(section, options.plan(PLANS), subjects, SYNCED_LOADS, ", every commit synced")
+
+
+def _measured(section: Section, plan: Plan, subjects: list[Subject], loads: tuple[str, ...], how: str) -> Section:
     if shutil.which("wrk") is None:
         raise SystemExit("wrk is not on PATH (Debian: apt install wrk)")
-    peers, missing = find_peers(given_peers)
-    if sync == "full":
-        peers, missing = [one for one in peers if one.name == "dynoxide"], missing
-        missing = [name for name in missing if name == "dynoxide"]
-    subjects = [penstock(sync=sync), *peers]
-    loads = SYNCED_LOADS if sync == "full" else tuple(LOADS)
-    notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="bench-") as directory, ExitStack() as stack:
-        servers = _start(subjects, Path(directory), stack, notes)
-        samples = _interleaved(servers, loads, plan, notes)
-    title = f"Requests a second, {CONNECTIONS} keep-alive connections, 300-byte items, one server process each"
-    if sync == "full":
-        title += ", every commit synced"
-    tables = [_figures(title, servers, loads, samples), _latencies(servers, loads, samples), _subjects(subjects)]
-    notes.append(f"Median of {plan.rounds} interleaved rounds of {plan.seconds} s.")
-    notes += [f"{name}: not found, not measured." for name in missing]
-    return Section("Over HTTP" if sync != "full" else "Over HTTP, synced", command, tables, notes)
+        servers = _start(subjects, Path(directory), stack, plan, section.notes)
+        samples = _interleaved(servers, loads, plan, section.notes)
+    title = f"Requests a second, {CONNECTIONS} keep-alive connections, 300-byte items, one server process each{how}"
+    section.tables = [_figures(title, servers, loads, samples), _latencies(servers, loads, samples)]
+    section.tables.append(_subjects(subjects))
+    section.notes.append(f"Median of {plan.rounds} interleaved rounds of {plan.seconds} s.")
+    section.figures = _flat(samples)
+    return section
 
 
-def _start(subjects: list[Subject], root: Path, stack: ExitStack, notes: list[str]) -> list[Server]:
+def _flat(samples: dict[tuple[str, str], Sample]) -> Figures:
+    return {f"{load}/{name}": sample.per_second for (load, name), sample in samples.items()}
+
+
+def _start(subjects: list[Subject], root: Path, stack: ExitStack, plan: Plan, notes: list[str]) -> list[Server]:
     servers = []
     for subject in subjects:
         try:
             server = stack.enter_context(running(subject, root / subject.name))
-            workload.load(server.execute, workload.partitions(LOADED_PARTITIONS))
+            workload.load(server.execute, workload.partitions(plan.partitions))
             _check(server)
         except (OSError, RuntimeError) as error:
             last = (str(error).strip().splitlines() or ["no message"])[-1]
@@ -100,7 +115,7 @@ def _interleaved(
     for load in loads:
         for _ in range(plan.rounds):
             for server in servers:
-                taken.setdefault((load, server.subject.name), []).append(_wrk(server, load, plan.seconds))
+                taken.setdefault((load, server.subject.name), []).append(_wrk(server, load, plan))
     for (load, name), samples in taken.items():
         failed = sum(sample.failed for sample in samples)
         if failed:
@@ -108,10 +123,10 @@ def _interleaved(
     return {place: _median(samples) for place, samples in taken.items()}
 
 
-def _wrk(server: Server, load: str, seconds: int) -> Sample:
-    words = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s"]
-    words += ["-s", str(SCRIPTS / LOADS[load]), server.url, "--", workload.TABLE, str(LOADED_PARTITIONS)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=seconds + 60)
+def _wrk(server: Server, load: str, plan: Plan) -> Sample:
+    words = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{plan.seconds}s", "--timeout", "10s"]
+    words += ["-s", str(SCRIPTS / LOADS[load]), server.url, "--", workload.TABLE, str(plan.partitions)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=plan.seconds + 60)
     line = next(one for one in done.stdout.splitlines() if one.startswith("RESULT "))
     told = json.loads(line.removeprefix("RESULT "))
     return Sample(
@@ -155,3 +170,7 @@ def _subjects(subjects: list[Subject]) -> Table:
     for told in describe(subjects):
         table.rows.append([told["name"], told["version"], told["keeps"], f"`{told['command']}`"])
     return table
+
+
+if __name__ == "__main__":
+    alone("http")

@@ -104,3 +104,13 @@ def load(execute: Execute, items: Iterator[Json]) -> None:
 def partitions(count: int, rows: int = ROWS_PER_PARTITION) -> Iterator[Json]:
     """The items of `count` partitions."""
     return (item(partition, row) for partition in range(count) for row in range(rows))
+
+
+def load_fast(database: Any, items: int, rows: int, *, padding: int) -> None:
+    """The same items as `item` makes, by the client's batches in process: some 15 µs each."""
+    data = "x" * padding
+    with database.table(TABLE).batch() as batch:
+        for number in range(items):
+            partition, row = divmod(number, rows)
+            keys = {"pk": partition_name(partition), "sk": f"row-{row:05d}"}
+            batch.put({**keys, "n": row, "name": f"item {row}", "data": data})

@@ -1,4 +1,4 @@
-"""The memory of a parallel scan: `python -m bench.clients_scan [--items 1000000] [--save]`.
+"""The memory of a parallel scan: `python -m bench scans`.
 
 A file of small items, of which a page of 1 MB holds the most, is scanned by a process that does nothing else: through
 a server and in process, with threads and with asyncio. Its highest resident memory is told by the system.
@@ -12,18 +12,29 @@ import json
 import resource
 import subprocess
 import sys
-import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench import workload
-from bench.report import Section, Table, save, show
+from bench.kept import kept
+from bench.options import Options
+from bench.report import Section, Table
+from bench.sections import alone
 from bench.servers import penstock, running
 
 ROOT = Path(__file__).parent.parent
 ROWS = 100
 PADDING = 16  # an item of about 70 bytes, five attributes
 WAYS = ("nothing", "scan", "parallel_scan", "parallel_scan, asyncio")
+
+
+@dataclass(frozen=True)
+class Plan:
+    items: int
+
+
+PLANS = {"full": Plan(1_000_000), "quick": Plan(5_000)}
 
 
 def scanned(way: str, url: str) -> int:
@@ -50,7 +61,7 @@ async def _scanned_async(url: str) -> int:
         return number
 
 
-def told(way: str, url: str) -> dict[str, float]:
+def figures_of(way: str, url: str) -> dict[str, float]:
     """What this process can say of itself after a scan."""
     began = time.perf_counter()
     items = scanned(way, url)
@@ -65,7 +76,7 @@ def told(way: str, url: str) -> dict[str, float]:
 
 def measured(way: str, url: str) -> dict[str, float]:
     """The same in a process of its own."""
-    words = [sys.executable, "-m", "bench.clients_scan", "--one", way, "--url", url]
+    words = [sys.executable, "-m", "bench.scans", "--one", way, "--url", url]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
         raise SystemExit(f"{way} on {url}: {done.stderr.strip().splitlines()[-1]}")
@@ -77,47 +88,35 @@ def make(path: Path, items: int) -> None:
     import penstock
 
     with penstock.connect(str(path)) as database:
-        rows = (workload.item(number // ROWS, number % ROWS, padding=PADDING) for number in range(items))
-        workload.load(database.execute, rows)
+        workload.create_table(database.execute)
+        workload.load_fast(database, items, ROWS, padding=PADDING)
 
 
-def run(items: int, folder: Path | None) -> Section:
-    section = Section("Scans of many items", f"python -m bench.clients_scan --items {items}", [])
-    table = Table(
-        f"{items:,} items of some 70 bytes, scanned by a process that counts them",
-        ["", "highest resident memory", "seconds", "seconds of CPU", "items given"],
-    )
-    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
-        path = (folder or Path(directory)) / "penstock.db"
-        if not path.exists():
-            make(path, items)
+def run(options: Options) -> Section:
+    plan = options.plan(PLANS)
+    columns = ["", "highest resident memory", "seconds", "seconds of CPU", "items given"]
+    table = Table(f"{plan.items:,} items of some 70 bytes, scanned by a process that counts them", columns)
+    section = Section("scans", "Scans of many items", [table])
+    with kept(options, f"scans-{plan.items}", lambda path: make(path, plan.items)) as path:
         with running(penstock(), path.parent) as server:
             rows = [("over HTTP", way, measured(way, server.url)) for way in WAYS]
         rows += [("in process, on the file", way, measured(way, str(path))) for way in WAYS]
-    for place, way, figures in rows:
-        cells = [f"{figures['megabytes']:.0f} MB", f"{figures['seconds']:.1f}", f"{figures['cpu']:.1f}"]
-        table.rows.append([f"{place}: {way}", *cells, f"{figures['items']:,}"])
-    section.tables.append(table)
+    for place, way, told in rows:
+        cells = [f"{told['megabytes']:.0f} MB", f"{told['seconds']:.1f}", f"{told['cpu']:.1f}"]
+        table.rows.append([f"{place}: {way}", *cells, f"{told['items']:,}"])
+        section.figures[f"{place}/{way}/{plan.items}"] = told["megabytes"]
     section.notes.append("`nothing` reads one item: what the interpreter and the imports take. 8 segments, 4 workers.")
     return section
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--folder", type=Path, help="where the file is kept, and used again; a temporary one")
-    parser.add_argument("--save", action="store_true", help="put the section in RESULTS.md")
-    parser.add_argument("--one", choices=WAYS, help=argparse.SUPPRESS)
-    parser.add_argument("--url", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        sys.stdout.write(json.dumps(told(options.one, options.url)))
-        return
-    section = run(options.items, options.folder)
-    show(section)
-    if options.save:
-        save([section])
+    """One scan in this process: `--one WAY --url URL`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--one", choices=WAYS)
+    parser.add_argument("--url")
+    told = parser.parse_args()
+    sys.stdout.write(json.dumps(figures_of(told.one, told.url)))
 
 
 if __name__ == "__main__":
-    main()
+    main() if "--one" in sys.argv else alone("scans")

@@ -1,0 +1,78 @@
+"""The benchmarks, in the order in which they run and stand in RESULTS.md.
+
+A benchmark is a module with `run(options: Options) -> Section`. It is imported when it is run, so that one whose
+packages are absent keeps no other from running.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.options import Options
+from bench.report import Section, now
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One benchmark. A long one is left out of a plain run of all: it keeps its last figures."""
+
+    name: str
+    about: str
+    module: str = ""
+    function: str = "run"
+    long: bool = False
+
+    def load(self) -> Callable[[Options], Section]:
+        run: Callable[[Options], Section] = getattr(
+            importlib.import_module(f"bench.{self.module or self.name}"), self.function
+        )
+        return run
+
+
+ALL = {
+    one.name: one
+    for one in (
+        Bench("http", "requests a second over HTTP, all servers", "throughput"),
+        Bench("synced", "the same where every commit is synced: ours and Dynoxide", "throughput", "run_synced"),
+        Bench("inprocess", "microseconds a call without a network"),
+        Bench("load", "100,000 items of 1 KB into an empty table"),
+        Bench("growth", "calls at 10³ to 10⁶ items (10⁷ with --large)"),
+        Bench("claims", "claiming and reading jobs beside 10² to 10⁵ finished ones (10⁶ with --large)"),
+        Bench("footprint", "start-up, memory and file size of all servers; ours with a 2 GB file"),
+        Bench("clients", "client CPU a call: ours, boto3, aiobotocore, pydynox, aiodynamo, PynamoDB"),
+        Bench("scans", "memory of a process that scans 10⁶ items", long=True),
+        Bench("tables", "13 tables planned, applied and verified; index builds side by side", "fleet"),
+        Bench("rekey", "a table's key changed beside a writer, every write checked"),
+        Bench("jobs", "job systems: no-op jobs a second, and a worker that is killed"),
+        Bench("kills", "2,000 jobs and 200 killed workers: a checker finds nothing lost", long=True),
+        Bench("records", "records processed in parallel: efficiency, CPU, chunks, processes"),
+        Bench("memory", "the memory of processing 10⁴ and 10⁶ records", "records", "run_memory", long=True),
+        Bench("files", "a file of 1 GB saved and read back"),
+        Bench("excel", "reading a report's job while its table grows", "excel_reads"),
+        Bench("delphi", "Delphi's write stage beside boto3's batch writer"),
+        Bench("demo", "`penstock demo`, first and second time"),
+        Bench("dashboard", "server time of the first page, polls of 200 open pages, sizes"),
+        Bench("conformance", "the public suite (needs --suite DIR)"),
+    )
+}
+
+
+def measured(bench: Bench, options: Options) -> Section:
+    """The section, with when and how it was made and how busy the machine was before."""
+    busy, began = os.getloadavg()[0], time.monotonic()
+    section = bench.load()(options)
+    section.command = " ".join(["python -m bench", bench.name, *options.words()])
+    section.measured, section.busy, section.seconds = now(), busy, time.monotonic() - began
+    return section
+
+
+def alone(name: str) -> None:
+    """What `python -m bench.MODULE` does: the same as `python -m bench NAME`."""
+    from bench.__main__ import main
+
+    sys.exit(main([name, *sys.argv[1:]]))
