@@ -42,6 +42,7 @@ DEFAULT_GRACE_SECONDS: Final = 30.0
 _TRACE_CHARACTERS: Final = 4_000
 _MESSAGE_CHARACTERS: Final = 2_000
 _TROUBLE_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -374,13 +375,13 @@ class Worker:
 
     # ── ends ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _failed(self, run: Run, task: Task[Any, Any], error: BaseException) -> None:
+    def _failed(self, run: Run, task: Task[Any, Any], error: BaseException, *, patient: bool = True) -> None:
         retries = task.settings.retries
         failures = run.job.failures
         at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
         told = job_error(error)
         how = "failed" if at is None else "retried"
-        self._end(run, how, lambda job: self._store.fail(job, told, retry_at=at))
+        self._end(run, how, lambda job: self._store.fail(job, told, retry_at=at), patient=patient)
 
     def fail_at_limit(self, run: Run, seconds: float) -> None:
         """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
@@ -388,7 +389,8 @@ class Worker:
         if stuck is None:
             return  # it has returned at this moment
         error = TimeoutError(f"it took longer than its time limit of {seconds:g} s")
-        self._failed(run, self.app.tasks[run.job.task], error)
+        # The keeper calls this: while it waited, nobody's lease would be renewed.
+        self._failed(run, self.app.tasks[run.job.task], error, patient=False)
         run.give_up(LeaseLost(run.id, None, "its time limit is over"))
         self._runs.pop(run.id, None)
         self.feed.came_back()
@@ -397,21 +399,32 @@ class Worker:
             thread.start()  # first: a list without a living thread means that the work is done
             self._threads = [thread if one is stuck else one for one in self._threads]
 
-    def _end(self, run: Run, how: str, end: Callable[[Job], Job]) -> None:
-        try:
-            run.finish(end)
-        except LeaseLost as lost:
-            self._lost(run, lost)
-        except JobCancelled:
-            self._end(run, "cancelled", self._store.end_cancelled)
-        except (PenstockError, OSError) as error:
-            self._end_unstored(run, how, error)
-        else:
-            self._count(how, run.job)
+    def _end(self, run: Run, how: str, end: Callable[[Job], Job], *, patient: bool = True) -> None:
+        """Stores the outcome. What fails for a passing reason is tried again, for as long as a lease lasts."""
+        lease = run.job.lease
+        until = time.monotonic() + (lease.seconds if patient and lease is not None else 0.0)
+        while True:
+            try:
+                run.finish(end)
+            except LeaseLost as lost:
+                self._lost(run, lost)
+            except JobCancelled:
+                self._end(run, "cancelled", self._store.end_cancelled, patient=patient)
+            except (PenstockError, OSError) as error:
+                if _may_pass(error) and time.monotonic() < until:
+                    time.sleep(_AGAIN_SECONDS)
+                    continue
+                self._end_unstored(run, how, error)
+            else:
+                self._count(how, run.job)
+            return
 
     def _end_unstored(self, run: Run, how: str, error: Exception) -> None:
-        """The outcome itself cannot be stored: for its own sake (a result that is not JSON), or for the database's."""
-        if how == "completed":
+        """The outcome cannot be stored: for its own sake (a result that is not JSON), or for the database's.
+
+        Only the first is a failure of the task. In the second case the lease runs out, and another worker goes on.
+        """
+        if how == "completed" and not _may_pass(error):
             self._end(run, "failed", lambda job: self._store.fail(job, job_error(error)))
         else:
             _LOG.error("%s has %s, which could not be stored: %s", run.id, how, error)
@@ -435,6 +448,11 @@ def job_error(error: BaseException) -> JobError:
     """An exception as it is stored."""
     trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS:]
     return JobError(type(error).__name__, _clean(str(error))[:_MESSAGE_CHARACTERS], _clean(trace))
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether the same write may succeed later: the database is away, or throttles."""
+    return isinstance(error, PenstockError) and error.retryable
 
 
 def _clean(text: str) -> str:
