@@ -22,6 +22,7 @@ COMMANDS = {
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "security": ("penstock.cli.security.group", "Security drawings to schedules: process, list, serve, and more."),
     "records": ("penstock.cli.records.group", "Run a function on every pending record of a table, in parallel."),
+    "repair": ("penstock.cli.repair", "Look for damage in a database file; save what can be read into a new one."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
     "jobs": ("penstock.cli.jobs.group", "See jobs, wait for them, and say what should become of them."),
     "worker": ("penstock.cli.jobs.worker", "Run the jobs of an app."),

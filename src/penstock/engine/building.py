@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -108,8 +109,16 @@ def fill_indexes(engine: Engine) -> float | None:
     for table in _tables(engine):
         for index in table.index_list:
             if index.backfilling:
-                more = _fill_step(engine, table, index.name) or more
+                more = _filled_on(engine, table, index.name) or more
     return 0.0 if more else None
+
+
+def _filled_on(engine: Engine, table: TableInfo, name: str) -> bool:
+    try:
+        return _fill_step(engine, table, name)
+    except sqlite3.DatabaseError as error:  # a damaged table keeps no other waiting
+        engine.maintenance.pass_over(table.name, error)
+        return False
 
 
 def _fill_step(engine: Engine, stale: TableInfo, name: str) -> bool:

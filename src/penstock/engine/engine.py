@@ -25,7 +25,7 @@ from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, QUICK, WRITES, Operation, Request, Response
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
 from penstock.engine.storage.store import Connection, Store
-from penstock.engine.unreadable import refuse_unreadable
+from penstock.engine.unreadable import refuse_unreadable, tables_meant
 from penstock.errors import (
     DynamoDBError,
     InternalServerError,
@@ -64,7 +64,12 @@ class Engine:
         self.store = Store(path, self.settings)
         self.simulation = self._simulated()
         self.maintenance = Maintenance(self)
-        self.maintenance.wake_if_due()
+        try:
+            self.maintenance.wake_if_due()
+        except sqlite3.Error as error:
+            trouble = self.store.trouble(error)
+            self.store.close()
+            raise trouble from error
         if self.simulation is not None and not self.store.memory:
             self.maintenance.wake()  # it writes down the heat
 
@@ -87,7 +92,10 @@ class Engine:
 
     def execute(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> dict[str, Any]:
         """Answers one call in DynamoDB's JSON; raises DynamoDBError."""
-        answer: dict[str, Any] = orjson.loads(self.answer(operation, request, scope))
+        try:
+            answer: dict[str, Any] = orjson.loads(self.answer(operation, request, scope))
+        except orjson.JSONDecodeError as error:
+            raise self._unreadable_item(request) from error
         return answer
 
     def answer(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> bytes:
@@ -104,6 +112,8 @@ class Engine:
         except (AttributeError, TypeError, UnicodeError):
             refuse_unreadable(request)
             raise
+        except orjson.JSONDecodeError as error:  # a request's JSON was read before: it is an item's
+            raise self._unreadable_item(request) from error
 
     def answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
         """Answers calls that arrived together: one snapshot if all of them read, otherwise one commit."""
@@ -220,10 +230,10 @@ class Engine:
                     raise
             except sqlite3.OperationalError as error:
                 if "no such table" not in str(error):
-                    raise self._internal(error) from error
+                    raise self._internal(error, request) from error
                 self.catalog.forget()
             except sqlite3.Error as error:
-                raise self._internal(error) from error
+                raise self._internal(error, request) from error
         raise ResourceInUseException("The table is being made and deleted too often to be read")
 
     def _run_read(self, found: Operation, call: Call, request: Request) -> Response:
@@ -242,7 +252,7 @@ class Engine:
                 db.execute("COMMIT")
             except sqlite3.Error as error:
                 self._roll_back(db)
-                raise self._internal(error) from error
+                raise self._internal(error, request) from error
             except BaseException:
                 self._roll_back(db)
                 raise
@@ -253,10 +263,13 @@ class Engine:
             db.execute("ROLLBACK")
         self.catalog.rolled_back()
 
-    def _internal(self, error: sqlite3.Error) -> PenstockError:
+    def _internal(self, error: sqlite3.Error, request: Request) -> PenstockError:
         if self.store.closed:
             return self.store.gone()
-        return InternalServerError(str(self.store.trouble(error)))
+        return InternalServerError(str(self.store.trouble(error, tables_meant(request))))
+
+    def _unreadable_item(self, request: Request) -> InternalServerError:
+        return InternalServerError(str(self.store.damaged("an item cannot be read", tables_meant(request))))
 
 
 class _Undo(Exception):

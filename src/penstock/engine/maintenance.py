@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable
 from importlib import import_module
@@ -45,13 +46,35 @@ class Maintenance:
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._passed_over: set[str] = set()
 
     def run_due(self) -> float | None:
-        """One round; seconds until the next one is due, or None if there is nothing to wait for."""
+        """One round; seconds until the next one is due, or None if there is nothing to wait for.
+
+        Where a kind of work fails, the others are done before its error is raised.
+        """
         for home in _HOMES:
             import_module(f"penstock.engine.{home}")
-        waits = [wait for work in CHORES if (wait := work(self._engine)) is not None]
+        waits: list[float] = []
+        failures: list[Exception] = []
+        for work in CHORES:
+            try:
+                wait = work(self._engine)
+            except Exception as error:  # the others' work is not to wait for it: one damaged table concerns only itself
+                failures.append(error)
+            else:
+                waits += [] if wait is None else [wait]
+        if failures:
+            raise failures[0]
         return min(waits) if waits else None
+
+    def pass_over(self, table: str, error: sqlite3.DatabaseError) -> None:
+        """Says, once, that a table's work cannot be done; anything that is not damage is raised again."""
+        if "malformed" not in str(error):
+            raise error
+        if table not in self._passed_over:
+            self._passed_over.add(table)
+            _LOG.error("Background work of a table cannot be done: %s", self._engine.store.trouble(error, table))
 
     def wake(self) -> None:
         """Says that there may be work now; starts the thread if it does not run yet."""

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -30,9 +31,17 @@ SWEEP_STEP: Final = 200
 @chore
 def sweep(engine: Engine) -> float | None:
     """One step for each table with TTL; seconds until the next one has something to do."""
-    waits = [wait or _sweep_table(engine, table) for table, wait in _tables_with_ttl(engine)]
+    waits = [wait or _swept(engine, table) for table, wait in _tables_with_ttl(engine)]
     # Another process, or a put, may bring an earlier end than those we know: nobody wakes us for that.
     return min([*waits, engine.settings.ttl_sweep_seconds]) if waits else None
+
+
+def _swept(engine: Engine, table: TableInfo) -> float:
+    try:
+        return _sweep_table(engine, table)
+    except sqlite3.DatabaseError as error:
+        engine.maintenance.pass_over(table.name, error)
+        return engine.settings.ttl_sweep_seconds
 
 
 def _sweep_table(engine: Engine, stale: TableInfo) -> float:
@@ -83,9 +92,18 @@ def _tables_with_ttl(engine: Engine) -> list[tuple[TableInfo, float]]:
         # One snapshot: a TTL that is being switched off takes its SQL table with it.
         call.db.execute("BEGIN")
         try:
-            return [(table, 0.0 if expiry.is_filling(table) else _wait(call, table)) for table in _with_ttl(call)]
+            return [(table, wait) for table in _with_ttl(call) if (wait := _wait_or_damage(call, table)) is not None]
         finally:
             call.db.execute("ROLLBACK")
+
+
+def _wait_or_damage(call: Call, table: TableInfo) -> float | None:
+    """The same; None for a table that cannot be read: the others do not wait for it."""
+    try:
+        return 0.0 if expiry.is_filling(table) else _wait(call, table)
+    except sqlite3.DatabaseError as error:
+        call.engine.maintenance.pass_over(table.name, error)
+        return None
 
 
 def _with_ttl(call: Call) -> list[TableInfo]:

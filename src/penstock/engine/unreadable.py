@@ -1,7 +1,7 @@
-"""Requests that no JSON could have brought: only calls in process come with them.
+"""What is told of a call that has failed in a way that DynamoDB's language has no words for.
 
-Names that are not texts, and texts with half a surrogate pair, are looked for after something has gone wrong, so that
-right requests pay nothing for it.
+All of it is looked for after something has gone wrong, so that right requests pay nothing for it: names that are not
+texts, and texts with half a surrogate pair, which no JSON could have brought; and which tables a request means.
 """
 
 from __future__ import annotations
@@ -29,3 +29,13 @@ def refuse_unreadable(request: Any) -> None:
 
 def _is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def tables_meant(request: Any) -> str:
+    """The names of the tables that a request names in any of DynamoDB's ways, `orders and customers`; "" for none."""
+    if not isinstance(request, dict):
+        return ""
+    actions = [one for action in request.get("TransactItems") or () for one in action.values()]
+    named = [one.get("TableName") for one in (request, *actions) if isinstance(one, dict)]
+    names = dict.fromkeys(str(name) for name in [*named, *(request.get("RequestItems") or ())] if name)
+    return " and ".join(names)

@@ -5,7 +5,7 @@
    could tell no progress and Ctrl-C would wait for its end. VACUUM INTO would give a smaller file, but rebuilds every
    tree: it takes several times the processor time.
 2. Nobody waits for it. While it runs the log is not begun again, so that it grows by what is written meanwhile.
-3. It gets its name when it is whole, checked and on the disk; until then it is `NAME.PID.part`, which every ending but
+3. It gets its name when it is whole, checked and on the disk; until then it is `NAME.….part`, which every ending but
    kill -9 removes.
 """
 
@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from penstock.engine.storage.looking import beside, open_to_look, uri_of
+from penstock.engine.storage.private import make_new
 from penstock.errors import StorageError
 
 STEP_PAGES = 1024
@@ -78,8 +80,9 @@ def refuse_place(source: str, copy: str, *, replace: bool) -> None:
 @contextmanager
 def new_file(place: str, *, replace: bool) -> Iterator[Path]:
     """A file beside `place` that takes its name at the end, synced; where the block fails, it is gone."""
-    part = Path(f"{place}.{os.getpid()}.part")
+    part = Path(f"{place}.{os.getpid()}.{token_hex(4)}.part")
     try:
+        make_new(part)  # before SQLite opens it: in a folder of everybody's, a link could lie there
         yield part
         _sync(part)
         if replace:

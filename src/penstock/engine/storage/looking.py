@@ -74,6 +74,8 @@ def _tried(path: str, way: str) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA query_only = ON")
         db.execute("PRAGMA temp_store = MEMORY")
+        # Otherwise SQLite does not look at a file at all whose end is missing.
+        db.execute("PRAGMA writable_schema = ON")
         db.execute("PRAGMA schema_version").fetchone()
     except BaseException:
         db.close()

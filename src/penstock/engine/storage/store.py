@@ -164,13 +164,23 @@ class Store:
         self._forked = True
         self._local = threading.local()
 
-    def trouble(self, error: sqlite3.Error) -> StorageError:
-        """An error of SQLite's, with the file and the next step."""
+    def trouble(self, error: sqlite3.Error, table: str = "") -> StorageError:
+        """An error of SQLite's, with the file, the table where one is damaged, and the next step."""
         if self.closed:
             return self.gone()
         text = str(error)
+        if _DAMAGED in text:
+            return self.damaged(text, table)
         advice = next((advice for part, advice in _ADVICE if part in text), "")
         return StorageError(f"{self.path}: {text}.{advice}")
+
+    def damaged(self, text: str, table: str = "") -> StorageError:
+        """For what cannot be read any more, although other tables and other keys still can."""
+        where = f"{self.path}: table {table}" if table else self.path
+        return StorageError(
+            f"{where}: {text}. Part of the file is damaged: `penstock repair {self.path}` says what, "
+            "and saves the rest; or restore a backup."
+        )
 
     def gone(self) -> StorageError:
         return StorageError(f"{self.path}: the database has been closed; open it again with connect().")
@@ -287,13 +297,17 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 _UPGRADES: tuple[Callable[[Connection], None], ...] = ()
 """Steps from each format to the next; the first one would lead from 1 to 2."""
 
+_DAMAGED = "malformed"
 _ADVICE = (
     ("unable to open", " Check that its folder exists and may be written to."),
     ("not a database", " It is not an SQLite file: name another one."),
     ("readonly", " The file or its folder is read-only: change its permissions, or name another file."),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
     ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
-    ("malformed", " The file is damaged: restore a backup."),
+    (
+        "disk I/O",
+        " The disk refused: see whether it is full or failing, then repeat the call; nothing was half-written.",
+    ),
 )
 
 
