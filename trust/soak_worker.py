@@ -7,11 +7,11 @@ fails. Its clock is wrong by the number in a file, which whoever hurts it rewrit
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from penstock.client.faults import Faults, Rates
 from penstock.client.retries import Retrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import PenstockError
+from penstock.jobs.store import JobStore
 from penstock.jobs.worker import Worker
 from penstock.records import ProcessingStopped
 
@@ -62,8 +63,19 @@ def main(what: str, told: str) -> None:
     from trust.soak_tasks import app
 
     clock = JumpingClock(Path(orders["clock"]))
-    app.use(failing(app.store.db, orders["faults"], orders["seed"]), clock=clock)
+    app.use(failing(_opened(app).db, orders["faults"], orders["seed"]), clock=clock)
     {"jobs": _work, "records": _process}[what](app, clock, orders)
+
+
+def _opened(app: penstock.App) -> JobStore:
+    """Its store; a worker that is started while the server is away is started again, as a supervisor would."""
+    while True:
+        try:
+            return app.store
+        except PenstockError as error:
+            if not error.retryable:
+                raise
+            time.sleep(0.2)
 
 
 def _work(app: penstock.App, clock: Clock, orders: dict[str, Any]) -> None:
@@ -95,10 +107,8 @@ def _process(app: penstock.App, clock: Clock, orders: dict[str, Any]) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     while not asked.wait(0.2):
-        try:
+        with suppress(PenstockError, ProcessingStopped):  # the database is away: the next round goes on
             processor.process_all(handle)
-        except (PenstockError, ProcessingStopped) as error:  # the database is away: the next round goes on
-            logging.getLogger(__name__).warning("pid %s: %s", os.getpid(), error)
 
 
 if __name__ == "__main__":
