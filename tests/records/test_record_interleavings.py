@@ -16,9 +16,10 @@ from record_worlds import NAME, filled, key
 from penstock.client.database import connect
 from penstock.client.values import encode
 from penstock.clock import ManualClock
+from penstock.records.answers import Changed, Claim, Gone, Lost, NotPending, Written
 from penstock.records.leases import allowance_seconds
 from penstock.records.standing import Held, Later, Poison, Settled
-from penstock.records.store import Changed, Claim, Gone, Lost, NotPending, RecordStore, Written
+from penstock.records.store import RecordStore
 from penstock.records.work import Found, Source, Work
 
 LEASE = 10.0

@@ -19,11 +19,11 @@ from penstock.client.faults import Faults, Rates
 from penstock.client.retries import Retrying, RetryPolicy
 from penstock.client.transports.base import Transport
 from penstock.errors import ThrottlingException
+from penstock.records.answers import Claim
 from penstock.records.processor import RecordProcessor
 from penstock.records.report import Progress, Report
 from penstock.records.run import Interrupted, ProcessingStopped
 from penstock.records.standing import BOOKKEEPING
-from penstock.records.store import Claim
 from penstock.records.work import BadWork, Found
 from penstock.systems.account_records.tables import tables
 from penstock.tables.definitions import Index, Table

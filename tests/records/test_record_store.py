@@ -12,18 +12,10 @@ from penstock.client.database import Database
 from penstock.client.values import encode
 from penstock.clock import ManualClock
 from penstock.errors import ConditionalCheckFailedException
+from penstock.records.answers import Changed, Claim, Gone, Lost, NotPending, Written
 from penstock.records.leases import allowance_seconds
 from penstock.records.standing import BOOKKEEPING, Held, Poison, Settled
-from penstock.records.store import (
-    BookkeepingTaken,
-    Changed,
-    Claim,
-    Gone,
-    Lost,
-    NotPending,
-    RecordStore,
-    Written,
-)
+from penstock.records.store import BookkeepingTaken, RecordStore
 from penstock.records.work import Found, Source, Work
 
 LEASE = 10.0

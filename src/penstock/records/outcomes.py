@@ -13,26 +13,21 @@ from typing import Any, Final
 
 from penstock.client.values import InvalidValue, decode_item
 from penstock.errors import PenstockError, ValidationException
+from penstock.records.answers import Changed, Claim, ClaimAnswer, Gone, MarkAnswer, NotPending, Written
 from penstock.records.attempts import MESSAGE_CHARACTERS, Backoff, BadResult, Ended, Failure, RetryRules, failure_of
 from penstock.records.executors import Died, NotRun, Overran
+from penstock.records.neighbours import Neighbours
 from penstock.records.report import MOST_ERRORS, RecordError, Report
 from penstock.records.schedule import Schedule, Task
 from penstock.records.standing import WORKER_DIED, Held, Later, Poison, Settled, Standing
-from penstock.records.store import (
-    Changed,
-    Claim,
-    ClaimAnswer,
-    Gone,
-    MarkAnswer,
-    NotPending,
-    RecordStore,
-    Written,
-)
+from penstock.records.store import RecordStore
 from penstock.records.work import Found
 
 RECORD_CHANGED: Final = "RecordChanged"
-LOOK_AGAIN_SECONDS: Final = 1.0
-"""How long until a record that another holds is looked at once more."""
+_LOOK_AGAIN_SECONDS: Final = 0.1
+"""How long until a record that another holds is looked at once more; twice as long each time."""
+
+_LOOK_SELDOM_SECONDS: Final = 1.0
 
 End = Ended | Died | Overran | NotRun
 
@@ -54,8 +49,20 @@ class Rules:
 class Outcomes:
     """Writes what became of a record, counts it in `report`, and schedules what is to be done again."""
 
-    def __init__(self, store: RecordStore, schedule: Schedule, rules: Rules, report: Report, draw: random.Random):
+    def __init__(
+        self,
+        store: RecordStore,
+        schedule: Schedule,
+        rules: Rules,
+        report: Report,
+        draw: random.Random,
+        neighbours: Neighbours,
+    ) -> None:
         self.report = report
+        self.waits_for_others = True
+        """Whether a record that another holds is looked at again until it is known what becomes of it."""
+        self.passed_over = 0
+        self._neighbours = neighbours
         self._store = store
         self._schedule = schedule
         self._rules = rules
@@ -82,12 +89,16 @@ class Outcomes:
                 pass  # parked, or done
 
     def _held(self, task: Task, standing: Standing, takeable_at: float) -> None:
+        self._neighbours.met(standing)
         awaited = task.awaited
-        if awaited is not None and (awaited.token, awaited.until) != (standing.token, standing.until):
+        if not self.waits_for_others:
+            self.passed_over += 1
+        elif awaited is not None and (awaited.token, awaited.until) != (standing.token, standing.until):
             self.count("held")  # renewed, or claimed anew: somebody alive has it
         else:
-            due = min(self._store.clock.now() + LOOK_AGAIN_SECONDS, takeable_at)
-            self._schedule.postpone(Task(task.found, standing), due)
+            wait = min(_LOOK_AGAIN_SECONDS * 2**task.looks, _LOOK_SELDOM_SECONDS)
+            due = min(self._store.clock.now() + wait, takeable_at)
+            self._schedule.postpone(Task(task.found, standing, min(task.looks + 1, 10)), due)
 
     # ── ended ────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,6 +216,6 @@ class Outcomes:
     def _refused(self, answer: object) -> None:
         self.count("deleted" if isinstance(answer, Gone) else "lost")
 
-    def count(self, name: str) -> None:
+    def count(self, name: str, number: int = 1) -> None:
         with self._lock:
-            setattr(self.report, name, getattr(self.report, name) + 1)
+            setattr(self.report, name, getattr(self.report, name) + number)

@@ -14,11 +14,12 @@ from penstock.records.attempts import Backoff, Cause, Function, RetryRules, chec
 from penstock.records.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Runner
 from penstock.records.failures import FailureGroup, Failures
 from penstock.records.leases import DEFAULT_LEASE_SECONDS
+from penstock.records.marks import Unchanged
 from penstock.records.outcomes import Rules
 from penstock.records.report import MOST_ERRORS, Progress, Report
 from penstock.records.run import Run
 from penstock.records.standing import BOOKKEEPING
-from penstock.records.store import DEFAULT_MAX_CRASHES, RecordStore, Unchanged
+from penstock.records.store import DEFAULT_MAX_CRASHES, RecordStore
 from penstock.records.work import Mark, Source, Work
 
 MOST_WORKERS = 1_000

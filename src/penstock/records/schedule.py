@@ -23,16 +23,16 @@ MOST_WAITING: Final = 10_000
 LOW_WATER: Final = 16
 """Records ready below which the feeder reads its next page; twice the workers where they are more."""
 
-_LINGER: Final = 0.004
 _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A record to look at. `awaited` is how it stood when it was found in another's hands."""
+    """A record to look at. `awaited` is how it stood in another's hands at the last of `looks` looks."""
 
     found: Found
     awaited: Standing | None = None
+    looks: int = 0
 
 
 class Schedule:
@@ -71,6 +71,13 @@ class Schedule:
         with self._room:
             self._ready.extend(page)
             self._work.notify_all()
+
+    def wait_until_begun(self) -> bool:
+        """Until somebody has taken all that was handed over. False if it was stopped before."""
+        with self._room:
+            while self._ready and not self.stopping:
+                self._room.wait()
+            return not self.stopping
 
     def wait_until_idle(self) -> bool:
         """False if it was stopped before."""
@@ -118,36 +125,34 @@ class Schedule:
 
     def report(self, end: Any) -> None:
         """A worker is done with what it was given; the clerk hears of it in its next batch."""
-        with self._work:
-            self._ends.append(end)
-            if len(self._ends) >= self._gathered:
+        self._ends.append(end)  # without the lock: most ends wake nobody
+        if len(self._ends) >= self._gathered:
+            with self._work:
                 self._work.notify()
 
-    def batch(self, room: int, in_hand: int, gather: int) -> tuple[list[Any], list[Task]] | None:
+    def batch(self, room: int, in_hand: int, gather: int, linger: float = 0.0) -> tuple[list[Any], list[Task]] | None:
         """What has ended, and at most `room` records to look at; waited for. None when all is over.
 
-        It lingers a moment until `gather` have ended: one commit for several costs less, and the workers have more.
+        It lingers until `gather` have ended, `linger` seconds at most.
         """
         with self._work:
-            self._gathered = gather
             lingered = gather == 1
             while True:
+                self._gathered = 1 if lingered else gather  # from now on, so many wake us
                 if len(self._ends) >= (1 if lingered or self.stopping else gather):
                     return self._ended_so_far(), [] if self.stopping else self._next(room)
                 if not self._ends and not self.stopping and (tasks := self._next(room)):
                     return [], tasks
                 if not in_hand and self._closed and (self.stopping or self._is_idle()):
                     return None
-                lingered = not self._work.wait(self._until_next(room, gather)) or lingered
+                lingered = not self._work.wait(self._until_next(room, None if lingered else linger)) or lingered
 
     def _ended_so_far(self) -> list[Any]:
-        ends = list(self._ends)
-        self._ends.clear()
-        return ends
+        return [self._ends.popleft() for _ in range(len(self._ends))]
 
-    def _until_next(self, room: int, gather: int) -> float | None:
-        if gather > 1:
-            return _LINGER
+    def _until_next(self, room: int, linger: float | None) -> float | None:
+        if linger is not None:
+            return linger
         if self._later and room > 0:
             return max(min(self._later[0][0] - self._clock.now(), _LONGEST_WAIT), 0.0)
         return None
@@ -174,13 +179,19 @@ class Schedule:
             self._work.notify()
             return True
 
-    def ended(self) -> None:
-        """A worker is done with what it took."""
+    def ended(self, number: int = 1) -> None:
+        """So many of those that were taken are done with."""
         with self._work:
-            self._busy -= 1
+            self._busy -= number
             if self._is_idle():
                 self._room.notify()
                 self._work.notify_all()
+
+    @property
+    def idle(self) -> bool:
+        """(3)"""
+        with self._work:
+            return self._is_idle()
 
     def _is_idle(self) -> bool:
         return not (self._busy or self._ready or self._later)

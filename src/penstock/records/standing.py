@@ -98,11 +98,15 @@ class Standing:
         if self.parked or self.done:
             return Settled(bool(self.parked))
         if self.owner:
-            takeable_at = self.until + allowance_seconds(self.lease)
-            if now < takeable_at:
-                return Held(self, takeable_at)
+            if now < self.takeable_at:
+                return Held(self, self.takeable_at)
             return Poison(self) if self.crashes + 1 >= max_crashes else FREE
         return Later(self.due) if now < self.due else FREE
+
+    @property
+    def takeable_at(self) -> float:
+        """From when on another may take a record that is leased."""
+        return self.until + allowance_seconds(self.lease)
 
     def claimed(self, owner: str, now: float, seconds: float, last_token: int = 0) -> Standing:
         """With a lease for `owner`, whose last one had `last_token` (2). A lease that was left is a crash (3)."""

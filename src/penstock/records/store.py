@@ -12,92 +12,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from penstock.client.values import Item, decode_item, encode
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConditionalCheckFailedException, PenstockError
-from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
-from penstock.records.standing import (
-    Free,
-    Held,
-    Later,
-    NotOurs,
-    Poison,
-    Settled,
-    Standing,
+from penstock.records.answers import (
+    Changed,
+    Claim,
+    ClaimAnswer,
+    Gone,
+    Lost,
+    MarkAnswer,
+    NotPending,
+    WriteAnswer,
+    Written,
 )
+from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
+from penstock.records.marks import Marks, Unchanged, same
+from penstock.records.standing import Free, Later, NotOurs, Standing
 from penstock.records.steps import Request, Steps, drive
 from penstock.records.work import Found, Source
-from penstock.wire.values import AttributeValue, equal
+from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
 
-Unchanged = Literal["record"] | Sequence[str] | None
-"""What must be as it was when a record is marked: all its attributes, these ones (a version, say), or nothing."""
-
-MOST_COMPARED: Final = 150
-"""Attributes that a condition compares: DynamoDB takes 300 operators and 4 KB of text."""
-
 DEFAULT_MAX_CRASHES: Final = 3
-_MOST_SHAPES: Final = 256  # of records whose expressions are remembered
 _TRIES: Final = 5  # at claiming a record that others claim and let go at the same moment
-
-
-@dataclass(slots=True)
-class Claim:
-    """A record that we hold. `believed_until` is on the monotonic clock, counted from before the claim was sent."""
-
-    key: WireItem
-    record: WireItem
-    standing: Standing
-    wire: AttributeValue
-    """The standing as it is in the table."""
-    value: AttributeValue | None
-    believed_until: float
-
-    @property
-    def item(self) -> Item:
-        """The record in Python's values."""
-        return decode_item(self.record)
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """The record has been deleted."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotPending:
-    """Somebody else has done it, or it is no longer what is wanted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lost:
-    """Another holds the record now, or nobody does: what we wanted to write was refused."""
-
-    held_by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """Somebody has changed the record since it was claimed."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """It is so in the table."""
-
-    standing: Standing
-
-
-Names = dict[str, str]
-ClaimAnswer = Claim | Gone | NotPending | Held | Later | Poison | Settled
-WriteAnswer = Written | Gone | Lost
-MarkAnswer = Written | Gone | Lost | Changed
 
 
 class BookkeepingTaken(PenstockError):
@@ -122,21 +63,14 @@ class RecordStore:
         self.clock = clock or SystemClock()
         self.lease_seconds = checked_seconds(lease_seconds)
         self.max_crashes = max_crashes
-        self._mark_texts: dict[tuple[tuple[str, ...], tuple[str, ...]], _MarkText] = {}
+        self.marks = Marks(source, unchanged)
         self._granting = threading.Lock()
         self._last_token = 0
         self._execute = source.db.execute
         self._table = source.work.table
         self._name = source.work.bookkeeping
-        self._unchanged = unchanged
-        self._not_compared = frozenset({*source.key.names, self._name})
-        removed = {f"#r{number}": name for number, name in enumerate(source.work.remove)}
-        self._removal = f"REMOVE {', '.join(('#b', *removed))}" if source.work.has_marks else ""
-        self._mark_names = {"#b": self._name, **removed}
         self._claim_new = f"{source.pending} AND attribute_not_exists(#b)"
         self._claim_seen = f"{source.pending} AND #b = :seen"
-        self._plain_marks = {name: encode(mark, name) for name, mark in source.work.set.items() if not callable(mark)}
-        self._computed_marks = {name: mark for name, mark in source.work.set.items() if callable(mark)}
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
@@ -263,7 +197,7 @@ class RecordStore:
         claim.standing, claim.wire = standing, now
         return True
 
-    def _update(self, key: WireItem, update: str, condition: str, names: Names, values: WireItem) -> Request:
+    def _update(self, key: WireItem, update: str, condition: str, names: dict[str, str], values: WireItem) -> Request:
         return "UpdateItem", {
             "TableName": self._table,
             "Key": key,
@@ -288,8 +222,8 @@ class RecordStore:
 
     def marking(self, claim: Claim, result: Mapping[str, Any] | None) -> Steps[MarkAnswer]:
         """The same, step by step."""
-        marks = self._marks(claim, result)
-        text = self._mark_text(tuple(marks), tuple(claim.record))
+        marks = self.marks.of(claim, result)
+        text = self.marks.text(tuple(marks), tuple(claim.record))
         values = dict(zip(text.marks, marks.values(), strict=True))
         values |= {alias: claim.record[name] for alias, name in text.compared}
         if not self.source.work.has_marks:
@@ -306,68 +240,19 @@ class RecordStore:
                 return Written(claim.standing)
         return Lost()
 
-    def _marks(self, claim: Claim, result: Mapping[str, Any] | None) -> WireItem:
-        marks = dict(self._plain_marks)
-        if self._computed_marks:
-            item = claim.item
-            marks |= {name: encode(mark(item), name) for name, mark in self._computed_marks.items()}
-        if result:
-            marks |= {name: encode(value, name) for name, value in result.items()}
-        return marks
-
-    def _mark_text(self, marks: tuple[str, ...], record: tuple[str, ...]) -> _MarkText:
-        """The expressions for records of this shape; most tables have few."""
-        text = self._mark_texts.get((marks, record))
-        if text is None:
-            text = self._new_mark_text(marks, record)
-            if len(self._mark_texts) < _MOST_SHAPES:
-                self._mark_texts[marks, record] = text
-        return text
-
-    def _new_mark_text(self, marks: tuple[str, ...], record: tuple[str, ...]) -> _MarkText:
-        names, compared, parts = dict(self._mark_names), [], ["#b = :own"]
-        assignments = [f"#m{number} = :m{number}" for number in range(len(marks))]
-        names |= {f"#m{number}": name for number, name in enumerate(marks)}
-        if not self.source.work.has_marks:
-            assignments.append("#b = :b")
-        for number, name in enumerate(self._compared(record)):
-            names[f"#a{number}"] = name
-            if name in record:
-                compared.append((f":a{number}", name))
-                parts.append(f"#a{number} = :a{number}")
-            else:
-                parts.append(f"attribute_not_exists(#a{number})")
-        update = f"SET {', '.join(assignments)} {self._removal}" if assignments else self._removal
-        aliases = tuple(f":m{number}" for number in range(len(marks)))
-        return _MarkText(update, " AND ".join(parts), names, aliases, tuple(compared))
-
-    def _compared(self, record: Iterable[str]) -> list[str]:
-        wanted = record if self._unchanged == "record" else self._unchanged or ()
-        return [name for name in wanted if name not in self._not_compared]
-
-    def too_many_to_compare(self, record: WireItem) -> str:
-        """Why a record cannot be compared as a whole; empty if it can."""
-        if len(record) <= MOST_COMPARED or len(self._compared(record)) <= MOST_COMPARED:
-            return ""
-        return (
-            f"the record has {len(record)} attributes, and a condition compares {MOST_COMPARED} at most: "
-            'name those that matter, such as unchanged=["version"]'
-        )
-
     def _not_marked(self, claim: Claim, there: WireItem | None, marks: WireItem, *, maybe_ours: bool) -> MarkAnswer:
         if there is None:
             return Gone()
         now = there.get(self._name)
         if now == claim.wire:
-            before, compared = claim.record, self._compared(claim.record)
-            return Changed(tuple(name for name in compared if not _same(there.get(name), before.get(name))))
+            return Changed(self.marks.changed(claim.record, there))
         if maybe_ours and self._is_marked(there, marks, claim):
             return Written(claim.standing)
         return self._lost(now)
 
     def _is_marked(self, there: WireItem, marks: WireItem, claim: Claim) -> bool:
         """Our first try had done it, and only its answer was lost (5)."""
-        if not all(_same(there.get(name), value) for name, value in marks.items()):
+        if not all(same(there.get(name), value) for name, value in marks.items()):
             return False
         if self.source.work.has_marks:
             return self._name not in there and not any(name in there for name in self.source.work.remove)
@@ -394,22 +279,7 @@ class RecordStore:
 
 
 @dataclass(frozen=True, slots=True)
-class _MarkText:
-    update: str
-    condition: str
-    names: Names
-    marks: tuple[str, ...]
-    """The aliases of the marks' values."""
-    compared: tuple[tuple[str, str], ...]
-    """The aliases of the values that must be as they were, with their attributes."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Seen:
     """It stands otherwise than it was judged by: to be judged again."""
 
     standing: AttributeValue | None
-
-
-def _same(one: AttributeValue | None, other: AttributeValue | None) -> bool:
-    return one is other if one is None or other is None else equal(one, other)
