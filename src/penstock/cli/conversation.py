@@ -50,7 +50,7 @@ class Ended(click.ClickException):
 
 
 def show_json(form: Any) -> None:
-    click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2))
+    click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2).decode())
 
 
 @contextmanager

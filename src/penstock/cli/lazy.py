@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from penstock.cli.terminal import harmless_output
 from penstock.errors import PenstockError
 
 Commands = Mapping[str, tuple[str, str]]
@@ -37,6 +38,10 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.lazy[name][1]) for name in self.list_commands(ctx)])
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        with harmless_output():  # errors too, which are shown after `invoke`
+            return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

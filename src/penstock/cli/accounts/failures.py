@@ -6,6 +6,7 @@ import click
 
 from penstock.cli.accounts.options import Place, placed
 from penstock.cli.conversation import json_option, show_json
+from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 
@@ -29,8 +30,8 @@ def command(place: Place, as_json: bool) -> None:
         show_json([group.form() for group in groups])
         return
     for group in groups:
-        click.echo(f"{group.count:>7,}  {group.kind}: {group.message}  (last at {utc_text(group.last_at)})")
+        click.echo(one_line(f"{group.count:>7,}  {group.kind}: {group.message}  (last at {utc_text(group.last_at)})"))
         for key, message in group.examples:
-            click.echo(f"         {key['AccountId']}  {key['RunTime']}  {message}")
+            click.echo(one_line(f"         {key['AccountId']}  {key['RunTime']}  {message}"))
     total = sum(group.count for group in groups)
     click.echo(f"{total:,} record{'' if total == 1 else 's'} failed." if total else "No record has failed.", err=True)

@@ -6,6 +6,7 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.delphi.options import job_form, job_line, queue, url_option
+from penstock.cli.terminal import one_line
 from penstock.systems.delphi.queue_layout import STATUSES
 
 
@@ -28,6 +29,6 @@ def command(url: str, status: str | None, limit: int, as_json: bool) -> None:
         show_json([job_form(job) for job in jobs])
         return
     for job in jobs:
-        click.echo(job_line(job))
+        click.echo(one_line(job_line(job)))
     if not jobs:
         click.echo("There is no such job.", err=True)

@@ -6,6 +6,7 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, job_line, place_options
+from penstock.cli.terminal import one_line
 from penstock.systems.excel_reports.records import job_form
 
 
@@ -30,6 +31,6 @@ def command(place: Place, status: str | None, limit: int, as_json: bool) -> None
         show_json([job_form(job) for job in jobs])
         return
     for job in jobs:
-        click.echo(job_line(job))
+        click.echo(one_line(job_line(job)))
     if not jobs:
         click.echo("There are none.", err=True)

@@ -6,6 +6,7 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, job_argument, log_line, place_options
+from penstock.cli.terminal import one_line
 from penstock.systems.excel_reports.records import log_form
 
 
@@ -28,4 +29,4 @@ def command(job_id: str, place: Place, as_json: bool) -> None:
         show_json([log_form(log) for log in logs])
         return
     for log in logs:
-        click.echo(log_line(log))
+        click.echo(one_line(log_line(log)))

@@ -9,6 +9,7 @@ import click
 
 from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_form, opened, place_options, print_json
+from penstock.cli.terminal import one_line
 from penstock.jobs.job import Job
 from penstock.jobs.state import State
 from penstock.jobs.why import span
@@ -72,7 +73,7 @@ def _line(job: Job, now: float) -> str:
     shown = f"{job.progress:3.0f}% {step}" if job.entries or job.is_terminal else ""
     tenant = f"  {job.tenant}" if job.tenant else ""
     age = span(now - job.created_at)
-    return f"{job.id:22}  {job.state.value:10}  {job.task:20}  {age:>8} old  {shown}{tenant}".rstrip()
+    return one_line(f"{job.id:22}  {job.state.value:10}  {job.task:20}  {age:>8} old  {shown}{tenant}".rstrip())
 
 
 def moment(text: str) -> float:

@@ -9,6 +9,7 @@ import orjson
 
 from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_argument, job_form, opened, place_options, print_json
+from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
 from penstock.jobs.job import Entry, History
 from penstock.jobs.store import JobStore
@@ -36,7 +37,7 @@ def command(job_id: str, url: str | None, table: str, lines: int, as_json: bool)
             print_json(history_form(history, store))
             return
         job = history.job
-        click.echo(f"{job.id}  {job.task}  {job.state.value}  {job.progress:.0f}%  {job.step}".rstrip())
+        click.echo(one_line(f"{job.id}  {job.task}  {job.state.value}  {job.progress:.0f}%  {job.step}".rstrip()))
         click.echo(explain(job, gather(store, job)))
         click.echo(f"arguments    {_short(store.load(job, job.args))}")
         if job.result is not None:
@@ -51,7 +52,7 @@ def command(job_id: str, url: str | None, table: str, lines: int, as_json: bool)
             )
         for event in history.events:
             told = f"{event.type.replace('_', ' ')}  attempt {event.attempt}  {event.owner}  {event.detail}"
-            click.echo(f"event        {utc_text(event.at)}  {told}".rstrip())
+            click.echo(one_line(f"event        {utc_text(event.at)}  {told}".rstrip()))
         shown = history.entries[-lines:] if lines else ()
         for entry in shown:
             click.echo("log          " + entry_line(entry))
@@ -97,7 +98,7 @@ def entry_line(entry: Entry) -> str:
     percent = "    " if entry.progress is None else f"{entry.progress:3.0f}%"
     data = "" if entry.data is None else f"  {entry.data}"
     told = "  ".join(part for part in (entry.step, entry.message) if part)
-    return f"{entry.number:>5}  {utc_text(entry.at)}  {percent}  {told}{data}".rstrip()
+    return one_line(f"{entry.number:>5}  {utc_text(entry.at)}  {percent}  {told}{data}".rstrip())
 
 
 def _short(value: Any) -> str:

@@ -7,6 +7,7 @@ import click
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.databases import opened
 from penstock.cli.records.options import bookkeeping_option, table_argument, url_option
+from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
 from penstock.records.failures import FailureGroup
 from penstock.records.processor import RecordProcessor
@@ -41,7 +42,7 @@ def command(table: str, url: str, bookkeeping: str, as_json: bool) -> None:
 
 
 def _show(group: FailureGroup) -> None:
-    click.echo(f"{group.count:>7,}  {group.kind}: {group.message}   (last {utc_text(group.last_at)})")
+    click.echo(one_line(f"{group.count:>7,}  {group.kind}: {group.message}   (last {utc_text(group.last_at)})"))
     for key, message in group.examples[:_SHOWN_EXAMPLES]:
         name = " ".join(f"{attribute}={value}" for attribute, value in key.items())
-        click.echo(f"         {name}: {message}")
+        click.echo(one_line(f"         {name}: {message}"))

@@ -6,6 +6,7 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.security.options import company_option, job_argument, opened, storage_options
+from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
 
 
@@ -29,4 +30,4 @@ def command(job_id: str, company: str | None, as_json: bool, **place: str | None
     for event in events:
         took = "" if event.duration_ms is None else f"{event.duration_ms} ms"
         line = f"{utc_text(event.at)}  {event.type:15}  {event.agent:14}  {took:>8}  {event.details.get('message', '')}"
-        click.echo(line.rstrip())
+        click.echo(one_line(line.rstrip()))

@@ -8,6 +8,7 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.security.options import company_option, job_form, line_of, opened, storage_options
+from penstock.cli.terminal import one_line
 from penstock.systems.security_assistant.job import STATUSES
 from penstock.systems.security_assistant.shelf import JobPage
 from penstock.systems.security_assistant.storage import LONGEST_PAGE, Storage, moment_of
@@ -65,7 +66,7 @@ def command(
         show_json({"jobs": [job_form(job) for job in page.jobs], "token": page.token})
         return
     for job in page.jobs:
-        click.echo(line_of(job))
+        click.echo(one_line(line_of(job)))
     if not page.jobs:
         click.echo("No jobs." if token is None else "No more jobs.")
     if page.token is not None:
