@@ -19,11 +19,14 @@ from penstock.records.schedule import Task
 from penstock.records.shift import Running, Shift
 from penstock.records.steps import Steps, drive_together
 
-AHEAD_SECONDS: Final = 0.04
-"""Work that is claimed ahead of the workers. Long functions have none."""
+_AHEAD_SECONDS: Final = 0.04
+"""Work that is claimed ahead of the workers, at the least. Long functions have none."""
+
+_WRITES_AHEAD: Final = 3
+"""As many of the clerk's own writes are covered by it: they take long where other processes write too."""
 
 _MOST_AHEAD: Final = 64  # twice the workers where they are more
-_LINGER_SECONDS: Final = AHEAD_SECONDS / 4
+_WEIGHT: Final = 1 / 16  # of the last one among the usual times
 
 AttemptEnd = tuple[Running, End | BaseException]
 
@@ -36,7 +39,8 @@ class Clerk:
         self._schedule = shift.schedule
         self._db = shift.store.source.db
         self._claimed: queue.SimpleQueue[Running | None] = queue.SimpleQueue()
-        self._usual_seconds: float | None = None
+        self._usual_seconds: float | None = None  # of a function
+        self._usual_write = 0.0
 
     # ── a worker ─────────────────────────────────────────────────────────────────────────────────
 
@@ -57,26 +61,29 @@ class Clerk:
     def keep_books(self) -> None:
         in_hand, workers = 0, self._shift.rules.max_workers
         while True:
-            ahead = self._ahead(workers)
+            seconds = max(_AHEAD_SECONDS, _WRITES_AHEAD * self._usual_write)
+            ahead = self._ahead(workers, seconds)
             gather = max(ahead // 2, 1) if in_hand >= workers + ahead // 2 else 1
-            batch = self._schedule.batch(workers + ahead - in_hand, in_hand, gather, _LINGER_SECONDS)
+            batch = self._schedule.batch(workers + ahead - in_hand, in_hand, gather, linger=seconds / 4)
             if batch is None:
                 break
             ends, tasks = batch
             in_hand -= len(ends)
+            began = time.monotonic()
             try:
                 in_hand += self._write(ends, tasks)
             except BaseException as error:
                 self._shift.trouble(None, error)
                 self._schedule.ended(len(ends) + len(tasks))
+            self._usual_write += (time.monotonic() - began - self._usual_write) * _WEIGHT
         for _ in range(workers):
             self._claimed.put(None)
 
-    def _ahead(self, workers: int) -> int:
-        """How many records are claimed beyond those that run: as much as the workers do in a moment."""
+    def _ahead(self, workers: int, seconds: float) -> int:
+        """How many records are claimed beyond those that run: as much as the workers do in so many seconds."""
         if self._usual_seconds is None:
             return 0
-        return int(min(workers * AHEAD_SECONDS / max(self._usual_seconds, 1e-6), max(_MOST_AHEAD, 2 * workers)))
+        return int(min(workers * seconds / max(self._usual_seconds, 1e-6), max(_MOST_AHEAD, 2 * workers)))
 
     def _write(self, ends: list[AttemptEnd], tasks: list[Task]) -> int:
         """What ended and what is next, in one commit; how many were claimed."""
@@ -122,4 +129,4 @@ class Clerk:
 
     def _took(self, seconds: float) -> None:
         usual = self._usual_seconds
-        self._usual_seconds = seconds if usual is None else usual + (seconds - usual) / 16
+        self._usual_seconds = seconds if usual is None else usual + (seconds - usual) * _WEIGHT
