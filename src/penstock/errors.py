@@ -58,6 +58,7 @@ class DynamoDBError(PenstockError):
 
     @property
     def code(self) -> str:
+        """DynamoDB's name for it."""
         return type(self).__name__
 
     def body(self) -> dict[str, Any]:

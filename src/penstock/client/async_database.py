@@ -79,6 +79,7 @@ class AsyncDatabase:
 
     @property
     def batch_workers(self) -> int:
+        """How many requests a batch may have under way at once."""
         return workers_for(self.transport)
 
     async def close(self) -> None:

@@ -104,6 +104,7 @@ class BatchState:
 
     @property
     def report(self) -> BatchReport:
+        """What has been done so far."""
         return self._queue.report
 
     def _now(self) -> float:

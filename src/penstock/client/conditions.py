@@ -144,6 +144,7 @@ class F(Operand, Assignable):
         return path_text(self.path)
 
     def exists(self) -> Condition:
+        """That the attribute is there."""
         return Function("attribute_exists", self, ())
 
     def missing(self) -> Condition:

@@ -34,12 +34,14 @@ class ConditionFailed(ConditionalCheckFailedException):
 
     @classmethod
     def of(cls, error: ConditionalCheckFailedException, table: str, key: Item | None) -> ConditionFailed:
+        """What the answer of a refused write says."""
         failed = _like(cls, error)
         failed.table, failed.key = table, key
         return failed
 
     @property
     def code(self) -> str:
+        """DynamoDB's name for it."""
         return ConditionalCheckFailedException.__name__
 
     def __str__(self) -> str:
@@ -72,12 +74,14 @@ class TransactionFailed(TransactionCanceledException):
 
     @classmethod
     def of(cls, error: TransactionCanceledException, actions: Sequence[str]) -> TransactionFailed:
+        """What the answer of a cancelled transaction says."""
         failed = _like(cls, error)
         failed.actions = tuple(actions)
         return failed
 
     @property
     def code(self) -> str:
+        """DynamoDB's name for it."""
         return TransactionCanceledException.__name__
 
     def __str__(self) -> str:
@@ -86,6 +90,7 @@ class TransactionFailed(TransactionCanceledException):
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
+        """One for each action, in their order."""
         every = enumerate(self.fields.get("CancellationReasons", ()))
         return tuple(self._reason(index, told) for index, told in every if told.get("Code", "None") != "None")
 

@@ -162,6 +162,7 @@ class Meter:
             self._label.reset(token)
 
     def add(self, operation: str, table: str, index: str, usage: Usage) -> None:
+        """Counts what one call used."""
         place = Place(self._label.get(), operation, table, index)
         with self._lock:
             if place not in self._used and len(self._used) >= _MOST_ROWS:
@@ -190,6 +191,7 @@ class Meter:
         return Report(tuple(by), tuple(rows), total, self.prices)
 
     def reset(self) -> None:
+        """Forgets what was counted."""
         with self._lock:
             self._used.clear()
 
@@ -258,6 +260,7 @@ class Metering:
         self._core = _Core(self.meter, level)
 
     def execute(self, operation: str, request: Request) -> Answer:
+        """One call, counted."""
         asked, wanted = self._core.asked(operation, request)
         try:
             answer = self.inner.execute(operation, asked)
@@ -267,6 +270,7 @@ class Metering:
         return self._core.answered(operation, request, answer, wanted)
 
     def close(self) -> None:
+        """Closes what it wraps."""
         self.inner.close()
 
 

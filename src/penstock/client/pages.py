@@ -186,14 +186,17 @@ class Progress:
 
     @property
     def scanned(self) -> int:
+        """How many items were read so far, before any filter."""
         return self._cursor.scanned
 
     @property
     def returned(self) -> int:
+        """How many of them were given."""
         return self._cursor.returned
 
     @property
     def requests(self) -> int:
+        """How many calls that took."""
         return self._cursor.requests
 
 

@@ -153,6 +153,7 @@ class Recording:
         self._file = _File(path, redact)
 
     def execute(self, operation: str, request: Request) -> Answer:
+        """One call, written down with its answer."""
         try:
             answer = self.inner.execute(operation, request)
         except PenstockError as error:
@@ -162,6 +163,7 @@ class Recording:
         return answer
 
     def close(self) -> None:
+        """Closes the file, and what it wraps."""
         self._file.close()
         self.inner.close()
 
@@ -208,6 +210,7 @@ class Replaying:
             raise PenstockError(f"{self.name}, line {number}: not a line of a recording. Record it again.") from error
 
     def execute(self, operation: str, request: Request) -> Answer:
+        """The answer that the file has next for this call. Raises ReplayMismatch."""
         key = _key(operation, redacted(request) if self._redact else request)
         with self._lock:
             results = self._left.get(key)

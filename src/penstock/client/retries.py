@@ -49,6 +49,8 @@ class MonotonicClock:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
+    """How often a call is repeated, and how long to wait before each repeat."""
+
     attempts: int = 8
     """The first one included."""
 

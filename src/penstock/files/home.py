@@ -69,6 +69,7 @@ class Files(ABC):
         return data
 
     def exists(self, key: str) -> bool:
+        """Whether there is such a file."""
         return self._exists(checked_key(key))
 
     def info(self, key: str) -> SavedFile:

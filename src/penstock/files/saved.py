@@ -30,6 +30,7 @@ class SavedFile:
 
     @classmethod
     def parse(cls, form: Mapping[str, Any]) -> SavedFile:
+        """What `form` made."""
         return cls(form["key"], int(form["size"]), form["sha256"], form["saved_at"], form.get("content_type", OCTETS))
 
 

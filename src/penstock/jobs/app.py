@@ -146,9 +146,11 @@ class App:
         return self.store.get(job_id)
 
     def cancel(self, job_id: str, reason: str = "") -> Job:
+        """Cancels a job that has not ended; one that runs is told at its next report. Raises BadTransition."""
         return self.store.cancel(job_id, reason)
 
     def retry(self, job_id: str) -> Job:
+        """Gives a failed job another attempt, with its checkpoints. Raises BadTransition."""
         return self.store.retry(job_id)
 
     def wait(self, job_id: str, *, timeout_seconds: float | None = None) -> Job:
@@ -221,6 +223,7 @@ class App:
         return lambda: self._listeners.remove(listener)
 
     def close(self) -> None:
+        """Closes the database if the app opened it."""
         store, self._store = self._store, None
         if store is not None and not isinstance(self._url, Database):
             store.db.close()

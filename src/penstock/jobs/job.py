@@ -24,6 +24,8 @@ _SUFFIX_STEP: Final = 10_000
 
 
 class JobNotFound(PenstockError):
+    """There is no such job: it never was, or it has expired."""
+
     def __init__(self, job_id: str) -> None:
         super().__init__(f"There is no job {job_id}: it never was, or it has expired.")
         self.job_id = job_id
@@ -129,6 +131,7 @@ class Job:
 
     @property
     def is_terminal(self) -> bool:
+        """Whether it has completed, failed or been cancelled."""
         return self.state in TERMINAL
 
 

@@ -56,6 +56,7 @@ class Run:
 
     @property
     def id(self) -> str:
+        """The job's id."""
         return self._job.id
 
     @property
@@ -65,6 +66,7 @@ class Run:
 
     @property
     def tenant(self) -> str:
+        """Whose job it is; empty if nobody's in particular."""
         return self._job.tenant
 
     @property
@@ -79,6 +81,7 @@ class Run:
 
     @property
     def files(self) -> RunFiles:
+        """The job's files."""
         return RunFiles(self)
 
     @property
@@ -166,6 +169,7 @@ class Run:
         self._stop_reason = reason
 
     def stop_if_asked(self) -> None:
+        """Raises HandOver if the worker stops, or the time limit is near."""
         if self._stop_reason is not None:
             raise HandOver(self._stop_reason)
         left = self.seconds_left
@@ -201,6 +205,7 @@ class Run:
         return self._lock
 
     def finished(self, job: Job) -> None:
+        """Takes over the job as the worker has written it at the end."""
         self._job = job
 
     def finish(self, end: Callable[[Job], Job]) -> Job:
@@ -277,12 +282,15 @@ class RunFiles:
         return file
 
     def open(self, name: str) -> BinaryIO:
+        """A stream of the file, checked against its hash."""
         return cast(BinaryIO, self._home().open(self._key(name)))
 
     def read(self, name: str) -> bytes:
+        """All of a small file."""
         return self._home().read(self._key(name))
 
     def exists(self, name: str) -> bool:
+        """Whether the job has saved such a file."""
         return self._home().exists(self._key(name))
 
     def _key(self, name: str) -> str:
@@ -351,7 +359,9 @@ class AsyncRun:
         return cast(T, value)
 
     async def save_file(self, name: str, data: Data) -> JobFile:
+        """As `run.files.save`."""
         return await asyncio.to_thread(self.blocking.files.save, name, data)
 
     async def read_file(self, name: str) -> bytes:
+        """As `run.files.read`."""
         return await asyncio.to_thread(self.blocking.files.read, name)

@@ -15,6 +15,8 @@ from penstock.errors import PenstockError
 
 
 class State(StrEnum):
+    """What a job can be."""
+
     QUEUED = "queued"
     PROCESSING = "processing"
     COMPLETED = "completed"

@@ -43,6 +43,7 @@ class PipelineReport:
 
     @property
     def finished(self) -> bool:
+        """Whether it came to its end; if not, `stopped` says why."""
         return not self.stopped
 
     @property
@@ -52,6 +53,7 @@ class PipelineReport:
 
     @property
     def reused(self) -> tuple[str, ...]:
+        """The steps that were not run, because what they made is there."""
         return tuple(step.name for step in self.steps if step.how == "reused")
 
     def __str__(self) -> str:

@@ -51,14 +51,17 @@ class PipelineFile:
 
     @property
     def key(self) -> str:
+        """Where it lies in the job's files."""
         return self.saved.key
 
     @property
     def size(self) -> int:
+        """In bytes."""
         return self.saved.size
 
     @property
     def sha256(self) -> str:
+        """Of its bytes, as hexadecimal digits."""
         return self.saved.sha256
 
 

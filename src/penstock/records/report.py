@@ -102,6 +102,7 @@ class Progress:
 
     @property
     def eta_seconds(self) -> float | None:
+        """How long it will take at this pace; None while that is not known."""
         if self.total is None or self.rate <= 0:
             return None
         return max(self.total - self.done - self.failed, 0) / self.rate

@@ -202,13 +202,16 @@ class Table:
 
     @property
     def global_indexes(self) -> tuple[Index, ...]:
+        """Those that have a partition key of their own."""
         return tuple(index for index in self.indexes if not index.local)
 
     @property
     def local_indexes(self) -> tuple[Index, ...]:
+        """Those that share the table's partition key."""
         return tuple(index for index in self.indexes if index.local)
 
     def index(self, name: str) -> Index | None:
+        """The index of this name; None if there is none."""
         return next((index for index in self.indexes if index.name == name), None)
 
     def renamed(self, name: str) -> Table:

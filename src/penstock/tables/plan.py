@@ -70,4 +70,5 @@ def plan_table(name: str, live: Table | None, wanted: Table | None, items: int =
 
 
 def plan_of(tables: Iterable[TablePlan]) -> Plan:
+    """The plan of several tables."""
     return Plan(tuple(tables))
