@@ -35,7 +35,7 @@ from starlette.routing import Route
 from penstock import __version__
 from penstock.errors import PenstockError
 from penstock.systems.shapes import Misshapen, parse, schema
-from penstock.web.guard import Guard
+from penstock.web.guard import Guard, Sealed
 from penstock.web.problems import Problem, json_answer, problem_of
 
 BODY_BYTES: Final = 64 * 1024
@@ -109,8 +109,8 @@ def make_face(
     routes.append(Route("/openapi.json", lambda request: json_answer(document), methods=["GET"]))
     handlers: Mapping[Any, Any] = {Problem: _problem, HTTPException: _refused}
     limits = _Limits(every)
-    guard = Middleware(Guard, hosts=tuple(hosts), body_bytes=limits)
-    return Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
+    before = [Middleware(Sealed), Middleware(Guard, hosts=tuple(hosts), body_bytes=limits)]
+    return Starlette(routes=routes, middleware=before, exception_handlers=handlers, lifespan=lifespan)
 
 
 # ── requests ─────────────────────────────────────────────────────────────────────────────────────

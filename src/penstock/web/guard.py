@@ -2,7 +2,7 @@
 
 1. A request names a host that the face is known by. Otherwise a page of any site, whose name has been made to lead
    here, could read what this machine serves.
-2. A request of a web page of another origin changes nothing.
+2. A request of a web page of another machine changes nothing. One of this machine, by any port, is its user's own.
 3. A body is never longer than its endpoint's limit, whatever its Content-Length says, and does not take for ever.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.server.origins import is_loopback
@@ -31,6 +31,31 @@ def host_of(header: str) -> str:
         return (urlsplit(header if "://" in header else f"//{header}").hostname or "").lower()
     except ValueError:
         return ""
+
+
+class Sealed:
+    """ASGI middleware: whatever a face answers is data. No browser runs it, frames it or takes it for another type."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _SEALS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, sealed)
+
+
+_SEALS: Final = {
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
 
 
 class Guard:

@@ -35,6 +35,10 @@ NAVIGATION: Final = (
 )
 
 
+_UNTOLD: Final = {"place": "", "version": ""}
+"""What the page that asks for the token does not say."""
+
+
 class Desk:
     """Given to each page's module when its routes are made."""
 
@@ -59,6 +63,7 @@ class Desk:
             path=request.url.path,
             csrf=self.keeper.form_token(session),
             **{"live": None, "refresh_seconds": None, **context},
+            **({} if self.keeper.lets_in(request.scope) else _UNTOLD),
         )
         response = HTMLResponse(html, status)
         self.keeper.remember(response, session)

@@ -36,7 +36,7 @@ SESSION: Final = "penstock_session"
 PASS: Final = "penstock_pass"  # noqa: S105 - the name of a cookie
 FORM_FIELD: Final = "csrf"
 LOGIN: Final = "/login"
-_OPEN_PATHS: Final = (LOGIN, "/static/")
+_STATIC: Final = "/static/"
 
 
 class Secured:
@@ -82,13 +82,16 @@ class Keeper:
             return Problem(
                 403, "This dashboard is read-only.", "Start `penstock up` without --read-only to change things."
             ).response()
-        if self._token is None or path.startswith(_OPEN_PATHS) or self._has_pass(scope):
+        if path == LOGIN or path.startswith(_STATIC) or self.lets_in(scope):
             return None
         if scope["method"] in ("GET", "HEAD") and not path.startswith("/live/"):
             return RedirectResponse(LOGIN, 303)
         return Problem(403, "This dashboard needs its token.", "Sign in at /login.").response()
 
-    def _has_pass(self, scope: Scope) -> bool:
+    def lets_in(self, scope: Scope) -> bool:
+        """Whether whoever asks has shown the token, or none is needed."""
+        if self._token is None:
+            return True
         request = Request(scope)
         bearer = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ")
         return self.is_token(bearer) or _same(request.cookies.get(PASS, ""), self._sealed("pass"))

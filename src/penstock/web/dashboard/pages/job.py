@@ -176,9 +176,12 @@ def _value(store: JobStore, job: Job, payload: Payload) -> str:
         return f"({error})"
 
 
+_LONGEST_NUMBER: Final = 12
+
+
 def _lines_upto(entries: Sequence[Entry], upto: str) -> list[Entry]:
     """A page of the log: the newest lines, or those up to a number."""
-    if upto.isascii() and upto.isdigit():
+    if upto.isascii() and upto.isdigit() and len(upto) < _LONGEST_NUMBER:
         entries = [entry for entry in entries if entry.number <= int(upto)]
     return list(entries[-LOG_LINES:])
 

@@ -1,0 +1,98 @@
+"""What browsers make of the answers of the systems' faces, and what strangers make of their addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.responses import Response
+from starlette.testclient import TestClient
+
+from penstock.web.dashboard.pages.job import disposition
+from penstock.web.faces import Call, Endpoint, make_face
+from penstock.web.problems import json_answer
+
+HOSTILE = '<script>alert(1)</script>"\r\nSet-Cookie: a=b'
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    def shown(call: Call) -> Response:
+        return json_answer({"told": call.path["id"]})
+
+    def page(call: Call) -> Response:
+        return Response(HOSTILE, media_type="text/html")
+
+    def broken(call: Call) -> Response:
+        raise RuntimeError(f"the password is {HOSTILE}")
+
+    endpoints = [
+        Endpoint("GET", "/things/{id}", shown, "A thing"),
+        Endpoint("GET", "/page", page, "A file of somebody's"),
+        Endpoint("GET", "/broken", broken, "Fails"),
+    ]
+    app = make_face("Things", endpoints)
+    with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    "path", ["/things/a", "/page", "/broken", "/nothing", "/health", "/openapi.json", "/things/%3Cb%3E"]
+)
+def test_no_answer_is_run_framed_or_taken_for_another_type(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "sandbox" in headers["content-security-policy"]
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_a_refusal_is_sealed_too_and_tells_nothing_of_our_insides(client: TestClient) -> None:
+    refused = client.get("/page", headers={"host": "evil.example"})
+    assert (refused.status_code, refused.headers["x-content-type-options"]) == (400, "nosniff")
+    assert "password" not in client.get("/broken").text
+
+
+def test_no_page_is_allowed_to_read_by_cors(client: TestClient) -> None:
+    for method in ("GET", "OPTIONS"):
+        answer = client.request(method, "/page", headers={"origin": "https://evil.example"})
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/things/..%2f..%2fetc%2fpasswd",
+        "/things/%00",
+        "/things/%0d%0aSet-Cookie:%20a=b",
+        "/things/%ff",
+        "//evil.example/",
+    ],
+)
+def test_an_odd_address_is_answered_as_data(client: TestClient, path: str) -> None:
+    answer = client.get(path)
+    assert answer.headers["content-type"] == "application/json"
+    assert "set-cookie" not in answer.headers
+    assert "location" not in answer.headers
+
+
+def test_a_browser_is_told_to_save_what_a_job_made() -> None:
+    """By name: quotes, line breaks and paths in it end no header and lead nowhere."""
+
+    for name in (
+        'a"; filename="b.exe',
+        "a\r\nSet-Cookie: x",
+        "../../etc/passwd",
+        "a\\..\\b",
+        "\u202egpj.exe",
+        "..",
+        "",
+        "é" * 500,
+    ):
+        header = disposition(name)
+        assert header.startswith("attachment; filename=")
+        assert header.isascii()
+        assert header.isprintable()
+        assert header.count('"') == 2
+        assert not {"/", "\\"} & set(header.replace("UTF-8''", ""))
