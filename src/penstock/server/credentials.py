@@ -26,7 +26,7 @@ def load_credentials(path: str | Path) -> dict[str, str]:
         raise CredentialsFileError(f"Cannot read the credentials file {path}: {error}") from error
     try:
         secrets = _from_json(text) if text.lstrip().startswith("{") else _from_ini(text)
-    except (ValueError, configparser.Error) as error:
+    except (ValueError, RecursionError, configparser.Error) as error:
         raise CredentialsFileError(f"Cannot understand the credentials file {path}: {error}") from error
     if "" in secrets or "" in secrets.values():
         raise CredentialsFileError(
@@ -44,6 +44,8 @@ def _from_json(text: str) -> dict[str, str]:
     given = json.loads(text)
     if not all(isinstance(secret, str) for secret in given.values()):
         raise ValueError("every secret must be a string")
+    for text_of in (*given, *given.values()):
+        text_of.encode()  # half of a surrogate pair is a ValueError: nothing could be signed with it
     return dict(given)
 
 

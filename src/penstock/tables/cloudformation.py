@@ -85,7 +85,9 @@ def read_template(text: str, file: str = "template.json") -> tuple[Table, ...]:
         found = [_read(one["Properties"]) for one in resources if one["Type"] == TYPE]
     except json.JSONDecodeError as error:
         raise ExportError(file, f"broken JSON: {error.msg}", line=error.lineno, column=error.colno) from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except RecursionError:
+        raise ExportError(file, "it is no template of tables: it is nested too deep") from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:  # a number of thousands of digits, too
         raise ExportError(file, f"it is no template of tables ({error!r})") from error
     for table in found:
         check(table)

@@ -165,6 +165,8 @@ def _parsed(text: str | bytes, file: str) -> Any:
         raise ExportError(file, reason, line=error.lineno, column=error.colno) from None
     except RecursionError:
         raise ExportError(file, "it is no JSON text of ours: it is nested too deep") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise ExportError(file, f"it is no JSON text of ours: {error}") from None
 
 
 def _read(document: Mapping[str, Any], name: str | None) -> Table:

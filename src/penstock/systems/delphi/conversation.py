@@ -115,7 +115,8 @@ def _comment(row: list[str], header: list[str], line: int, name: str) -> tuple[C
         raise BadConversation(f"{name}, line {line}: {len(row)} fields where the header has {len(header)}.")
     fields = dict(zip(header, row, strict=True))
     identity = fields[_ID].strip()
-    if not (identity.isascii() and identity.isdigit() and int(identity) < _LARGEST_ID):
+    # The length comes first: Python does not read numbers of thousands of digits.
+    if not (identity.isascii() and identity.isdigit() and len(identity) < 100 and int(identity) < _LARGEST_ID):
         raise BadConversation(f"{name}, line {line}: comment-id is {identity[:50]!r}, and should be a whole number.")
     comment = Comment(
         id=int(identity),

@@ -16,6 +16,8 @@ CONTEXT_BYTES: Final = 10 * 1024 * 1024
 ENDINGS: Final = (".docx", ".txt", ".md")
 _XML_BYTES: Final = 20 * 1024 * 1024
 """Of a document when it is unpacked: a small file can hold very much of the same."""
+_MOST_NESTED: Final = 200
+"""Elements in elements: tables in cells of tables have some tens."""
 _WORDS: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _FACT: Final = re.compile(r"\s*[-*•]?\s*([A-Za-z][A-Za-z /_-]{1,60}?)\s*[:=]\s*(\S.{0,500})")
 _REQUIREMENT: Final = re.compile(r"\b(shall|must|required|requires?|ensure)\b", re.I)
@@ -94,9 +96,41 @@ def _docx(data: bytes) -> str:
         raise DrawingTooLarge(f"The context has more than {_XML_BYTES:,} bytes when it is unpacked. Shorten it.")
     if b"<!DOCTYPE" in document or b"<!ENTITY" in document:
         raise BadContext("The context defines entities of its own, which no Word document does. Save it again.")
+    texts = _Texts()
+    parser = ElementTree.XMLParser(target=texts)  # noqa: S314 - see above
     try:
-        root = ElementTree.fromstring(document)  # noqa: S314 - see above
+        parser.feed(document)
+        parser.close()
     except ElementTree.ParseError as error:
         raise BadContext(f"The context is a broken Word document: {error}. Save it again.") from None
-    paragraphs = root.iter(f"{_WORDS}p")
-    return "\n".join("".join(piece.text or "" for piece in one.iter(f"{_WORDS}t")) for one in paragraphs)
+    return "\n".join(texts.paragraphs)
+
+
+class _Texts:
+    """What an XML parser calls: keeps the texts of the paragraphs, each with the innermost one, and no tree."""
+
+    def __init__(self) -> None:
+        self.paragraphs: list[str] = []
+        self._open: list[list[str]] = []
+        self._in_text = False
+        self._depth = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            raise BadContext("The context is nested deeper than any Word document. Save it again.")
+        self._in_text = tag == f"{_WORDS}t"
+        if tag == f"{_WORDS}p":
+            self._open.append([])
+
+    def data(self, text: str) -> None:
+        if self._in_text and self._open:
+            self._open[-1].append(text)
+
+    def end(self, tag: str) -> None:
+        self._depth -= 1
+        self._in_text = False
+        if tag == f"{_WORDS}p":
+            self.paragraphs.append("".join(self._open.pop()))
+
+    def close(self) -> None: ...

@@ -2,7 +2,7 @@
 
 1. A file that cannot be read is refused with what is wrong and what to do: not a PDF, broken, encrypted, without
    pages, too large. Nothing that pypdf raises comes out of here.
-2. Everything has a limit: bytes, pages, pieces of text.
+2. Everything has a limit: bytes, pages, pieces of text, and what all of it unpacks to (effort.py).
 3. The same file gives the same drawing.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.errors import PenstockError
+from penstock.systems.security_assistant.effort import Effort, TooMuchEffort
 
 DRAWING_BYTES: Final = 50 * 1024 * 1024
 """A set of drawings of a hospital has about half of it."""
@@ -154,10 +155,16 @@ def check_drawing(data: bytes) -> int:
 def read_drawing(data: bytes) -> Drawing:
     """Raises BadDrawing."""
     reader = _opened(data)
+    effort = Effort(len(data))
     try:
-        pages = tuple(_page(number, page) for number, page in enumerate(reader.pages, start=1))
+        pages = tuple(_page(number, page, effort) for number, page in enumerate(reader.pages, start=1))
     except BadDrawing:
         raise
+    except TooMuchEffort:
+        raise DrawingTooLarge(
+            f"The drawing unpacks to more than {effort.limit:,} bytes, which is too much for a file of {len(data):,}. "
+            "Split it, or export it again."
+        ) from None
     except Exception as error:  # pypdf raises what it meets: KeyError, RecursionError, zlib.error, …
         raise BrokenDrawing(f"The PDF is broken: {_told(error)}. Export it again.") from error
     return Drawing(pages, _kind(pages))
@@ -193,20 +200,19 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
 
 
-def _page(number: int, page: Any) -> Page:
+def _page(number: int, page: Any, effort: Effort) -> Page:
     pieces = _Pieces()
-    page.extract_text(visitor_text=pieces.see)
+    drawn = effort.open_page(page)
+    page.extract_text(visitor_operand_before=effort.before_operator, visitor_text=pieces.see)
     rows = tuple(_rows(pieces.found))
-    return Page(number, rows, tuple(_tables(rows)), _images(page))
+    return Page(number, rows, tuple(_tables(rows)), _images(page, drawn))
 
 
-def _images(page: Any) -> int:
+def _images(page: Any, drawn: bytes) -> int:
     resources = page.get("/Resources")
     found: Any = resources.get_object().get("/XObject") if resources is not None else None
     forms = [one.get_object() for one in found.get_object().values()] if found is not None else []
     named = sum(1 for one in forms if one.get("/Subtype") == "/Image")
-    contents = page.get_contents()
-    drawn = b"" if contents is None else contents.get_data()
     inline = len(re.findall(rb"(?<![A-Za-z])BI\s.{1,500}?\sID\s", drawn, re.S))
     return named + inline
 

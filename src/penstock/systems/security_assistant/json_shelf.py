@@ -180,7 +180,7 @@ def _parsed(path: Path, absent: Any) -> Any:
         return absent
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptJobs(path, f"{error}" if data.strip() else "it is empty") from None
 
 
