@@ -8,10 +8,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 from penstock.client.database import Database
 from penstock.errors import PenstockError
@@ -126,16 +126,17 @@ def write_whole(file: Path, text: str) -> None:
     """Replaces a file by another of the same name, which is whole before it has that name."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        temporary = file.with_name(f".{file.name}.{token_hex(6)}")
+        # New under that name, and readable by whom the umask allows.
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(text.encode())
                 stream.flush()
                 os.fsync(stream.fileno())
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(file)
+            temporary.replace(file)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise FileUnwritable(file, error.strerror or str(error)) from error

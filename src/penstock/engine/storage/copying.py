@@ -22,6 +22,7 @@ from secrets import token_hex
 
 from penstock.engine.storage.looking import beside, open_to_look, uri_of
 from penstock.engine.storage.private import make_new
+from penstock.engine.storage.private import make_new
 from penstock.errors import StorageError
 
 STEP_PAGES = 1024

@@ -12,16 +12,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Final
 from weakref import WeakSet
 
 from penstock.engine.settings import Settings
 from penstock.engine.storage.checkpoints import Checkpoints
+from penstock.engine.storage.holders import writer_text
+from penstock.engine.storage.private import make_if_absent
 from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
@@ -30,6 +34,8 @@ PAGE_BYTES: Final = 8192
 # The log's bound, 128 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). A
 # load's largest transaction is about as long.
 CHECKPOINT_PAGES: Final = 16_000
+_SHORTEST_LOG: Final = 50
+_LOG_SHARE: Final = 4
 LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longer is given back
 
 # The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
@@ -100,6 +106,8 @@ class Store:
         self._forked = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
+        if not self.memory:
+            make_if_absent(path)
         self._checkpoints = None if self.memory else Checkpoints(self._open)
         self._shared = self._open() if self.memory else None
         self._prepare_file(self.connection())
@@ -146,6 +154,16 @@ class Store:
             self._checkpoints.wrote(rows - connection.rows_counted)
             connection.rows_counted = rows
 
+    def made_room(self, connection: Connection, error: sqlite3.Error) -> bool:
+        """Where the log could not grow: copies it, so that it begins again. Whether all of it could be copied."""
+        if self.memory or error.sqlite_errorcode not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+            return False
+        try:
+            _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error:
+            return False
+        return bool(pages == copied)
+
     def close(self) -> None:
         """Closes every connection; the file is then one file, with no WAL beside it."""
         if self._forked:
@@ -172,7 +190,8 @@ class Store:
         if _DAMAGED in text:
             return self.damaged(text, table)
         advice = next((advice for part, advice in _ADVICE if part in text), "")
-        return StorageError(f"{self.path}: {text}.{advice}")
+        holder = writer_text(self.path) if _LOCKED in text else ""
+        return StorageError(f"{self.path}: {text}.{holder}{advice}")
 
     def damaged(self, text: str, table: str = "") -> StorageError:
         """For what cannot be read any more, although other tables and other keys still can."""
@@ -217,12 +236,17 @@ class Store:
             # For a new file; an old one keeps its own (docs/decisions/0001).
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             self._use_wal(connection)
-            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {self._longest_log()}")
             connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
         connection.execute(f"PRAGMA synchronous = {settings.synchronous.upper()}")
         cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
         connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
         connection.execute("PRAGMA temp_store = MEMORY")
+
+    def _longest_log(self) -> int:
+        """In pages. On a small disk, a part of what is free: a log that takes all of it could not be copied."""
+        free = shutil.disk_usage(Path(self.path).resolve().parent).free
+        return max(_SHORTEST_LOG, min(CHECKPOINT_PAGES, free // PAGE_BYTES // _LOG_SHARE))
 
     def _use_wal(self, connection: Connection) -> None:
         """Makes the file's journal a WAL. SQLite does not wait where two processes do so at once: we do."""
@@ -298,12 +322,13 @@ _UPGRADES: tuple[Callable[[Connection], None], ...] = ()
 """Steps from each format to the next; the first one would lead from 1 to 2."""
 
 _DAMAGED = "malformed"
+_LOCKED = "locked"
 _ADVICE = (
     ("unable to open", " Check that its folder exists and may be written to."),
     ("not a database", " It is not an SQLite file: name another one."),
     ("readonly", " The file or its folder is read-only: change its permissions, or name another file."),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
-    ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
+    (_LOCKED, " Another process held the file for too long: repeat the call, or raise busy_seconds."),
     (
         "disk I/O",
         " The disk refused: see whether it is full or failing, then repeat the call; nothing was half-written.",
