@@ -200,6 +200,13 @@ copy_file(*sys.argv[1:])
 """
 
 
+def test_a_copy_is_its_owners_alone_unless_the_file_it_replaces_was_shared(source: str, tmp_path: Path) -> None:
+    there = tmp_path / "copy.db"
+    assert run(source, str(there)).exit_code == 0 and there.stat().st_mode & 0o777 == 0o600
+    there.chmod(0o640)
+    assert run(source, str(there), "--yes").exit_code == 0 and there.stat().st_mode & 0o777 == 0o640
+
+
 def test_two_copies_at_once_are_both_whole(source: str, tmp_path: Path) -> None:
     places = [str(tmp_path / f"copy{n}.db") for n in range(4)]
     threads = [threading.Thread(target=copying.copy_file, args=(source, place)) for place in places]

@@ -74,8 +74,7 @@ class Checkpoints:
             connection = self._connect()
             while self._due.wait() and not self._ended:
                 self._due.clear()
-                with connection.busy:
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                self._copy(connection)
                 self._idle.set()
         except (sqlite3.Error, StorageError) as error:
             # Writes go on, and copy the log themselves at its bound; if the disk is at fault, they say so.
@@ -83,3 +82,11 @@ class Checkpoints:
         with self._starting:
             self._ended = True
             self._idle.set()
+
+    def _copy(self, connection: Connection) -> None:
+        try:
+            with connection.busy:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        except sqlite3.OperationalError as error:
+            # A full disk: the next one may find room.
+            _LOG.warning("A checkpoint failed, and is made again after the next writes: %s", error)

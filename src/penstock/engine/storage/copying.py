@@ -22,7 +22,6 @@ from secrets import token_hex
 
 from penstock.engine.storage.looking import beside, open_to_look, uri_of
 from penstock.engine.storage.private import make_new
-from penstock.engine.storage.private import make_new
 from penstock.errors import StorageError
 
 STEP_PAGES = 1024
@@ -84,6 +83,8 @@ def new_file(place: str, *, replace: bool) -> Iterator[Path]:
     part = Path(f"{place}.{os.getpid()}.{token_hex(4)}.part")
     try:
         make_new(part)  # before SQLite opens it: in a folder of everybody's, a link could lie there
+        if replace and Path(place).exists():
+            part.chmod(Path(place).stat().st_mode & 0o777)  # whoever shares that file goes on doing so
         yield part
         _sync(part)
         if replace:
