@@ -245,17 +245,26 @@ class Engine:
         store = self.store
         db = store.connection()
         with store.lock:
-            store.begin(db)
             try:
-                self.catalog.refresh(db)
-                response = found.run(Call(self, db, scope, self.clock.now()), request)
-                db.execute("COMMIT")
+                return self._write_here(db, found, request, scope)
             except sqlite3.Error as error:
-                self._roll_back(db)
+                if not store.made_room(db, error):
+                    raise self._internal(error, request) from error
+            try:
+                return self._write_here(db, found, request, scope)
+            except sqlite3.Error as error:
                 raise self._internal(error, request) from error
-            except BaseException:
-                self._roll_back(db)
-                raise
+
+    def _write_here(self, db: Connection, found: Operation, request: Request, scope: Scope) -> Response:
+        """One transaction: all of it is in the file, or nothing."""
+        self.store.begin(db)
+        try:
+            self.catalog.refresh(db)
+            response = found.run(Call(self, db, scope, self.clock.now()), request)
+            db.execute("COMMIT")
+        except BaseException:
+            self._roll_back(db)
+            raise
         return response
 
     def _roll_back(self, db: Connection) -> None:
