@@ -161,4 +161,13 @@ def test_a_refused_write_leaves_the_catalog_cached(plain: Engine) -> None:
     for _ in range(2):
         with statements(plain) as found, pytest.raises(ConditionalCheckFailedException):
             plain.execute("PutItem", put)
-    assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "SELECT", "ROLLBACK"]
+    assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "INSERT", "SELECT", "ROLLBACK"]
+
+
+def test_a_put_that_wants_no_item_takes_no_look_at_it(plain: Engine, decoded: list[Any]) -> None:
+    put = {"TableName": "plain", "Item": item(4000), "ConditionExpression": "attribute_not_exists(pk)"}
+    with statements(plain) as found:
+        assert plain.answer("PutItem", put) == b"{}"
+    assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "INSERT", "COMMIT"]
+    assert found[1].endswith("'catalog'")
+    assert decoded == []

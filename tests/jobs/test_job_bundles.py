@@ -33,6 +33,7 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is just now, no thread comes to help, and nothing is written for its age."""
     monkeypatch.setattr(bundle, "LINGER_SECONDS", LONG)
     monkeypatch.setattr(feed, "_WATCH_SECONDS", LONG)
+    monkeypatch.setattr(feed, "_LONGEST_WATCH_SECONDS", LONG)
 
 
 def work(app: penstock.App, concurrency: int) -> Worker:

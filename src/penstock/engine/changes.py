@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
 
 from penstock.engine import expiry, index_rows, journal, streams
 from penstock.engine.call import Call
+from penstock.engine.rows import put_rows
 from penstock.engine.schema import TableInfo
 from penstock.wire.values import Item, equal
 
@@ -53,6 +55,21 @@ def write(call: Call, change: Change) -> None:
         _follow(call, change, data)
 
 
+def write_many(call: Call, changes: Sequence[Change]) -> None:
+    """Makes changes that follow one another, none of which deletes an item; in as few statements as there may be."""
+    by_table: dict[int, list[Change]] = {}
+    for change in changes:
+        by_table.setdefault(change.table.id, []).append(change)
+    for of_table in by_table.values():
+        table = of_table[0].table
+        written = [(change.key, change.size, orjson.dumps(change.new)) for change in of_table]
+        put_rows(call, table, {row[0]: row for row in written}.values(), new=False)
+        if table.watched:
+            index_rows.follow_many(call, table, of_table)
+            for change, row in zip(of_table, written, strict=True):
+                _follow_beside_indexes(call, change, row[2])
+
+
 def put_unread(call: Call, change: Change) -> None:
     """Puts an item where no condition asks for the old one: that is read only if there is one; `change.old` says."""
     table = change.table
@@ -65,6 +82,17 @@ def put_unread(call: Call, change: Change) -> None:
         _follow(call, change, data)
 
 
+def put_new(call: Call, change: Change) -> bool:
+    """Puts an item where there is none; whether there was none, else nothing is changed. It takes no look before."""
+    table = change.table
+    data = orjson.dumps(change.new)
+    if not call.db.execute(table.sql_insert, (change.key, change.size, data)).rowcount:
+        return False
+    if table.watched:
+        _follow(call, change, data)
+    return True
+
+
 def put_unwatched(call: Call, table: TableInfo, key: bytes, item: Item, size: int) -> None:
     """Puts an item into a table where nothing else is kept in step and nobody asked for the old item."""
     call.db.execute(table.sql_put, (key, size, orjson.dumps(item)))
@@ -74,6 +102,10 @@ def _follow(call: Call, change: Change, data: bytes) -> None:
     """Keeps in step what stands beside the item; `data` is the new item's JSON."""
     if change.table.indexes:
         index_rows.follow(call, change)
+    _follow_beside_indexes(call, change, data)
+
+
+def _follow_beside_indexes(call: Call, change: Change, data: bytes) -> None:
     record = change.table.record
     ttl = record.get("ttl")
     if ttl:

@@ -92,6 +92,13 @@ class Put(Write):
         self.unread = True
         self.new = self.item
 
+    def put_new(self, call: Call) -> bool:
+        """`read`, `decide` and `apply` in one, where the condition holds of no item and there is none."""
+        if self.condition is None or not self.condition({}):
+            return False
+        self.new = self.item
+        return changes.put_new(call, changes.Change(self.table, self.key, None, self.item, self.size))
+
     def apply(self, call: Call) -> None:
         change = changes.Change(self.table, self.key, self.old, self.new, self.size)
         if self.unread:

@@ -32,6 +32,7 @@ DEFAULT_IDLE_SECONDS: Final = 1.0
 _CANDIDATES: Final = 96
 _WAKE_SECONDS: Final = 0.25
 _WATCH_SECONDS: Final = 0.004
+_LONGEST_WATCH_SECONDS: Final = 0.016
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _EMPTY_QUERY_UNITS: Final = 0.5
@@ -64,6 +65,7 @@ class Feed:
         self._turn = turn
         self._active = 0
         self._watching = False
+        self._watch = _WATCH_SECONDS
         self._asking = False
         self._found_last = False
         self._wake_at = 0.0
@@ -171,9 +173,12 @@ class Feed:
             return False
         self._watching = True
         begun_at, held = time.monotonic(), turn.held()
-        self._changed.wait(_WATCH_SECONDS)
+        self._changed.wait(self._watch)
         self._watching = False
-        return turn.held() - held < _MOSTLY * (time.monotonic() - begun_at)
+        is_needed = turn.held() - held < _MOSTLY * (time.monotonic() - begun_at)
+        # A thread that wakes takes the interpreter from the one at work: less often, the longer that was for nothing.
+        self._watch = _WATCH_SECONDS if is_needed else min(2 * self._watch, _LONGEST_WATCH_SECONDS)
+        return is_needed
 
     def _ask(self) -> None:
         # A job that is claimed or handed over during a look may be missed by it, in the pool it left and in the one it

@@ -17,6 +17,7 @@ MOST_SLOTS: Final = 10_000
 RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
 """Items beside the jobs that have the same key as a job with such an id would."""
 _NAME_BYTES: Final = 200
+_NOT_IN_NAMES: Final = frozenset("/\\#" + "".join(map(chr, range(32))))
 _KEY_BYTES: Final = 1_000
 _MOST_RETRIES: Final = 1_000_000
 _FULL: Final = 100.0
@@ -88,7 +89,7 @@ def checked_name(name: str, what: str) -> str:
     """A name that may be part of a key and of a path."""
     if not isinstance(name, str) or not 1 <= _bytes(name) <= _NAME_BYTES:
         raise BadJob(f"The name of a {what} is text of 1 to {_NAME_BYTES} bytes, not {name!r}.")
-    if name in (".", "..") or any(letter in "/\\#" or letter < " " for letter in name):
+    if name in (".", "..") or not _NOT_IN_NAMES.isdisjoint(name):
         raise BadJob(f"The name of a {what} may not have /, \\, # or control characters, nor be . or ..: {name!r}.")
     return name
 

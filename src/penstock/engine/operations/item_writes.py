@@ -22,6 +22,8 @@ def put_item(call: Call, request: Request) -> Response:
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
         changes.put_unwatched(call, table, write.key, write.item, write.size)
         return {}
+    if write.put_new(call):
+        return _with_costs(call, request, write, {})
     return _carry_out(call, request, write)
 
 
@@ -37,15 +39,26 @@ def delete_item(call: Call, request: Request) -> Response:
 
 @operation("UpdateItem", kind="write")
 def update_item(call: Call, request: Request) -> Response:
+    write = resolved_update(call, request)
+    write.read(call)
+    write.decide()
+    write.apply(call)
+    return update_response(call, request, write)
+
+
+def resolved_update(call: Call, request: Request) -> writes.Update:
+    """All of an UpdateItem that can be told without its item."""
     try:
         write = writes.prepare_update(request)
     except ValidationException as error:
         raise envelope.of_write(error, request) from None
     write.resolve(call)
     write.refuse_charge()
-    write.read(call)
-    write.decide()
-    write.apply(call)
+    return write
+
+
+def update_response(call: Call, request: Request, write: writes.Update) -> Response:
+    """The answer to an UpdateItem that was decided."""
     response: dict[str, Any] = {}
     attributes = write.returned(request.get("ReturnValues", "NONE")) if "ReturnValues" in request else None
     if attributes is not None:
