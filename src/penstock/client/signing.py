@@ -26,6 +26,10 @@ class Credentials(NamedTuple):
     secret_key: str
     token: str | None = None
 
+    def __repr__(self) -> str:
+        """Without the secrets: what is shown in tracebacks and logs is read by many."""
+        return f"Credentials({self.access_key!r}, …)"
+
 
 class _Day(NamedTuple):
     """What is the same for one day of one set of credentials."""
@@ -34,6 +38,9 @@ class _Day(NamedTuple):
     date: str
     key: bytes
     authorization: str
+
+    def __repr__(self) -> str:
+        return f"_Day({self.credentials!r}, {self.date!r}, …)"
 
 
 class Signer:

@@ -38,7 +38,7 @@ def checked_key(key: str) -> str:
         raise _bad(key, f"it has more than {KEY_BYTES} bytes", "Shorten it")
     for part in normal.split("/"):
         _check_part(key, part)
-    if normal.split("/")[0].casefold() in _OWN:
+    if _seen(normal.split("/")[0]).casefold() in _OWN:
         raise _bad(key, f"{STAGING}/ and {MANIFEST}/ are kept for staging and hashes", "Choose another first part")
     return normal
 
@@ -73,6 +73,11 @@ def _checked_text(text: str) -> str:
             text, f"it has {found.group()!r}, which is not allowed in names everywhere", "Replace it, say by '_'"
         )
     return unicodedata.normalize("NFC", text)
+
+
+def _seen(part: str) -> str:
+    """Without what is not seen: some file systems (HFS+) take `.pen\u200cstock` for `.penstock`."""
+    return "".join(one for one in part if unicodedata.category(one) != "Cf")
 
 
 def _check_part(key: str, part: str) -> None:

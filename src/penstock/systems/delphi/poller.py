@@ -121,12 +121,13 @@ class JobQueue:
         return perform
 
     def _pipeline_command(self, job_id: str, config: Config) -> list[str]:
-        command = [sys.executable, "-m", "penstock", "delphi", "run", str(config["comments"]), "--url", self._url]
+        command = [sys.executable, "-m", "penstock", "delphi", "run", "--url", self._url]
         command += ["--conversation", str(config["conversation_id"]), "--seed", str(config.get("seed", DEFAULT_SEED))]
         command += [f"--{name}={config[name]}" for name in ("embedder", "clusterer") if name in config]
         command += [] if self._files is None else ["--files", self._files]
         # The child of a poller that was killed may still be at work: it is waited for, never run beside.
-        return [*command, "--wait", str(config.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))]
+        command += ["--wait", str(config.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))]
+        return [*command, "--", str(config["comments"])]  # a job's text is a file's name, and never an option
 
 
 def child_environment(job_id: str, config: Config) -> dict[str, str]:
