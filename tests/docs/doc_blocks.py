@@ -6,6 +6,7 @@ A comment that stands right before a block, and that no reader sees, tells what 
     <!-- run by: tests/… -->        that file of tests runs it
     <!-- run: code -->              this code runs first, with the same names
     <!-- output: like -->           what the block shows is an example of the output, and is not compared
+    <!-- output: compared -->       before a console: its commands are run, and must print what stands under them
 
 A page's Python blocks share their names; one whose first line is `# name.py` is that file too, for those after it.
 A block without a language, or of `text`, right after a Python block is what that block prints.

@@ -1,4 +1,4 @@
-"""Runs a page's Python blocks, in order, as a reader would: in one folder, with the names of those before."""
+"""Runs a page's blocks, in order, as a reader would: in one folder, with the names and variables of those before."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -13,16 +14,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from doc_blocks import Block
 
 import penstock
+from penstock.cli.main import cli
 
+_JOB = re.compile(r"\bjob_[0-9a-z]{6,}_[0-9a-z]{6}\b")
 VARYING = [
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z"), "MOMENT"),
     (re.compile(r" *\b\d+\.\d s\b"), " TIME"),
-    (re.compile(r"\bjob_[0-9a-z]{6,}_[0-9a-z]{6}\b"), "JOB"),
+    (_JOB, "JOB"),
+    (re.compile(r"\b[\w.-]+:\d+:[0-9a-f]{6}\b"), "WORKER"),
+    (re.compile(r" \(http://127\.0\.0\.1:\d+\)"), ""),  # where an aws:// URL really leads in a test
+    (re.compile(r"took [\d,]+ read units"), "took N read units"),
 ]
-"""What no two runs have alike: moments, durations, the ids of jobs."""
+"""What no two runs have alike: moments, durations, the ids of jobs, the names of workers."""
 
 _TEST = re.compile(r"^def test_", re.MULTILINE)
 _FILE = re.compile(r"# (\w+\.py)\n")
@@ -43,6 +50,8 @@ class PageRun:
     folder: Path
     server: str
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
+    job: str = ""
+    """The id of the job that the page is about, once a command has printed one."""
 
     def run(self, block: Block) -> str:
         """What the block prints. A block whose first line is `# name.py` is that file for those after it."""
@@ -58,6 +67,46 @@ class PageRun:
         with redirect_stdout(said):
             self._exec(block.text, block)
         return said.getvalue()
+
+    def play(self, block: Block) -> str:
+        """The console's block with what its commands print now."""
+        if "run" in block.says:
+            self._exec(block.says["run"], block)
+        lines = block.text.replace("\\\n", " ").splitlines()
+        return "".join(f"{line}\n{self._output(line[2:])}" for line in lines if line.startswith("$ "))
+
+    def _output(self, line: str) -> str:
+        words = shlex.split(_JOB.sub(lambda found: self.job or found[0], line))
+        match words:
+            case ["export", *settings]:
+                os.environ.update(setting.split("=", 1) for setting in settings)
+                return ""
+            case ["cat", file]:
+                return Path(file).read_text()
+            case ["python", *rest]:
+                printed = self._process(rest)
+            case ["penstock", "worker", *rest]:  # its handlers of signals are not for this process
+                printed = self._process(["-m", "penstock", "worker", *rest])
+            case ["penstock", *rest]:
+                printed = CliRunner().invoke(cli, rest, prog_name="penstock").output
+            case _:
+                raise AssertionError(f"{self.page} has a command that is not known here: {line}")
+        found = _JOB.search(printed)
+        self.job = self.job or (found[0] if found else "")
+        return printed
+
+    def _process(self, words: list[str]) -> str:
+        ran = subprocess.run(
+            [sys.executable, *words],
+            cwd=self.folder,
+            env=dict(os.environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return ran.stdout
 
     def _exec(self, code: str, block: Block) -> None:
         # As many lines before the code as the page has, so that a traceback names the page's own.

@@ -13,7 +13,9 @@ from penstock.cli.main import cli
 
 _INLINE = re.compile(r"`((?:[A-Z_]+=\S+ )*penstock [^`]+)`")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*=\S*")
+_PLACEHOLDER = re.compile(r"\[?[A-Z]+\]?|…")
 _ENDS = {"|", "&", "&&", ";", ">", "<", "2>", "||"}
+_REMARK = re.compile(r"(?<=\S) {2,}\S.*")  # what a list of examples says of each, beside it
 _MODULE = re.compile(r"python3? -m ((?:bench|trust|docs)[\w.]*)")
 
 
@@ -26,7 +28,7 @@ def shown_lines(text: str, blocks: list[Block]) -> Iterator[str]:
                     yield line.removeprefix("$ ")
     for line in indented_lines(text):
         if line.startswith(("$ ", "penstock ", ".venv/bin/penstock ")):
-            yield line.removeprefix("$ ")
+            yield _REMARK.sub("", line.removeprefix("$ "))
 
 
 def named_commands(text: str) -> Iterator[str]:
@@ -78,6 +80,8 @@ def _faults(words: list[str], whole: bool) -> list[str]:
     while isinstance(command, click.Group) and words and not words[0].startswith(("-", "…")):
         context = click.Context(command, info_name=path[-1])
         found = command.get_command(context, words[0])
+        if found is None and words[0] == "COMMAND":
+            return []
         if found is None:
             return [f"{' '.join(path)} has no command {words[0]}"]
         path, words, command = [*path, words[0]], words[1:], found
@@ -99,9 +103,9 @@ def _refused(command: click.Command, path: str, words: list[str], whole: bool) -
 
 def _parameter(path: str, parameter: click.Parameter, given: dict[str, object], whole: bool) -> Iterator[str]:
     value = given.get(parameter.name or "")
-    if whole and parameter.required and not isinstance(value, str | list | tuple):
+    if whole and parameter.required and not parameter.envvar and not isinstance(value, str | list | tuple):
         yield f"{path} wants {parameter.human_readable_name}"
     if isinstance(parameter.type, click.Choice):
         for one in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(one, str) and one not in parameter.type.choices:
+            if isinstance(one, str) and one not in parameter.type.choices and not _PLACEHOLDER.fullmatch(one):
                 yield f"{path}: {one!r} is none of {', '.join(map(str, parameter.type.choices))}"

@@ -7,6 +7,8 @@ are played whole, commands and all, by tests of their own.
 from __future__ import annotations
 
 import json
+import logging
+import os
 import tomllib
 from collections.abc import Iterator
 from configparser import ConfigParser
@@ -30,16 +32,22 @@ PLAYED_WHOLE = {
 }
 """Pages whose commands and examples are run together, one after another, and by which file of tests/."""
 
-NOT_RUN = 4
+NOT_RUN = 5
 """How many blocks say that they are not run. More than that wants a reason here as well."""
 
 SHOWN = {"", "text", "console", "mermaid"}
 """Outputs, commands and pictures: other tests have them."""
 
-PYTHON_PAGES = [
-    page
-    for page in pages()
-    if name_of(page) not in PLAYED_WHOLE and any(block.language == "python" for block in blocks_of(page.read_text()))
+
+def is_run(block: Block) -> bool:
+    """Whether the page's run has something to do with the block."""
+    if {"not run", "run by"} & block.says.keys():
+        return False
+    return block.language == "python" or block.says.get("output") == "compared"
+
+
+PAGES = [
+    page for page in pages() if name_of(page) not in PLAYED_WHOLE and any(map(is_run, blocks_of(page.read_text())))
 ]
 
 
@@ -51,23 +59,52 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("PENSTOCK_URL", "PENSTOCK_FILES", "ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").write_text("[profile reports]\nregion = eu-west-2\n")
+    monkeypatch.setattr(os, "environ", os.environ.copy())  # what a page sets ends with it
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES, ids=name_of)
-def test_its_python_prints_what_stands_under_it(
-    page: Path, reader: Path, penstock_server: str, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def s3_with_a_bucket(reader: Path) -> Iterator[str]:
+    """moto's S3 with the bucket that the pages speak of."""
+    moto = pytest.importorskip("moto.server", reason="S3 is tested with moto: pip install 'moto[s3]' flask flask-cors")
+    from penstock.client.credentials import new_session
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    url = "http://{}:{}".format(*server.get_host_and_port())
+    client = new_session(None).create_client("s3", endpoint_url=url, region_name="us-east-1")
+    client.create_bucket(Bucket="acme-jobs")
+    yield url
+    server.stop()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_its_blocks_print_what_stands_under_them(
+    page: Path,
+    reader: Path,
+    penstock_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", penstock_server)
-    run = PageRun(name_of(page), reader, penstock_server)
     blocks = blocks_of(page.read_text())
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", penstock_server)
+    if any(is_run(block) and "s3://" in block.text for block in blocks):
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("s3_with_a_bucket"))
+    run = PageRun(name_of(page), reader, penstock_server)
     try:
         for block, after in zip(blocks, [*blocks[1:], None], strict=True):
-            if block.language == "python" and not {"not run", "run by"} & block.says.keys():
+            if not is_run(block):
+                continue
+            if block.language == "python":
                 _compare(page, block, run.run(block), after)
+            else:
+                assert steady(run.play(block)).splitlines() == steady(block.text).splitlines(), (
+                    f"{name_of(page)}:{block.line}"
+                )
     finally:
         run.close()
 

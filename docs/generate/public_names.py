@@ -1,0 +1,164 @@
+"""Which names the reference has, on which page. The root's `__all__` and those of the rooms are all here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the reference: `names` are `module:name`."""
+
+    file: str
+    title: str
+    about: str
+    names: tuple[str, ...]
+
+
+PAGES = (
+    Page(
+        "client.md",
+        "Databases, tables, items",
+        "The guide: [the client](../client.md), [connecting](../connecting.md), [batches](../batches.md), "
+        "[retries](../retries.md), [in process](../in-process.md).",
+        (
+            "penstock:connect",
+            "penstock:Database",
+            "penstock.client.table:Table",
+            "penstock.client.batches:Batch",
+            "penstock.client.pages:Items",
+            "penstock:F",
+            "penstock:connect_async",
+            "penstock:AsyncDatabase",
+            "penstock.client.async_table:AsyncTable",
+            "penstock:boto3_client",
+            "penstock:boto3_resource",
+            "penstock.client.transports:Limits",
+            "penstock.client.retries:RetryPolicy",
+            "penstock.client.pacing:Pacer",
+            "penstock.client.metering:Meter",
+            "penstock.client.metering:Metering",
+            "penstock.client.recording:Recording",
+            "penstock.client.recording:Replaying",
+        ),
+    ),
+    Page(
+        "jobs.md",
+        "Jobs",
+        "The guide: [your first job](../first-job.md), [the life of a job](../life-of-a-job.md), "
+        "[when a worker dies](../when-a-worker-dies.md), [on AWS](../on-aws.md).",
+        (
+            "penstock:App",
+            "penstock:Run",
+            "penstock.jobs.run:RunFiles",
+            "penstock:AsyncRun",
+            "penstock:Job",
+            "penstock.jobs.tasks:Task",
+            "penstock.jobs.tasks:Retries",
+            "penstock.jobs.worker:Worker",
+            "penstock.jobs.state:State",
+            "penstock.jobs.tables:jobs_table",
+            "penstock.jobs.policy:policy",
+        ),
+    ),
+    Page(
+        "tables.md",
+        "Tables as code",
+        "The guide: [tables](../tables.md), [adding an index](../tables-walkthrough.md).",
+        (
+            "penstock:Table",
+            "penstock:Index",
+            "penstock.tables.definitions:Throughput",
+            "penstock.tables.definitions:Maximum",
+            "penstock.tables.naming:Naming",
+            "penstock.tables.diff:diff",
+            "penstock.tables.plan:plan_table",
+            "penstock.tables.plan:plan_of",
+            "penstock.tables.single:make",
+            "penstock.tables.policy:policy",
+        ),
+    ),
+    Page(
+        "records.md",
+        "Records",
+        "The guide: [records](../records.md).",
+        (
+            "penstock:RecordProcessor",
+            "penstock.records:Report",
+            "penstock.records:Progress",
+            "penstock.records:RecordError",
+            "penstock.records:FailureGroup",
+            "penstock.records:Interrupted",
+            "penstock.records:ProcessingStopped",
+            "penstock.records:process_pool",
+        ),
+    ),
+    Page(
+        "pipelines.md",
+        "Pipelines",
+        "The guide: [pipelines](../pipelines.md).",
+        (
+            "penstock.pipelines:Pipeline",
+            "penstock.pipelines:StepContext",
+            "penstock.pipelines:PipelineFile",
+            "penstock.pipelines:PipelineReport",
+            "penstock.pipelines:StepReport",
+            "penstock.pipelines:lineage",
+            "penstock.pipelines:Lineage",
+            "penstock.pipelines:Origin",
+            "penstock.pipelines:outputs",
+            "penstock.pipelines:required_job_id",
+            "penstock.pipelines:BadPipeline",
+            "penstock.pipelines:ExecutorDied",
+            "penstock.pipelines:ItemFailure",
+            "penstock.pipelines:ItemsFailed",
+            "penstock.pipelines:JobIdRequired",
+            "penstock.pipelines:PipelineHeld",
+        ),
+    ),
+    Page(
+        "files.md",
+        "Files",
+        "The guide: [files](../files.md).",
+        (
+            "penstock.files:open_files",
+            "penstock.files:Files",
+            "penstock.files:SavedFile",
+            "penstock.files:ListedFile",
+            "penstock.files:Swept",
+            "penstock.files:FileError",
+            "penstock.files:BadHome",
+            "penstock.files:BadKey",
+            "penstock.files:FileChanged",
+            "penstock.files:FileInTheWay",
+            "penstock.files:FileMissing",
+            "penstock.files:FileTooLarge",
+            "penstock.files:HomeMissing",
+            "penstock.files:HomeUnreachable",
+            "penstock.files:NoSpace",
+            "penstock.files:NotAllowed",
+        ),
+    ),
+    Page(
+        "errors.md",
+        "Errors",
+        "All are `penstock.PenstockError`s. DynamoDB's own have DynamoDB's names, in `penstock.errors`; "
+        "`error.retryable` says whether to repeat the call.",
+        (
+            "penstock:PenstockError",
+            "penstock.errors:DynamoDBError",
+            "penstock.errors:TransportError",
+            "penstock:ConditionFailed",
+            "penstock:BatchIncomplete",
+            "penstock.client.failures:TransactionFailed",
+            "penstock.client.values:InvalidValue",
+            "penstock.jobs.app:JobFailed",
+            "penstock.jobs.job:JobNotFound",
+            "penstock.jobs.job:JobCancelled",
+            "penstock.jobs.run:HandOver",
+            "penstock.jobs.state:BadTransition",
+            "penstock.records.leases:LeaseLost",
+            "penstock.tables.problems:DefinitionError",
+        ),
+    ),
+)

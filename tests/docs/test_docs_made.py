@@ -1,0 +1,64 @@
+"""The pages that are made from the program are up to date, and the index has every page."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from importlib import import_module
+from itertools import pairwise
+
+import pytest
+from doc_blocks import ROOT, name_of, pages
+
+import penstock
+
+sys.path.append(str(ROOT / "docs" / "generate"))
+api_pages = import_module("api_pages")
+public_names = import_module("public_names")
+
+NAMES = [place for page in public_names.PAGES for place in page.names]
+
+
+def test_the_reference_the_commands_and_llms_txt_are_up_to_date() -> None:
+    command = [sys.executable, "docs/generate", "--check"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (told.stdout, told.returncode) == ("", 0), told.stdout + told.stderr
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    shown = {place.partition(":")[2] for place in NAMES if place.startswith("penstock:")}
+    assert set(penstock.__all__) - {"__version__"} == shown
+    for room in ("records", "pipelines", "files"):
+        module = import_module(f"penstock.{room}")
+        listed = {id(api_pages.found(place)) for place in NAMES}
+        missing = [name for name in module.__all__ if id(getattr(module, name)) not in listed and name != "Data"]
+        assert missing == [], room
+
+
+@pytest.mark.parametrize("place", NAMES)
+def test_it_says_what_it_promises(place: str) -> None:
+    value = api_pages.found(place)
+    silent = [] if api_pages.own_words(value) else [place]
+    if inspect.isclass(value):
+        names = [name for name, _ in api_pages.members(value)]
+        silent += [f"{place}.{name}" for name in names if not api_pages.member_words(value, name)]
+    assert silent == []
+
+
+def test_the_index_has_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    listed = {(ROOT / "docs" / link).resolve() for link in re.findall(r"\]\(([^)#]+)", index.read_text())}
+    listed |= {page for folder in listed if folder.is_dir() for page in folder.iterdir()}
+    missing = [name_of(page) for page in pages() if page not in {*listed, index, ROOT / "README.md"}]
+    assert missing == [], "write a line for each in docs/README.md, then run `python docs/generate`"
+
+
+def test_the_ways_through_the_pages_end_where_they_should() -> None:
+    """From the README to a job on AWS in four pages, each of which says what comes next."""
+    way = ["README.md", "docs/first-job.md", "docs/life-of-a-job.md", "docs/on-aws.md"]
+    for here, there in pairwise(way):
+        last = (ROOT / here).read_text().rpartition("Next: ")[2]
+        assert there.rpartition("/")[2] in last, f"{here} does not end with the way to {there}"
+    assert "Next: " in (ROOT / way[-1]).read_text()
