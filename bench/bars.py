@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from bench.drawing import moved, sheet, text
 
-WIDTH = 400
+WIDTH = 420
 COLUMNS = 2
-_NAME, _FIGURE = 138, 64  # room left of the bars, and right of the longest
+_NAME, _FIGURE = 156, 66  # room left of the bars, and right of the longest
 _TOP, _ROW, _BAR, _BOTTOM = 50, 21, 13, 14
 _LEAST = 1.5  # a bar that is there can be seen
 

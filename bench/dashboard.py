@@ -181,7 +181,7 @@ async def _polls(world: tuple[Any, Database], plan: Plan, section: Section) -> N
             kinds = [("overview", ""), ("jobs", "\n"), ("workers", ""), ("jobs", "status:failed\n")]
             chosen = kinds if pages > 1 else kinds[:1]
             tasks = [asyncio.create_task(_read(hub, *chosen[n % len(chosen)])) for n in range(pages)]
-            await asyncio.sleep(3)  # the first of each is sent
+            await asyncio.sleep(min(3.0, plan.seconds))  # the first of each is sent
             start, polls, before, cpu = time.monotonic(), hub.polls, meter.units(), time.process_time()
             await asyncio.sleep(plan.seconds)
             seconds, after = time.monotonic() - start, meter.units()

@@ -94,7 +94,10 @@ def killed(folder: Path, plan: Plan) -> tuple[float, int, Counter[int], list[str
         sys.path.remove(str(folder))
         os.environ.clear()
         os.environ.update(before)
-    return time.monotonic() - began, parked, taken, faults
+    took = time.monotonic() - began
+    sys.stderr.write(f"{plan.jobs} jobs, {plan.kills} kills in {took:.0f} s; {parked} parked and retried\n")
+    sys.stderr.write(f"attempts: {dict(sorted(taken.items()))}\n")
+    return took, parked, taken, faults
 
 
 def _enqueued(lab: FaultLab, plan: Plan) -> dict[str, int]:

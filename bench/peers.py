@@ -159,10 +159,7 @@ def commands(peer: Peer, place: Path) -> list[list[str]]:
 
 def install(peer: Peer, folder: Path) -> str | None:
     """None, or why it is not there."""
-    place = folder / peer.name
-    place.mkdir(parents=True, exist_ok=True)
-    if peer.source == "maven":
-        (place / "pom.xml").write_text(POM)
+    place = _place(peer, folder)
     for words in commands(peer, place):
         if shutil.which(words[0]) is None:
             return f"{words[0]} is not on PATH; install it, or run on a machine that has it: {' '.join(words)}"
@@ -174,6 +171,15 @@ def install(peer: Peer, folder: Path) -> str | None:
             told = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
             return f"{' '.join(words)} ended with {done.returncode}: {told[-1][:300]}"
     return None if (place / peer.shows).exists() else f"installed, but {place / peer.shows} is not there"
+
+
+def _place(peer: Peer, folder: Path) -> Path:
+    """A peer's folder, with what its installer wants to find there."""
+    place = folder.resolve() / peer.name
+    place.mkdir(parents=True, exist_ok=True)
+    if peer.source == "maven":
+        (place / "pom.xml").write_text(POM)
+    return place
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -202,9 +208,7 @@ def _done(peer: Peer, found: Peers, folder: Path, *, build: bool) -> str:
     if found.place(peer.name):
         return "is there"
     if peer.source in ("cargo", "maven") and not build:
-        return f"left out: --build, or {' '.join(commands(peer, folder / peer.name)[0])}" + (
-            f" with the pom.xml of {__name__}" if peer.source == "maven" else ""
-        )
+        return f"left out: --build, or {' '.join(commands(peer, _place(peer, folder))[0])}"
     why = install(peer, folder)
     return f"failed: {why}" if why else "installed"
 

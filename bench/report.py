@@ -34,8 +34,8 @@ class Section:
     """One benchmark's part of RESULTS.md.
 
     `figures` are the measured numbers by names such as "GetItem/penstock", without units or rounding; `missing` are
-    the peers that were not found. `command`, `measured`, `busy` (the load average before) and `seconds` are filled in
-    by whoever ran it.
+    the peers that were not found. `command`, `measured`, `busy` (the load average before), `cores` and `seconds` are
+    filled in by whoever ran it.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Section:
     command: str = ""
     measured: str = ""
     busy: float = 0.0
+    cores: int = 0
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:

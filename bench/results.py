@@ -1,9 +1,11 @@
-"""Kept results: results.json has every section's last figures; RESULTS.md and plots/ are written from it alone."""
+"""Kept results: results.json has every section's last figures; RESULTS.md and plots/ are written from it alone.
+
+`python -m bench.results` writes them again, without measuring: after a change of the promises or of a plot.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -72,7 +74,7 @@ def of_section(section: Section, drawn: set[str] = frozenset()) -> str:  # type:
 def busy(section: Section) -> str:
     """Figures of a busy machine are worth little."""
     verdict = "" if section.busy < IDLE_LOAD else " Other work shared the machine: measure again when it is idle."
-    return f"Load average before this run: {section.busy:.1f} on {os.cpu_count()} cores.{verdict}"
+    return f"Load average before this run: {section.busy:.1f} on {section.cores} cores.{verdict}"
 
 
 def missing(sections: Iterable[Section]) -> str:
@@ -92,3 +94,7 @@ def _write(path: Path, text: str) -> None:
     new = path.with_name(path.name + ".new")
     new.write_text(text)
     new.replace(path)
+
+
+if __name__ == "__main__":
+    Results().save()

@@ -67,7 +67,8 @@ def measured(bench: Bench, options: Options) -> Section:
     busy, began = os.getloadavg()[0], time.monotonic()
     section = bench.load()(options)
     section.command = " ".join(["python -m bench", bench.name, *options.words()])
-    section.measured, section.busy, section.seconds = now(), busy, time.monotonic() - began
+    section.measured, section.seconds = now(), time.monotonic() - began
+    section.busy, section.cores = busy, os.cpu_count() or 1
     return section
 
 

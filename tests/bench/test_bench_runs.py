@@ -1,0 +1,43 @@
+"""`python -m bench` as people call it, on the smallest plan there is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def bench(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bench", *words], cwd=ROOT, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def test_help_lists_every_section() -> None:
+    done = bench("--help")
+    assert done.returncode == 0
+    for name in ("http", "growth", "jobs", "--quick", "--peers", "python -m bench kills"):
+        assert name in done.stdout
+
+
+def test_a_section_that_is_not_there_is_named_with_those_that_are() -> None:
+    done = bench("htpp")
+    assert done.returncode == 2
+    assert "'htpp' is no section; there are http, synced" in done.stderr
+
+
+def test_one_section_runs_and_is_saved_where_it_is_asked_for(tmp_path: Path) -> None:
+    done = bench("tables", "--set", "rounds=1", "--set", "index_seconds=0.02", "--save", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "13 tables on the embedded engine" in done.stdout
+    (section,) = json.loads((tmp_path / "results.json").read_text())["sections"]
+    assert section["figures"]["tables"] == 13
+    assert section["command"] == "python -m bench tables --set rounds=1 --set index_seconds=0.02"
+    assert "| 13 tables planned, applied and verified" in (tmp_path / "RESULTS.md").read_text()
+
+
+def test_a_section_that_cannot_be_measured_ends_with_1_and_says_why() -> None:
+    done = bench("conformance")
+    assert done.returncode == 1
+    assert "give --suite DIR" in done.stderr
