@@ -6,6 +6,8 @@
 2. Readers may use a cached entry that another process has since changed. It shows: a dropped SQL table, or an error,
    makes the engine compare versions and read again. Calls that ask about the table itself never use the cache.
 3. A table's record is changed only inside a write transaction, through `save`, which moves the version on.
+4. An upgrade of the file's format moves the version on too: a process of an older program that has the file open finds
+   out at its next write, and refuses it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import orjson
 
 from penstock.engine.schema import Record, TableInfo, compile_table
 from penstock.engine.settings import Scope
-from penstock.engine.storage.store import Connection
+from penstock.engine.storage.store import Connection, refuse_newer
 
 _VERSION = "SELECT value FROM meta WHERE name = 'catalog'"
 _FIND = f"SELECT id, record, ({_VERSION}) FROM tables WHERE account = ? AND region = ? AND name = ?"  # noqa: S608
@@ -43,6 +45,7 @@ class Catalog:
         self._has_moved = False
         version = db.execute(_VERSION).fetchone()[0]
         if version != self._cache[0]:
+            refuse_newer(db)
             self._cache = (version, {})
 
     def renew(self, db: Connection) -> None:

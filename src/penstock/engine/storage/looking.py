@@ -11,7 +11,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from penstock.engine.storage.store import APPLICATION_ID, FORMAT
+from penstock.engine.storage.store import APPLICATION_ID, FORMAT, newer
 from penstock.errors import StorageError
 
 WAIT_SECONDS = 30.0
@@ -89,7 +89,4 @@ def _refuse_foreign(path: str, db: sqlite3.Connection) -> None:
     if application != APPLICATION_ID:
         raise StorageError(f"{path}: not a database of Penstock's. Name another file.")
     if version > FORMAT:
-        raise StorageError(
-            f"{path}: format {version} was written by a newer Penstock; "
-            f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
-        )
+        raise newer(path, version)

@@ -270,10 +270,7 @@ class Store:
         if application == APPLICATION_ID and version <= FORMAT:
             return
         if application == APPLICATION_ID:
-            raise StorageError(
-                f"{self.path}: format {version} was written by a newer Penstock; "
-                f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
-            )
+            raise newer(self.path, version)
         if application or objects:
             raise StorageError(f"{self.path}: an SQLite file of another application. Name another file.")
 
@@ -288,6 +285,10 @@ class Store:
                     connection.execute(statement)
         for upgrade in _UPGRADES[max(version, 1) - 1 :]:
             upgrade(connection)
+        if version:
+            # A process of an older program may have the file open: its next write looks at the catalog, and then finds
+            # the new format (`refuse_newer`).
+            connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'catalog'")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
 
@@ -326,7 +327,10 @@ _LOCKED = "locked"
 _ADVICE = (
     ("unable to open", " Check that its folder exists and may be written to."),
     ("not a database", " It is not an SQLite file: name another one."),
-    ("readonly", " The file or its folder is read-only: change its permissions, or name another file."),
+    (
+        "readonly",
+        " The file or its folder is read-only: change its permissions, or use a copy (`penstock backup` only reads).",
+    ),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
     (_LOCKED, " Another process held the file for too long: repeat the call, or raise busy_seconds."),
     (
@@ -334,6 +338,21 @@ _ADVICE = (
         " The disk refused: see whether it is full or failing, then repeat the call; nothing was half-written.",
     ),
 )
+
+
+def newer(path: str, version: int) -> StorageError:
+    """For a file of a later format than this program's."""
+    return StorageError(
+        f"{path}: format {version} was written by a newer Penstock; "
+        f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
+    )
+
+
+def refuse_newer(connection: Connection) -> None:
+    """Refuses to go on with a file that a newer program has upgraded since this one opened it."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > FORMAT:
+        raise newer(connection.execute("PRAGMA database_list").fetchone()[2], version)
 
 
 def drop(connection: Connection, name: str) -> None:
