@@ -12,13 +12,14 @@ import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from penstock.clock import Clock, SystemClock
-from penstock.engine import operations, requests
+from penstock.engine import operations, requests, update_groups
 from penstock.engine.call import Call
 from penstock.engine.catalog import Catalog
 from penstock.engine.maintenance import Maintenance
@@ -187,10 +188,15 @@ class Engine:
         cursor = db.cursor()
         now = self.clock.now()
         context = Call(self, db, calls[0].scope, now)
-        for operation, request, scope in calls:
+        for place, (operation, request, scope) in enumerate(calls):
+            if place < len(answers):
+                continue  # it was one of a group
             # A Call says nothing of its request: those of one scope share one.
             if scope is not context.scope:
                 context = Call(self, db, scope, now)
+            if is_fresh and update_groups.belongs(operation, request):
+                answers += update_groups.answers(context, _updates_from(calls, place))
+                continue
             answer = QUICK[operation](context, cursor, request) if operation in QUICK else None
             if answer is not None:
                 answers.append(answer)
@@ -279,6 +285,16 @@ class Engine:
 
     def _unreadable_item(self, request: Request) -> InternalServerError:
         return InternalServerError(str(self.store.damaged("an item cannot be read", tables_meant(request))))
+
+
+def _updates_from(calls: Sequence[Pending], place: int) -> list[Request]:
+    """The UpdateItems that stand together from this place on."""
+    scope = calls[place].scope
+    together = takewhile(
+        lambda call: call.scope is scope and update_groups.belongs(call.operation, call.request),
+        islice(calls, place, None),
+    )
+    return [call.request for call in together]
 
 
 class _Undo(Exception):

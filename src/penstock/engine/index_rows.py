@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.engine.call import Call
-from penstock.engine.schema import index_tail
+from penstock.engine.rows import delete_keys, put_index_rows
+from penstock.engine.schema import IndexInfo, TableInfo, index_tail
 
 if TYPE_CHECKING:
     from penstock.engine.changes import Change
@@ -36,6 +38,33 @@ def follow(call: Call, change: Change) -> None:
             execute(index.sql_delete, (before + tail,))
         if after is not None:
             execute(index.sql_put, (after + tail, change.key))
+
+
+def follow_many(call: Call, table: TableInfo, changes: Sequence[Change]) -> None:
+    """The same for changes that follow one another: of what they do to a row, the last counts."""
+    for index in table.index_list:
+        left: dict[bytes, bytes | None] = {}
+        for change in changes:
+            _note(left, index, table, change)
+        gone = [key for key, item_key in left.items() if item_key is None]
+        put = [(key, item_key) for key, item_key in left.items() if item_key is not None]
+        delete_keys(call, index.storage, gone)
+        put_index_rows(call, index.storage, put)
+
+
+def _note(left: dict[bytes, bytes | None], index: IndexInfo, table: TableInfo, change: Change) -> None:
+    old, new = change.old, change.new
+    if old is not None and new is not None and all(old.get(name) == new.get(name) for name in index.own_names):
+        return
+    before = None if old is None else index.start(old)
+    after = None if new is None else index.start(new)
+    if before == after:
+        return
+    tail = index_tail(table.key, new or old or {}, change.key)
+    if before is not None:
+        left[before + tail] = None
+    if after is not None:
+        left[after + tail] = change.key
 
 
 def _come_or_gone(call: Call, change: Change) -> None:

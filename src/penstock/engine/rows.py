@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from sqlite3 import IntegrityError
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -20,6 +20,8 @@ from penstock.engine.schema import TableInfo
 from penstock.errors import DynamoDBError
 from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, check_item
+
+T = TypeVar("T")
 
 Row = tuple[bytes, int, bytes]
 """What an item is in its table: row key, size in DynamoDB's counting, JSON."""
@@ -96,6 +98,32 @@ def _inserted(call: Call, table: TableInfo, many: int, values: tuple[Any, ...]) 
     return True
 
 
+def get_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    """Key and item of those of these rows that are there."""
+    for some in _in_parts(sorted(keys)):
+        yield from call.db.execute(_sql_get(table.storage, len(some)), some)
+
+
+def delete_keys(call: Call, storage: str, keys: Iterable[bytes]) -> None:
+    """Deletes what there is of these rows of an SQL table."""
+    for some in _in_parts(sorted(keys)):
+        call.db.execute(_sql_delete(storage, len(some)), some)
+
+
+def put_index_rows(call: Call, storage: str, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    """Puts rows into the SQL table of an index."""
+    for some in _in_parts(sorted(pairs)):
+        call.db.execute(_sql_put_index(storage, len(some)), tuple(chain.from_iterable(some)))
+
+
+def _in_parts(ordered: Sequence[T]) -> Iterator[Sequence[T]]:
+    done = 0
+    while done < len(ordered):
+        many = next(size for size in _ROWS_AT_ONCE if size <= len(ordered) - done)
+        yield ordered[done : done + many]
+        done += many
+
+
 def delete_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> None:
     """Deletes what there is of these rows from a table that is not `watched`."""
     for key in sorted(keys):
@@ -116,5 +144,20 @@ def _sql_insert(storage: str, rows: int) -> str:
     return f"INSERT OR FAIL INTO {storage} (key, size, item) VALUES {_marks(rows)}"  # noqa: S608
 
 
-def _marks(rows: int) -> str:
-    return ", ".join(["(?, ?, ?)"] * rows)
+@lru_cache(maxsize=1024)
+def _sql_get(storage: str, rows: int) -> str:
+    return f"SELECT key, item FROM {storage} WHERE key IN ({_marks(rows, '?')})"  # noqa: S608
+
+
+@lru_cache(maxsize=1024)
+def _sql_delete(storage: str, rows: int) -> str:
+    return f"DELETE FROM {storage} WHERE key IN ({_marks(rows, '?')})"  # noqa: S608
+
+
+@lru_cache(maxsize=1024)
+def _sql_put_index(storage: str, rows: int) -> str:
+    return f"INSERT OR REPLACE INTO {storage} (key, item_key) VALUES {_marks(rows, '(?, ?)')}"  # noqa: S608
+
+
+def _marks(rows: int, one: str = "(?, ?, ?)") -> str:
+    return ", ".join([one] * rows)

@@ -73,10 +73,17 @@ def partition(value: AttributeValue) -> bytes:
     ((kind, data),) = value.items()
     if kind == "S":
         return text_partition(data)
-    raw = data_of(value)
-    hashed = numbers.hash_bytes(data) if kind == "N" else raw
-    digest = _md5(_SALT + hashed).digest()
-    return digest[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+    if kind == "N":
+        return number_partition(data)
+    raw = binary(data)
+    return _md5(_SALT + raw).digest()[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+
+
+@lru_cache(maxsize=1024)
+def number_partition(text: str) -> bytes:
+    """The same for a number; remembered, because those that are partition keys are often flags or states."""
+    raw = numbers.encode(text)
+    return _md5(_SALT + numbers.hash_bytes(text)).digest()[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
 
 
 def text_partition(text: str) -> bytes:
