@@ -96,3 +96,21 @@ def test_a_browser_is_told_to_save_what_a_job_made() -> None:
         assert header.isprintable()
         assert header.count('"') == 2
         assert not {"/", "\\"} & set(header.replace("UTF-8''", ""))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost/?x=",
+        "localhost/x",
+        "evil@localhost",
+        "localhost#a",
+        "localhost?a",
+        "localhost:80:90",
+        "localhost ",
+        "a,localhost",
+    ],
+)
+def test_a_host_is_a_host_and_no_part_of_an_address(client: TestClient, host: str) -> None:
+    """Addresses of ours are made of it: Starlette before 1.0.1 even looked for its path there."""
+    assert client.get("/health", headers={"host": host}).status_code == 400

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -31,6 +32,10 @@ def host_of(header: str) -> str:
         return (urlsplit(header if "://" in header else f"//{header}").hostname or "").lower()
     except ValueError:
         return ""
+
+
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+"""A Host header that is nothing but a host: addresses of ours are made of it, and end up in answers."""
 
 
 class Sealed:
@@ -80,7 +85,7 @@ class Guard:
 
     def _refusal(self, method: str, headers: Headers) -> Problem | None:
         named = headers.getlist("host")
-        if len(named) != 1 or not self._knows(host_of(named[0])):
+        if len(named) != 1 or not _HOST.fullmatch(named[0]) or not self._knows(host_of(named[0])):
             shown = ", ".join(named)[:100] or "no host"
             return Problem(
                 400,
