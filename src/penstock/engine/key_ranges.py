@@ -246,6 +246,7 @@ def position_of(table: TableInfo, index: IndexInfo | None, start: Item) -> bytes
     for part in table.key:
         if part.kind not in start.get(part.name, {}) or not start[part.name][part.kind]:
             raise ValidationException(f"{_START}: {_MISMATCH}")
+        _check_start_length(part, start[part.name], part is table.hash)
     row_key = table.row_key(start)
     if index is None:
         return row_key
@@ -261,6 +262,17 @@ def check_index_start(index: IndexInfo, start: Item) -> None:
         raise ValidationException(_START)
     for part in index.key:
         _check_start_part(part, start)
+        _check_start_length(part, start[part.name], part in index.hash)
+
+
+def _check_start_length(part: KeyAttribute, value: AttributeValue, is_hash: bool) -> None:
+    """Refuses what no key can be as long as: a row key has no room for it."""
+    if not value[part.kind]:
+        return
+    try:
+        check_key_value(part, value, is_hash)
+    except ValidationException as error:
+        raise ValidationException(f"{_START}: {error.message}") from None
 
 
 class StartKey:

@@ -45,6 +45,8 @@ def contains(value: AttributeValue, part: AttributeValue) -> bool:
     ((kind, data),) = value.items()
     ((part_kind, part_data),) = part.items()
     if kind == "L":
+        if part_kind in SCALARS:
+            return part in data  # checked scalars are written one way
         return any(equal(element, part) for element in data)
     if kind == "S" or kind in ("SS", "NS", "BS"):
         return part_kind == kind[0] and part_data in data

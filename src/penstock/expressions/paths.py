@@ -108,10 +108,13 @@ def refuse_clashes(paths: Sequence[BoundPath]) -> None:
 
 def _refuse_within(node: _Branch, paths: Sequence[BoundPath]) -> None:
     entries = node.entries()
+    # Hundreds of paths side by side are looked at in pairs only where two of them do clash.
+    kinds = {None if branch is None else isinstance(branch.part, int) for _, branch in entries}
+    clash = len(kinds) > 1 or (None in kinds and len(entries) > 1)
     for number, branch in entries:
         if branch is not None:
             _refuse_within(branch, paths)
-        for other_number, other in entries:
+        for other_number, other in entries if clash else ():
             if other_number == number and other is branch:
                 continue
             how = _clash(branch, other)

@@ -66,15 +66,17 @@ def charge_of(text: str, names: Names, values: Values) -> int:
 
     Neither the key nor an attribute that is left alone is in it, nor a value that is read from the item.
     """
-    return _UPDATE + sum(_charge(action, names, values) for action in compile_update(text).tree.actions)
+    update = compile_update(text)
+    sizes = {name: value_size(values[name]) for name in update.values}  # once, however often it is written
+    return _UPDATE + sum(_charge(action, names, sizes) for action in update.tree.actions)
 
 
-def _charge(action: Action, names: Names, values: Values) -> int:
+def _charge(action: Action, names: Names, sizes: Mapping[str, int]) -> int:
     target = _target(action.path, names)
     if isinstance(action, RemoveAction | DeleteAction):
         return _REMOVAL + target
     assert isinstance(action, SetAction | AddAction)
-    return _WRITE + target + _operand(action.value, names, values)
+    return _WRITE + target + _operand(action.value, names, sizes)
 
 
 def _target(path: Path, names: Names) -> int:
@@ -82,16 +84,16 @@ def _target(path: Path, names: Names) -> int:
     return first + sum(_STEP + length for length in rest)
 
 
-def _operand(operand: Operand, names: Names, values: Values) -> int:
+def _operand(operand: Operand, names: Names, sizes: Mapping[str, int]) -> int:
     match operand:
         case Value(name):
-            return value_size(values[name])
+            return sizes[name]
         case Path():
             return _READ + sum(_READ_STEP + _length(part) for part in bind_path(operand, names))
         case Arithmetic(operator, left, right):
-            return _OPERATORS[operator] + _operand(left, names, values) + _operand(right, names, values)
+            return _OPERATORS[operator] + _operand(left, names, sizes) + _operand(right, names, sizes)
         case Call(name, arguments):
-            return _OPERATORS[name] + sum(_operand(one, names, values) for one in arguments)
+            return _OPERATORS[name] + sum(_operand(one, names, sizes) for one in arguments)
 
 
 def _type_of(operand: Operand, values: Values) -> str | None:

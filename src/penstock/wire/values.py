@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import numbers
-from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, NESTING
+from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, NESTING, REQUEST_BYTES
 from penstock.wire.refusals import RefusedValue
 
 AttributeValue = dict[str, Any]
@@ -29,7 +29,19 @@ LIST_BYTES = 3
 
 _INVALID = "One or more parameter values were invalid: "
 _EMPTY_NAME = "Empty attribute name"
+_TOO_LARGE = "Item size has exceeded the maximum allowed size"
 _LONG_NAME = f"Attribute name is too large, must be less than {ATTRIBUTE_NAME_BYTES + 1} bytes"
+
+
+class TooLarge(ValidationException):
+    """An item is larger than any request, and is not measured to its end.
+
+    An update that copies one value to hundreds of places makes such an item out of little: minutes of measuring.
+    """
+
+    @property
+    def code(self) -> str:
+        return "ValidationException"
 
 
 def check_item(item: Item) -> tuple[Item, int]:
@@ -60,6 +72,8 @@ def check_item(item: Item) -> tuple[Item, int]:
                 _refuse_deep(item)  # inside a value, an empty name is told after any nesting
             raise
         size += value_bytes
+        if size > REQUEST_BYTES:
+            raise TooLarge(_TOO_LARGE)
         if checked is not value:
             if changed is None:
                 changed = dict(item)
@@ -228,7 +242,11 @@ def _binaries(value: AttributeValue, data: list[str], depth: int) -> tuple[Attri
 
 def _repeated(members: Sequence[Any], texts: list[str]) -> list[str]:
     """How the current layer lists a set: in order up to the first repeated member, then as it was sent."""
-    first = next(place for place, one in enumerate(members) if one in members[:place])
+    seen: set[Any] = set()
+    first = 0
+    while members[first] not in seen:
+        seen.add(members[first])
+        first += 1
     ordered = sorted(range(first), key=members.__getitem__)
     return [f'"{texts[place]}"' for place in (*ordered, *range(first, len(texts)))]
 
@@ -246,6 +264,8 @@ def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tupl
             one, size = _check(element, depth + 1)
             total += size
             unchanged = unchanged and one is element
+            if total > REQUEST_BYTES:
+                raise TooLarge(_TOO_LARGE)
         checked.append(one)
     return (value if unchanged else {"L": checked}), total
 
@@ -264,6 +284,8 @@ def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue,
         else:
             one, size = _check(member, depth + 1)
             unchanged = unchanged and one is member
+            if total > REQUEST_BYTES:
+                raise TooLarge(_TOO_LARGE)
         checked[name] = one
         total += size + (len(name) if name.isascii() else len(name.encode()))
     if total > ATTRIBUTE_NAME_BYTES:
