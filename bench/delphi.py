@@ -48,7 +48,7 @@ class Plan:
     rounds: int
 
 
-PLANS = {"full": Plan(comments=2_000, rounds=3), "quick": Plan(comments=60, rounds=1)}
+PLANS = {"full": Plan(comments=2_000, rounds=2), "quick": Plan(comments=60, rounds=1)}
 
 
 def run(options: Options) -> Section:

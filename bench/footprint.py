@@ -40,7 +40,7 @@ class Plan:
 
 
 PLANS = {
-    "full": Plan(starts=5, partitions=100, seconds=3, file_megabytes=2000),
+    "full": Plan(starts=3, partitions=100, seconds=3, file_megabytes=2000),
     "quick": Plan(starts=1, partitions=5, seconds=0, file_megabytes=40),
 }
 

@@ -24,7 +24,7 @@ class Plan:
     slow_calls: int
 
 
-PLANS = {"full": Plan(calls=5000, slow_calls=2000), "quick": Plan(calls=500, slow_calls=100)}
+PLANS = {"full": Plan(calls=5000, slow_calls=1000), "quick": Plan(calls=500, slow_calls=100)}
 TITLES = {
     "execute": '`execute("…")`, file',
     "boto3-embedded": "boto3 on the embedded engine, file",

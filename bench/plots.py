@@ -158,11 +158,13 @@ def delphi(figures: Figures) -> str | None:
 
 
 def records(figures: Figures) -> str | None:
-    names = {f"rate/{{}}/{number}": f"{number} process{'es' * (number > 1)}" for number in (1, 2, 4)}
     panels = []
     for work in ("sleeping", "computing"):
-        found = {key.format(work): name for key, name in names.items()}
-        panels.append(_panel(figures, f"A function that is {work} for 5 ms", f"records a second, {MORE}", found))
+        found = {number: figures.get(f"rate/{work}/{number}", 0.0) for number in (1, 2, 4)}
+        made = tuple(
+            Bar(f"processes: {number}", rate, count(rate), ours=True) for number, rate in found.items() if rate
+        )
+        panels.append(bars.Panel(f"A function that is {work} for 5 ms", f"records a second, {MORE}", made))
     return _charted(panels, "Records a second by one, two and four processes on one table")
 
 
@@ -187,7 +189,7 @@ def _grown(panels: Iterable[loglog.Panel], description: str) -> str | None:
 
 def growth(figures: Figures) -> str | None:
     """Calls, and work with jobs (of the section `claims`)."""
-    calls = {"GetItem": "Get", "PutItem": "Put", "Query of 25": "Query of 25", "Scan page of 100": "Scan page of 100"}
+    calls = {"GetItem": "Get", "PutItem": "Put", "Query of 25": "Query of 25", "Scan page of 100": "Scan of 100"}
     work = {"Claim and end a job": "claim, end", "Read a job's history": "history", "List 20 jobs": "list of 20"}
     panels = (
         loglog.Panel("CPU time a call", _lines(figures, calls, "/cpu"), "items in the table", " µs"),
