@@ -53,6 +53,7 @@ class Section:
     def as_json(self) -> dict[str, Any]:
         told = asdict(self)
         told["figures"] = {name: float(f"{value:.6g}") for name, value in self.figures.items()}
+        told |= {"busy": round(self.busy, 2), "seconds": round(self.seconds, 1)}
         return told
 
     @classmethod

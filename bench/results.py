@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 
 from bench import peers, plots, promises
@@ -35,7 +35,9 @@ class Results:
 
     def put(self, sections: Iterable[Section]) -> None:
         """New sections take the place of those of the same name; the others stay."""
-        merged = {**self.sections, **{one.name: one for one in sections}}
+        # As they will be read again: figures are rounded when they are kept, and all is written from those.
+        new = {one.name: Section.from_json(one.as_json()) for one in sections}
+        merged = {**self.sections, **new}
         order = [name for name in ALL if name in merged]
         self.sections = {name: merged[name] for name in (*order, *(set(merged) - set(order)))}
         self.machine = machine()
@@ -52,7 +54,7 @@ class Results:
         if self.folder.resolve() == HERE.resolve() and "excel.svg" in drawn:
             (HERE.parent / "docs" / "excel-reads.svg").write_text(drawn["excel.svg"])
 
-    def markdown(self, drawn: set[str], *, quick: bool = False) -> str:
+    def markdown(self, drawn: Set[str], *, quick: bool = False) -> str:
         parts = ["# Results", HEAD, *([QUICK] if quick else []), f"Machine: {self.machine}."]
         parts.append(promises.markdown(promises.judged(self.sections)))
         parts.append(missing(self.sections.values()))
@@ -60,7 +62,7 @@ class Results:
         return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def of_section(section: Section, drawn: set[str] = frozenset()) -> str:  # type: ignore[assignment]
+def of_section(section: Section, drawn: Set[str] = frozenset()) -> str:
     """A section as it stands in RESULTS.md and on the screen."""
     parts = [f"## {section.title}", f"`{section.command}`, {section.measured}, {section.seconds:,.0f} s"]
     if f"{section.name}.svg" in drawn:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from bench.options import Options, options_of, parser
 from bench.peers import Peers, how
+from bench.plots import drawn as plots_drawn
 from bench.report import Section, Table
 from bench.results import HERE, Results, missing
 from bench.servers import find_peers
@@ -31,6 +32,17 @@ def test_a_section_measured_again_takes_its_place_and_others_keep_their_date(tmp
     text = (tmp_path / "RESULTS.md").read_text()
     assert text.index("## Promises") < text.index("## Missing peers") < text.index("## Http") < text.index("## Jobs")
     assert "`python -m bench http`, 2026-11-01 11:00 UTC" in text
+
+
+def test_what_is_written_is_what_is_read_again(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    http = made("http", 1e7 / 3, "2026-11-01 10:00 UTC")
+    http.figures = {"GetItem/penstock": 2e7 / 3, "GetItem/moto": 1e6 / 7}
+    http.busy, http.seconds = 1 / 3, 10 / 3
+    results.put([http])
+    results.save()
+    assert Results(tmp_path).markdown({"http.svg"}) == (tmp_path / "RESULTS.md").read_text()
+    assert plots_drawn(Results(tmp_path).sections)["http.svg"] == (tmp_path / "plots" / "http.svg").read_text()
 
 
 def test_the_results_that_are_kept_are_the_figures_that_are_kept() -> None:
