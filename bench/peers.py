@@ -158,8 +158,18 @@ def commands(peer: Peer, place: Path) -> list[list[str]]:
 
 
 def install(peer: Peer, folder: Path) -> str | None:
-    """None, or why it is not there."""
+    """None, or why it is not there. What was half installed is removed: it would be taken for whole the next time."""
     place = _place(peer, folder)
+    why: str | None = "it was interrupted"
+    try:
+        why = _installed(peer, place)
+    finally:
+        if why:
+            shutil.rmtree(place, ignore_errors=True)
+    return why
+
+
+def _installed(peer: Peer, place: Path) -> str | None:
     for words in commands(peer, place):
         if shutil.which(words[0]) is None:
             return f"{words[0]} is not on PATH; install it, or run on a machine that has it: {' '.join(words)}"

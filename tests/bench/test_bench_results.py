@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from bench.options import Options, options_of, parser
-from bench.peers import Peers, how
+from bench.peers import ALL, Peers, how, install
 from bench.plots import drawn as plots_drawn
 from bench.report import Section, Table
 from bench.results import HERE, Results, missing
@@ -76,6 +76,20 @@ def test_peers_are_found_in_the_folder_and_the_rest_is_missing(tmp_path: Path, m
     assert absent == ["dynalite", "ministack", "dynamodb-local"]
     assert peers.for_jobs("huey") == str(tmp_path / "huey/bin/python")
     assert peers.for_jobs("rq") is None
+
+
+def test_a_peer_that_does_not_install_is_told_with_its_reason_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, folder = tmp_path / "programs", tmp_path / "peers"
+    programs.mkdir()
+    (programs / "cargo").write_text("#!/bin/sh\necho no such crate >&2\nexit 101\n")
+    (programs / "cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    why = install(ALL["dynoxide"], folder)
+    assert why is not None and why.endswith("dynoxide-rs ended with 101: no such crate")
+    assert "npm is not on PATH" in (install(ALL["dynalite"], folder) or "")
+    assert list(folder.iterdir()) == []
 
 
 def test_a_plan_is_that_of_the_runs_length_with_what_set_changes() -> None:
