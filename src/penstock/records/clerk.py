@@ -64,7 +64,7 @@ class Clerk:
             seconds = max(_AHEAD_SECONDS, _WRITES_AHEAD * self._usual_write)
             ahead = self._ahead(workers, seconds)
             gather = max(ahead // 2, 1) if in_hand >= workers + ahead // 2 else 1
-            batch = self._schedule.batch(workers + ahead - in_hand, in_hand, gather, linger=seconds / 4)
+            batch = self._schedule.batch(workers + ahead - in_hand, in_hand, gather, linger=seconds / 3)
             if batch is None:
                 break
             ends, tasks = batch

@@ -111,9 +111,10 @@ class Standing:
     def claimed(self, owner: str, now: float, seconds: float, last_token: int = 0) -> Standing:
         """With a lease for `owner`, whose last one had `last_token` (2). A lease that was left is a crash (3)."""
         lease = grant(max(self.token, last_token, int(now * 1e6)), owner, now, seconds)
-        facts: dict[str, Any] = {"token": lease.token, "owner": owner, "until": round(lease.until, 3), "lease": seconds}
+        until = round(lease.until, 3)
         if self is NONE:  # most records are: a tenth of the time
-            return Standing(attempts=1, **facts)
+            return Standing(lease.token, 1, 0, 0, owner, until, seconds)
+        facts: dict[str, Any] = {"token": lease.token, "owner": owner, "until": until, "lease": seconds}
         crashes = self.crashes + (1 if self.owner else 0)
         return replace(self, attempts=self.attempts + 1, crashes=crashes, due=0.0, **facts)
 

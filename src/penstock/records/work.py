@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from penstock.client.conditions import Condition
@@ -33,6 +34,9 @@ SCAN_PAGE: Final = 1_000
 
 SEGMENTS: Final = 8
 """Parts of a scan, each processor in an order of its own: for the same reason."""
+
+_NEIGHBOURS: Final = 16
+"""Records that stay together in that order: they lie on the same pages of a file, which a commit writes as a whole."""
 
 
 class BadWork(PenstockError, ValueError):
@@ -146,14 +150,13 @@ class Source:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def pages(self, draw: random.Random) -> Iterator[list[Found]]:
-        """Keys of the pending records, a page at a time, each page in a random order."""
+        """Keys of the pending records, a page at a time, each page in a random order of small parts."""
         for request, value in self._parts(draw):
             operation = "Query" if "KeyConditionExpression" in request else "Scan"
             while True:
                 answer = self.db.execute(operation, request)
                 found = [self._found(item, value) for item in answer["Items"]]
-                draw.shuffle(found)
-                yield found
+                yield _shuffled(found, draw)
                 if not answer.get("LastEvaluatedKey"):
                     break
                 request = {**request, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
@@ -229,6 +232,12 @@ class Source:
     def key_text(self, key: WireItem) -> str:
         """A record's name for messages: `AccountId=a1 RunTime=2026-01-01`."""
         return " ".join(f"{name}={next(iter(value.values()))}" for name, value in key.items())
+
+
+def _shuffled(page: list[Found], draw: random.Random) -> list[Found]:
+    parts = [page[start : start + _NEIGHBOURS] for start in range(0, len(page), _NEIGHBOURS)]
+    draw.shuffle(parts)
+    return list(chain.from_iterable(parts))
 
 
 def key_type(db: Database, table: str, index: str) -> str | None:
