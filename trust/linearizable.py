@@ -91,7 +91,7 @@ def _tell(history: History, world: World) -> None:
 
 def _judged(history: History, is_ours: bool) -> int:
     """The exit code, after an account of what holds."""
-    if history.odd:
+    if history.odd or not history.calls:
         return 1
     # An order of whole calls is one of their parts too: what holds of the first holds of the second.
     whole = _checked("every call at one moment, reads of indexes too", as_one_moment(history.calls))

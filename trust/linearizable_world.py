@@ -21,9 +21,10 @@ _KILL_EVERY_SECONDS = (0.3, 1.5)
 class World:
     """Runs the clients until their time is over; a context manager that leaves no process behind."""
 
-    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+    def __init__(self, folder: Path, options: argparse.Namespace, client: str = "trust.linearizable_client") -> None:
         self.kills: Counter[str] = Counter()
         self.troubles: list[str] = []
+        self._client = client
         self._folder = folder
         self._options = options
         self._draw = random.Random(f"{options.seed}:kills")
@@ -79,7 +80,7 @@ class World:
         name = f"p{self._names}"
         broken = self._options.broken or "no"
         values = [self._url, self._folder / f"{name}.history", name, self._options.threads, self._options.calls]
-        command = [sys.executable, "-m", "trust.linearizable_client", *values, self._options.seed]
+        command = [sys.executable, "-m", self._client, *values, self._options.seed]
         client = subprocess.Popen(
             [*map(str, command), self._options.sync, broken],
             cwd=ROOT,
@@ -89,7 +90,8 @@ class World:
         )
         self._clients.append(client)
         assert client.stdout is not None
-        client.stdout.readline()
+        if not client.stdout.readline():
+            raise SystemExit("A client did not start: its error is above.")
         return client
 
     def _let_go(self, client: subprocess.Popen[str]) -> None:
