@@ -2,8 +2,8 @@
 
 1. The copy is the file at one moment: SQLite's own backup, page by page, inside one read transaction. Without that
    transaction a backup in steps begins again whenever somebody writes, and on a busy file never ends; in one step it
-   could tell no progress and Ctrl-C would wait for its end. VACUUM INTO would give a smaller file, but rebuilds every
-   tree: it takes several times the processor time.
+   could tell no progress and Ctrl-C would wait for its end. VACUUM INTO would give a smaller file for a third more
+   processor time (0.28 s against 0.20 s for 145 MB), but cannot say how far it is.
 2. Nobody waits for it. While it runs the log is not begun again, so that it grows by what is written meanwhile.
 3. It gets its name when it is whole, checked and on the disk; until then it is `NAME.….part`, which every ending but
    kill -9 removes.
