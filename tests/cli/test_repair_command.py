@@ -109,10 +109,10 @@ def pages_of(path: str, name: str) -> dict[str, list[int]]:
     trees = Trees(Path(path))
     try:
         root, _ = trees._schema()[name]
-        trees._touched.clear()
-        list(trees.rows(name))
+        reached: set[int] = set()
+        trees._reach(root, reached)
         found: dict[str, list[int]] = {"leaf": [], "internal": [], "overflow": []}
-        for number in sorted(trees._touched, key=lambda page: (page != root, page)):
+        for number in sorted(reached, key=lambda page: (page != root, page)):
             kind = {2: "internal", 10: "leaf"}.get(trees._page(number)[0], "overflow")
             found[kind].append(number)
         return found

@@ -115,7 +115,7 @@ class Reading:
         if self.snapshot.pages_are_sound:
             return
         homes = {table.storage: table for table in self.tables} | self._backups()
-        for name in homes:
+        for name in filter(self.snapshot.is_damaged, homes):
             lost = [row for row in self.rows(name) if isinstance(row, Lost)]
             if lost:
                 self._lost[name] = lost

@@ -1,8 +1,9 @@
 """A database file at one moment, with every row of it that can be read.
 
 1. The file is not changed, and may be in use: all is read inside one read transaction.
-2. Where SQLite finds nothing wrong with the pages, SQLite reads them. Where it does, they are copied as they are to a
-   folder for temporary files, with the log's, and read one by one (trees.py).
+2. Where SQLite finds nothing wrong with the pages, SQLite reads them. Where it does, all are copied as they are, with
+   the log's, to a folder for temporary files; there SQLite reads the tables that are sound, and the others are read
+   page by page (trees.py).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock.engine.storage.copying import Progress, copy_pages
-from penstock.engine.storage.looking import open_to_look
+from penstock.engine.storage.looking import open_to_look, uri_of
 from penstock.engine.storage.trees import Lost, Row, Trees
 from penstock.errors import StorageError
 
@@ -29,10 +30,11 @@ class Snapshot:
         self.path = path
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._trees: Trees | None = None
+        self._damaged: dict[str, bool] = {}
         self._db = open_to_look(path)
-        # A column that should hold bytes may have become anything.
-        self._db.text_factory = lambda raw: raw.decode(errors="replace")
         try:
+            # A column that should hold bytes may have become anything.
+            self._db.text_factory = _lenient
             self._db.execute("BEGIN")
             self.faults = self._quick_check()
             if self.faults:
@@ -57,9 +59,21 @@ class Snapshot:
 
     def rows(self, name: str) -> Iterator[Row | Lost]:
         """Every row of an SQL table, and what could not be read, in the order of their keys."""
-        if self._trees is not None:
+        if self._trees is not None and self.is_damaged(name):
             return self._trees.rows(name)
         return iter(self._db.execute(f'SELECT * FROM "{name}"'))  # noqa: S608
+
+    def is_damaged(self, name: str) -> bool:
+        """Whether SQLite finds something wrong with the pages of an SQL table."""
+        if self._trees is None:
+            return False
+        if name not in self._damaged:
+            try:
+                found = self._db.execute(f'PRAGMA quick_check("{name}")').fetchall()
+                self._damaged[name] = found != [("ok",)]
+            except sqlite3.Error:
+                self._damaged[name] = True
+        return self._damaged[name]
 
     def orphans(self) -> Iterator[Row]:
         """Rows that no table leads to any more, because a page above them is lost."""
@@ -105,4 +119,12 @@ class Snapshot:
                 f"{self.path}: its pages could not be copied to {self._folder.name}: {error}. "
                 "Name a folder with room for it in TMPDIR."
             ) from error
+        self._db.close()
+        self._db = sqlite3.connect(uri_of(str(part), "mode=ro&immutable=1"), uri=True, isolation_level=None)
+        self._db.execute("PRAGMA writable_schema = ON")  # as in looking.py
+        self._db.text_factory = _lenient
         return Trees(part)
+
+
+def _lenient(raw: bytes) -> str:
+    return raw.decode(errors="replace")

@@ -40,7 +40,7 @@ LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longe
 
 # The thread that opens a database is the one that uses it most (a server's event loop, a script): the connections of
 # other threads get this part of its page cache, so that many threads do not mean much memory.
-_LATER_CACHES: Final = 4
+_LATER_CACHES: Final = 16
 _WAL_RETRY_SECONDS: Final = 0.005
 
 _SCHEMA: Final = """

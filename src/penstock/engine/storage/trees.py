@@ -77,7 +77,6 @@ class Trees:
         self._roots: dict[str, tuple[int, int | None]] | None = None
         self._other_roots: list[int] = [_SCHEMA_PAGE]
         self.lost_schema: list[Lost] = []
-        self._touched: set[int] = set()
 
     def close(self) -> None:
         self._file.close()
@@ -103,14 +102,45 @@ class Trees:
         free = self._free_pages()
         if free is None:
             return
-        self._touched.clear()
+        reached = set(free)
         for root in [*(root for root, _ in self._schema().values()), *self._other_roots]:
-            for _ in self._walk(root, None, None, set(), 0):
-                pass
-        reached = free | self._touched
+            self._reach(root, reached)
         for number in range(2, self.pages + 1):
             if number not in reached:
                 yield from self._loose_rows(number)
+
+    def _reach(self, root: int, reached: set[int]) -> None:
+        """Adds the pages of a tree, without a look at what its rows hold."""
+        waiting = [root]
+        while waiting:
+            number = waiting.pop()
+            if number in reached:
+                continue
+            reached.add(number)
+            try:
+                node = self._node(number)
+                is_leaf = node.kind in (_INDEX_LEAF, _TABLE_LEAF)
+                waiting += [node.right] if node.right else []
+                for cell in node.cells:
+                    if not is_leaf:
+                        waiting.append(struct.unpack(">I", node.data[cell : cell + 4])[0])
+                    if node.kind != _TABLE_NODE:
+                        self._reach_rest(node, cell if is_leaf else cell + 4, reached)
+            except (_Broken, IndexError, struct.error):
+                continue
+
+    def _reach_rest(self, node: _Node, place: int, reached: set[int]) -> None:
+        """Adds the pages of a row that is too long for its own."""
+        size, place = _varint(node.data, place)
+        if node.kind == _TABLE_LEAF:
+            place = _varint(node.data, place)[1]
+        local = self._local_bytes(size, node.kind)
+        if local >= size:
+            return
+        (number,) = struct.unpack(">I", node.data[place + local : place + local + 4])
+        while 1 <= number <= self.pages and number not in reached:
+            reached.add(number)
+            (number,) = struct.unpack(">I", self._page(number)[:4])
 
     def _loose_rows(self, number: int) -> Iterator[Row]:
         try:
@@ -178,7 +208,6 @@ class Trees:
     def _node(self, number: int) -> _Node:
         if not 1 <= number <= self.pages:
             raise _Broken(f"there is no page {number} in the file")
-        self._touched.add(number)
         data = self._page(number)
         start = _HEADER_BYTES if number == _SCHEMA_PAGE else 0
         kind, _, count, _ = struct.unpack(">BHHH", data[start : start + 7])
@@ -248,7 +277,6 @@ class Trees:
         while size > 0:
             if not 1 <= number <= self.pages:
                 raise _Broken("the pages of its rest are lost")
-            self._touched.add(number)
             data = self._page(number)
             (number,) = struct.unpack(">I", data[:4])
             parts.append(data[4 : min(self._usable, 4 + size)])
