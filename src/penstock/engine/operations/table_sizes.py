@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 COUNTED_EXACTLY = 5_000
 """Rows up to which a table is counted each time: a millisecond or two."""
 
+_COUNTING_CACHE_BYTES = 1024 * 1024
 _SAMPLED_ITEMS = 100
 _REST_PER_WORK = 100
 
@@ -58,7 +59,7 @@ def _size(call: Call, storage: str, rows: str) -> Size:
     started = perf_counter()
     size = _count(call, f"{rows} LIMIT {COUNTED_EXACTLY + 1}")
     if size.items > COUNTED_EXACTLY:
-        size = _count(call, rows)
+        size = _count_large(call, rows)
         took = perf_counter() - started
         counted[storage] = _Counted(size, perf_counter() + took * _REST_PER_WORK)
     return size
@@ -67,6 +68,16 @@ def _size(call: Call, storage: str, rows: str) -> Size:
 def _count(call: Call, rows: str) -> Size:
     row = call.db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM ({rows})").fetchone()  # noqa: S608
     return Size(*row)
+
+
+def _count_large(call: Call, rows: str) -> Size:
+    """The same; of the pages that are read for it, which nobody needs again, few are kept in memory."""
+    (usual,) = call.db.execute("PRAGMA cache_size").fetchone()
+    call.db.execute(f"PRAGMA cache_size = {-_COUNTING_CACHE_BYTES // 1024}")
+    try:
+        return _count(call, rows)
+    finally:
+        call.db.execute(f"PRAGMA cache_size = {usual}")
 
 
 def _mean_bytes(call: Call, table: TableInfo, index: IndexInfo) -> float:
