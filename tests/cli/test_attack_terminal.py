@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import connect
+from penstock.cli.logs import log_warnings
 from penstock.cli.main import cli
 from penstock.cli.terminal import Harmless, one_line, printable
 from penstock.jobs.job import JobError
@@ -103,3 +105,19 @@ def test_our_own_colours_and_progress_get_through() -> None:
     for text in (coloured, "\r 10 % of jobs", "\r", "   \r", "a\n"):
         Harmless(stream).write(text)
     assert stream.getvalue() == f"{coloured}\r 10 % of jobs\r   \ra\n"
+
+
+def test_a_message_of_the_log_makes_no_other_and_its_traceback_keeps_its_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.Logger("of this test")
+    monkeypatch.setattr(logging, "root", root)
+    log_warnings()
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        root.warning("GET %s: %s", "/jobs/\nERROR all is lost\x1b[2J", EVIL, exc_info=True)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("WARNING GET /jobs/\\u000aERROR all is lost\\u001b[2J: ")
+    assert told[1] == "Traceback (most recent call last):"
+    assert not [line for line in told if line.startswith(("ERROR", "FAKE"))]

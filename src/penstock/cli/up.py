@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import signal
@@ -17,6 +16,7 @@ import click
 
 from penstock.cli import databases
 from penstock.cli.conversation import listen_options
+from penstock.cli.logs import log_warnings
 from penstock.client.database import Database, embedded_engine
 from penstock.client.endpoints import MEMORY
 from penstock.files import Files, open_files
@@ -89,7 +89,7 @@ def command(
       penstock up --url aws://eu-west-2 --read-only     look at AWS, change nothing
       penstock up --host 0.0.0.0                        from other machines, with a token
     """
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    log_warnings()
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(18)
     wanted = None if definitions is None else load(definitions, SYSTEMS, variables=os.environ)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import signal
-import sys
 from types import FrameType
 
 import click
 
 from penstock.cli.delphi.options import files_option, queue, url_option
 from penstock.cli.jobs.options import FAILED
+from penstock.cli.logs import log_warnings
 from penstock.jobs.job import Job
 from penstock.jobs.worker import Worker
 from penstock.systems.delphi.poller import DEFAULT_INTERVAL_SECONDS
@@ -38,7 +37,7 @@ def command(url: str, files: str | None, interval: float, max_workers: int, burs
     Each job is a process with DELPHI_JOB_ID and DELPHI_REPORT_ID. Ctrl-C (or SIGTERM) ends the processes and gives
     their jobs back; they go on where they stopped. With --burst, the exit code is 3 if a job has failed.
     """
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    log_warnings()
     with queue(url, files, may_make=True) as found:
         worker = found.poller(interval_seconds=interval, max_workers=max_workers, burst=burst, on_end=_tell)
         _stop_on_signals(worker)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 
@@ -11,6 +10,7 @@ import orjson
 
 from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.excel.options import Place, place_options
+from penstock.cli.logs import log_warnings
 from penstock.server.origins import is_loopback
 from penstock.server.run import listen
 from penstock.web.excel_reports import excel_face
@@ -37,7 +37,7 @@ def command(place: Place, host: str, port: int, hosts: tuple[str, ...], concurre
 
     GET /openapi.json describes it all. With --concurrency 0 the reports are left to `penstock excel worker`.
     """
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    log_warnings()
     if not is_loopback(host):
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
     sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import signal
-import sys
 from types import FrameType
 
 import click
@@ -12,6 +10,7 @@ import click
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, place_options
 from penstock.cli.jobs.options import FAILED
+from penstock.cli.logs import log_warnings
 from penstock.jobs.worker import Worker
 
 
@@ -30,7 +29,7 @@ def command(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
 
     Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once. Exit code 3: with --burst, a report has failed.
     """
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    log_warnings()
     with place.opened("made") as service:
         worker = service.worker(
             concurrency=concurrency,

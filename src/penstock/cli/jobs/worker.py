@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 from types import FrameType
@@ -11,6 +10,7 @@ import click
 
 from penstock.cli.jobs.options import FAILED, LEASE_LOST
 from penstock.cli.jobs.supervisor import Supervisor
+from penstock.cli.logs import log_warnings
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
@@ -62,7 +62,7 @@ def command(
     Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or hand over at their next report. A second one ends it
     at once; other workers then take its jobs over when their leases have run out.
     """
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    log_warnings()
     found = load_app(app)
     if processes > 1:
         raise SystemExit(Supervisor(sys.argv[1:], processes, grace).run())

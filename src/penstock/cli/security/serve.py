@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from typing import TextIO
@@ -11,6 +10,7 @@ import click
 import orjson
 
 from penstock.cli.conversation import json_option, listen_options
+from penstock.cli.logs import log_warnings
 from penstock.cli.security.options import agents_option, opened, storage_options
 from penstock.server.origins import is_loopback
 from penstock.server.run import listen
@@ -56,7 +56,7 @@ def command(
 
     GET /openapi.json describes it all. With --concurrency 0 the drawings are left to `penstock security worker`.
     """
-    logging.basicConfig(format="%(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    log_warnings()
     tenants = Tenants(_tokens(tokens.read() if tokens is not None else ""))
     if not is_loopback(host) and not tenants.tokens:
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
