@@ -171,3 +171,13 @@ def test_a_put_that_wants_no_item_takes_no_look_at_it(plain: Engine, decoded: li
     assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "INSERT", "COMMIT"]
     assert found[1].endswith("'catalog'")
     assert decoded == []
+
+
+def test_counting_a_large_table_keeps_few_of_its_pages(plain: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.engine.operations.table_sizes.COUNTED_EXACTLY", 100)
+    (usual,) = plain.store.connection().execute("PRAGMA cache_size").fetchone()
+    with statements(plain) as found:
+        assert plain.execute("DescribeTable", {"TableName": "plain"})["Table"]["ItemCount"] == 120
+    first, *_, last = [one for one in found if one.startswith("PRAGMA cache_size =")]
+    assert first == "PRAGMA cache_size = -1024"
+    assert last == f"PRAGMA cache_size = {usual}"

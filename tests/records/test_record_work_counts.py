@@ -1,0 +1,143 @@
+"""How much work a record is, in requests and SQL statements; and how processors that meet share the records."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from record_worlds import filled, key, processed, processor
+
+from penstock.client.database import Database
+from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.clock import ManualClock
+from penstock.records.answers import Claim
+from penstock.records.neighbours import Neighbours
+from penstock.records.processor import RecordProcessor
+from penstock.records.standing import NONE, Standing
+from penstock.records.steps import drive_together
+from penstock.records.work import Found
+
+GROUP = 25
+
+
+@contextmanager
+def statements(db: Database) -> Iterator[list[str]]:
+    """The SQL statements of this thread."""
+    assert isinstance(db.transport, EmbeddedTransport)
+    found: list[str] = []
+    connection = db.transport.engine.store.connection()
+    connection.set_trace_callback(found.append)
+    yield found
+    connection.set_trace_callback(None)
+
+
+@pytest.mark.parametrize("by", ["index", "table"])
+def test_what_a_clerk_claims_and_marks_together_is_few_statements(db: Database, by: str) -> None:
+    table = filled(db, 2 * GROUP)
+    records = processor(table) if by == "index" else RecordProcessor(table)
+    found = [one for page in records._source.pages(random.Random(1)) for one in page]
+    first = drive_together([records._store.claiming(one) for one in found[:GROUP]], db)
+    marking = [records._store.marking(one, None) for one in first if isinstance(one, Claim)]
+    claiming = [records._store.claiming(one) for one in found[GROUP:]]
+    with statements(db) as told:
+        drive_together([*marking, *claiming], db)
+    words = Counter(one.split()[0] for one in told)
+    assert words["BEGIN"] == words["COMMIT"] == 1
+    assert sum(words.values()) <= 12, f"{words} for {2 * GROUP} records"
+
+
+def test_a_record_is_two_writes_and_no_read_of_its_own(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, commits = Counter[str](), 0
+    together, alone = EmbeddedTransport.execute_together, EmbeddedTransport.execute
+
+    def counted_together(self: EmbeddedTransport, calls: Sequence[tuple[str, Any]]) -> Any:
+        nonlocal commits
+        commits += bool(calls)
+        asked.update(operation for operation, _ in calls)
+        return together(self, calls)
+
+    def counted(self: EmbeddedTransport, operation: str, request: Any) -> Any:
+        asked[operation] += 1
+        return alone(self, operation, request)
+
+    records = processor(filled(db, 300))
+    monkeypatch.setattr(EmbeddedTransport, "execute_together", counted_together)
+    monkeypatch.setattr(EmbeddedTransport, "execute", counted)
+    assert records.process_all(lambda record: None).processed == 300
+    pages = asked.pop("Query")
+    assert asked == {"UpdateItem": 600}
+    assert pages <= 10
+    assert commits <= 300
+
+
+def test_what_a_function_adds_is_processed_in_the_same_run(db: Database) -> None:
+    table = filled(db, 3)
+
+    def handle(record: dict[str, Any]) -> None:
+        if record["Number"] < 20:
+            added = record["Number"] + 10
+            table.put({**key(added), "Processed": 0, "Number": added})
+
+    assert processor(table).process_all(handle).processed == 9
+    assert processed(table) == {first + added for first in range(3) for added in (0, 10, 20)}
+
+
+# ── neighbours ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_000.0)
+
+
+PAGE = [Found({"pk": {"S": str(number)}}) for number in range(40)]
+
+
+def leased(clock: ManualClock, owner: str) -> Standing:
+    return NONE.claimed(owner, clock.now(), 10.0)
+
+
+def test_processors_that_see_each_other_share_a_page_between_them(clock: ManualClock) -> None:
+    owners = ["a", "b", "c"]
+    shares = []
+    for owner in owners:
+        neighbours = Neighbours(owner, clock)
+        for other in owners:
+            neighbours.met(leased(clock, other))
+        shares.append([found.key["pk"]["S"] for found in neighbours.ours(PAGE, 0)])
+    assert sorted(name for share in shares for name in share) == sorted(found.key["pk"]["S"] for found in PAGE)
+    assert all(shares)
+
+
+def test_what_was_left_is_shared_otherwise_in_the_next_pass(clock: ManualClock) -> None:
+    neighbours = Neighbours("a", clock)
+    neighbours.met(leased(clock, "b"))
+    assert neighbours.ours(PAGE, 0) != neighbours.ours(PAGE, 1)
+
+
+def test_a_neighbour_that_was_not_met_for_some_pages_is_in_nobodys_way(clock: ManualClock) -> None:
+    neighbours = Neighbours("a", clock)
+    neighbours.met(leased(clock, "b"))
+    assert [len(neighbours.ours(PAGE, 0)) == len(PAGE) for _ in range(4)] == [False, False, True, True]
+
+
+def test_one_that_claims_and_renews_nothing_is_no_neighbour_but_keeps_its_records(clock: ManualClock) -> None:
+    held = Found({"pk": {"S": "held"}}, leased(clock, "dead").wire())
+    clock.advance(6.0)
+    assert Neighbours("a", clock).ours([held, *PAGE], 0) == PAGE
+    clock.advance(10.0)
+    assert Neighbours("a", clock).ours([held, *PAGE], 0) == [held, *PAGE]
+
+
+def test_what_failed_is_left_to_a_pass_that_waits(clock: ManualClock) -> None:
+    failed = leased(clock, "a").after_failure("ValueError", "no price", clock.now(), clock.now() + 5)
+    found = Found({"pk": {"S": "failed"}}, failed.wire())
+    neighbours = Neighbours("a", clock)
+    assert neighbours.ours([found], 0) == [found]
+    assert neighbours.ours([found], 1) == []
+    clock.advance(5.0)
+    assert neighbours.ours([found], 1) == [found]
