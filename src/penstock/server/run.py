@@ -49,7 +49,7 @@ class Options:
     """
 
     per_account: bool = False
-    secrets: Mapping[str, str] | None = None
+    secrets: Mapping[str, str] | None = field(default=None, repr=False)
     scope: Scope = DEFAULT_SCOPE
     now: Callable[[], float] = field(default=time.time)
     origins: tuple[str, ...] = ()
