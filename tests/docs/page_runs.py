@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import io
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,19 +46,18 @@ def steady(text: str) -> str:
 
 @dataclass
 class PageRun:
-    """One page's run: `server` is what answers where the page says http://localhost:8000."""
+    """One page's run: `server` is what answers where the page says http://localhost:8000, `fixture` gives pytest's."""
 
     page: str
     folder: Path
     server: str
+    fixture: Callable[[str], Any]
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
     job: str = ""
     """The id of the job that the page is about, once a command has printed one."""
 
     def run(self, block: Block) -> str:
         """What the block prints. A block whose first line is `# name.py` is that file for those after it."""
-        if _TEST.search(block.text):
-            return self._tested(block)
         if "run" in block.says:
             self._exec(block.says["run"], block)
         written = _FILE.match(block.text)
@@ -65,7 +66,10 @@ class PageRun:
             importlib.invalidate_caches()
         said = io.StringIO()
         with redirect_stdout(said):
-            self._exec(block.text, block)
+            if _TEST.search(block.text):
+                self._tested(block)
+            else:
+                self._exec(block.text, block)
         return said.getvalue()
 
     def play(self, block: Block) -> str:
@@ -113,20 +117,18 @@ class PageRun:
         padded = "\n" * block.line + _ADDRESS.sub(self.server, code)
         exec(compile(padded, self.page, "exec"), self.names)
 
-    def _tested(self, block: Block) -> str:
-        """A block that is a test runs under pytest, with the code before it in front."""
-        (self.folder / "test_of_the_page.py").write_text(f"{block.says.get('run', '')}\n{block.text}")
-        plugins = ["-p", "no:cacheprovider", "-p", "penstock.testing.plugin"]
-        command = [sys.executable, "-m", "pytest", "-q", *plugins, "test_of_the_page.py"]
-        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-        ran = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert ran.returncode == 0, ran.stdout
-        return ""
+    def _tested(self, block: Block) -> None:
+        """Calls the block's tests, with the fixtures that they name."""
+        before = set(self.names)
+        self._exec(block.text, block)
+        for name in [name for name in self.names if name.startswith("test_") and name not in before]:
+            test = self.names[name]
+            test(*map(self.fixture, inspect.signature(test).parameters))
 
     def close(self) -> None:
         """Closes what the page left open, as the end of a program would."""
         for value in self.names.values():
             if isinstance(value, penstock.Database | penstock.App):
                 value.close()
+        for name in [file.stem for file in self.folder.glob("*.py")]:
+            sys.modules.pop(name, None)

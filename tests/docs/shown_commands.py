@@ -55,15 +55,13 @@ def faults_of(line: str, *, whole: bool) -> list[str]:
 
 def _commands(line: str) -> Iterator[list[str]]:
     """The words after each `penstock` of the line, up to where the shell ends a command."""
-    words: list[str] | None = None
+    words: list[str] = []
     for word in [*_split(line), ";"]:
         if word in _ENDS:
-            if words is not None:
-                yield words
-            words = None
-        elif word.rpartition("/")[2] == "penstock" and words is None:
+            if words and words[0].rpartition("/")[2] == "penstock":
+                yield words[1:]
             words = []
-        elif words is not None:
+        elif words or not _VARIABLE.fullmatch(word):
             words.append(word)
 
 

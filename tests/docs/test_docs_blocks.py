@@ -59,11 +59,14 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("PENSTOCK_URL", "PENSTOCK_FILES", "ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").write_text("[profile reports]\nregion = eu-west-2\n")
-    monkeypatch.setattr(os, "environ", os.environ.copy())  # what a page sets ends with it
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "example")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "example")
-    return tmp_path
+    before = dict(os.environ)
+    yield tmp_path
+    for name in [name for name in os.environ if name not in before]:
+        del os.environ[name]  # what a page sets ends with it
+    os.environ.update(before)
 
 
 @pytest.fixture
@@ -94,7 +97,7 @@ def test_its_blocks_print_what_stands_under_them(
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", penstock_server)
     if any(is_run(block) and "s3://" in block.text for block in blocks):
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", request.getfixturevalue("s3_with_a_bucket"))
-    run = PageRun(name_of(page), reader, penstock_server)
+    run = PageRun(name_of(page), reader, penstock_server, request.getfixturevalue)
     try:
         for block, after in zip(blocks, [*blocks[1:], None], strict=True):
             if not is_run(block):
