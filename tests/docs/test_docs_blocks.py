@@ -19,16 +19,14 @@ import yaml
 from doc_blocks import ROOT, Block, blocks_of, name_of, pages
 from page_runs import PageRun, steady
 
+from penstock.systems.account_records.config import DEFAULTS
+
 PLAYED_WHOLE = {
-    "docs/account-records.md": "systems/test_accounts_page.py",
-    "docs/construction-expenses.md": "systems/test_construction_page.py",
     "docs/excel-reports.md": "systems/test_excel_page.py",
-    "docs/files.md": "files/test_files_page.py",
     "docs/first-job.md": "jobs/test_job_docs.py",
     "docs/moving-data.md": "tables/test_data_pages.py",
     "docs/rekey.md": "tables/test_data_pages.py",
     "docs/security-assistant.md": "systems/test_security_page.py",
-    "docs/tables-walkthrough.md": "cli/test_tables_walkthrough.py",
 }
 """Pages whose commands and examples are run together, one after another, and by which file of tests/."""
 
@@ -56,7 +54,15 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder and an environment such as a new reader has: nothing of the tests' own is in them."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("PENSTOCK_URL", "PENSTOCK_FILES", "ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "AWS_PROFILE"):
+    for name in (
+        *DEFAULTS,
+        "PENSTOCK_URL",
+        "PENSTOCK_FILES",
+        "ENVIRONMENT",
+        "TABLE_PREFIX",
+        "AWS_REGION",
+        "AWS_PROFILE",
+    ):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "config").write_text("[profile reports]\nregion = eu-west-2\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
