@@ -57,7 +57,8 @@ def run(options: Options) -> Section:
     section.tables = [_table(section, sizes)]
     section.notes = [
         f"Medians of {plan.rounds} rounds of {plan.calls:,} calls, in which the sizes take turns; items of some 70 "
-        f"bytes, {ROWS} in a partition. The files fit into the machine's memory; SQLite's own cache holds 10⁴ items.",
+        f"bytes, {ROWS} in a partition. The files fit into the machine's memory, the larger ones not "
+        "into SQLite's own cache: their pages are read from the system's.",
     ]
     return section
 
