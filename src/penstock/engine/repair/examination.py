@@ -183,7 +183,7 @@ class _Table:
         for row in self._reading.rows(f"{table.storage}_ttl"):
             if isinstance(row, Lost):
                 lost += 1
-            elif row[0] >= horizon:
+            elif isinstance(row[0], int) and row[0] >= horizon:
                 have.add(row)
         if lost:
             self._found.expiries = f"{lost} of its pages or rows cannot be read"

@@ -21,8 +21,9 @@ import orjson
 
 from penstock.engine.schema import TableInfo, compile_table
 from penstock.engine.settings import Scope
+from penstock.engine.storage.rows import Row
 from penstock.engine.storage.snapshots import Snapshot
-from penstock.engine.storage.trees import Lost, Row
+from penstock.engine.storage.trees import Lost
 from penstock.wire import numbers
 from penstock.wire.keys import HASH_BYTES
 from penstock.wire.values import Item, item_size

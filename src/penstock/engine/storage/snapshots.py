@@ -11,12 +11,14 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 
 from penstock.engine.storage.copying import Progress, copy_pages
 from penstock.engine.storage.looking import open_to_look, uri_of
-from penstock.engine.storage.trees import Lost, Row, Trees
+from penstock.engine.storage.rows import Row
+from penstock.engine.storage.trees import Lost, Trees
 from penstock.errors import StorageError
 
 _MOST_FAULTS = 20
@@ -61,7 +63,8 @@ class Snapshot:
         """Every row of an SQL table, and what could not be read, in the order of their keys."""
         if self._trees is not None and self.is_damaged(name):
             return self._trees.rows(name)
-        return iter(self._db.execute(f'SELECT * FROM "{name}"'))  # noqa: S608
+        rows = self._db.execute(f'SELECT * FROM "{name}"')  # noqa: S608
+        return rows if self._trees is None else self._trees.checked(name, rows)
 
     def is_damaged(self, name: str) -> bool:
         """Whether SQLite finds something wrong with the pages of an SQL table."""
@@ -70,7 +73,7 @@ class Snapshot:
         if name not in self._damaged:
             try:
                 found = self._db.execute(f'PRAGMA quick_check("{name}")').fetchall()
-                self._damaged[name] = found != [("ok",)]
+                self._damaged[name] = found != [("ok",)] or self._is_disordered(name)
             except sqlite3.Error:
                 self._damaged[name] = True
         return self._damaged[name]
@@ -106,7 +109,19 @@ class Snapshot:
         except sqlite3.Error as error:
             return (str(error),)
         lines = [line for text in found for line in text.splitlines() if not line.startswith("***")]
-        return () if lines == ["ok"] else tuple(lines[:_MOST_FAULTS])
+        if lines == ["ok"]:
+            lines = [f"{name}: its rows are not in order" for name in self.names() if self._is_disordered(name)]
+        return tuple(lines[:_MOST_FAULTS])
+
+    def _is_disordered(self, name: str) -> bool:
+        """Whether a table's keys do not rise: SQLite does not look, and a page may be another table's."""
+        (text,) = self._db.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()
+        if "(key BLOB PRIMARY KEY" not in text:
+            return False
+        keys = (key for (key,) in self._db.execute(f'SELECT key FROM "{name}"'))  # noqa: S608
+        return any(
+            not isinstance(one, bytes) or not isinstance(two, bytes) or one >= two for one, two in pairwise(keys)
+        )
 
     def _copied(self, progress: Progress | None) -> Trees:
         self._db.execute("ROLLBACK")

@@ -12,22 +12,22 @@ The format is SQLite's (https://sqlite.org/fileformat2.html); the file must have
 from __future__ import annotations
 
 import os
+import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-Key = bytes | int
-Row = tuple[Any, ...]
+from penstock.engine.storage.rows import Broken, Key, Row, Shape, columns, shape_of, varint
 
 _HEADER_BYTES: Final = 100
 _SCHEMA_PAGE: Final = 1
 _INDEX_NODE, _TABLE_NODE, _INDEX_LEAF, _TABLE_LEAF = 2, 5, 10, 13
+_INDEX_KINDS: Final = (_INDEX_NODE, _INDEX_LEAF)
+_TABLE_KINDS: Final = (_TABLE_NODE, _TABLE_LEAF)
 _DEEPEST: Final = 40
-_INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
-"""Serial types of integers and their bytes."""
-_CONSTANTS: Final = {0: None, 8: 0, 9: 1}
+_NO_ROW: Final = "it is no row of this table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,6 @@ class Lost:
 _Found = tuple[Key | None, Row] | Lost
 
 
-class _Broken(Exception):
-    """A page or a row that cannot be what it should be."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Node:
     kind: int
@@ -74,7 +70,7 @@ class Trees:
         self._usable = self.page_bytes - header[20]
         self.pages = os.fstat(self._file.fileno()).st_size // self.page_bytes
         self._free = struct.unpack(">II", header[32:40])
-        self._roots: dict[str, tuple[int, int | None]] | None = None
+        self._roots: dict[str, tuple[int, Shape]] | None = None
         self._other_roots: list[int] = [_SCHEMA_PAGE]
         self.lost_schema: list[Lost] = []
 
@@ -87,12 +83,20 @@ class Trees:
 
     def rows(self, name: str) -> Iterator[Row | Lost]:
         """A table's rows, with all columns as they were declared, and what could not be read, in their order."""
-        root, number_column = self._schema()[name]
-        for found in self._walk(root, None, None, set(), 0):
+        root, shape = self._schema()[name]
+        kinds = _INDEX_KINDS if shape.is_clustered else _TABLE_KINDS
+        for found in self._walk(root, kinds, None, None, set(), 0):
             if isinstance(found, Lost):
                 yield found
-            else:
-                yield _placed(*found, number_column)
+                continue
+            row = shape.placed(*found)
+            yield row if shape.fits(row) else Lost(root, _NO_ROW, is_row=True, key=found[0])
+
+    def checked(self, name: str, rows: Iterable[Row]) -> Iterator[Row | Lost]:
+        """The rows that SQLite reads of a table: its pages may be another's, and it would not say so."""
+        root, shape = self._schema()[name]
+        for row in rows:
+            yield row if shape.fits(row) else Lost(root, _NO_ROW, is_row=True)
 
     def orphans(self) -> Iterator[Row]:
         """Rows of pages that are neither free nor in a tree: the page above them is lost. Of which table, is not known.
@@ -126,14 +130,14 @@ class Trees:
                         waiting.append(struct.unpack(">I", node.data[cell : cell + 4])[0])
                     if node.kind != _TABLE_NODE:
                         self._reach_rest(node, cell if is_leaf else cell + 4, reached)
-            except (_Broken, IndexError, struct.error):
+            except (Broken, IndexError, struct.error):
                 continue
 
     def _reach_rest(self, node: _Node, place: int, reached: set[int]) -> None:
         """Adds the pages of a row that is too long for its own."""
-        size, place = _varint(node.data, place)
+        size, place = varint(node.data, place)
         if node.kind == _TABLE_LEAF:
-            place = _varint(node.data, place)[1]
+            place = varint(node.data, place)[1]
         local = self._local_bytes(size, node.kind)
         if local >= size:
             return
@@ -145,7 +149,7 @@ class Trees:
     def _loose_rows(self, number: int) -> Iterator[Row]:
         try:
             node = self._node(number)
-        except _Broken:
+        except Broken:
             return
         if node.kind in (_INDEX_NODE, _INDEX_LEAF):
             for cell in node.cells:
@@ -167,28 +171,39 @@ class Trees:
             free.update(struct.unpack(f">{leaves}I", data[8 : 8 + 4 * leaves]))
         return free if len(free) == count else None
 
-    def _schema(self) -> dict[str, tuple[int, int | None]]:
-        """Each table's root page, and which of its columns stands for the row's number."""
+    def _schema(self) -> dict[str, tuple[int, Shape]]:
+        """Each table's root page, and what its rows are like."""
         if self._roots is None:
             self._roots = {}
-            for found in self._walk(_SCHEMA_PAGE, None, None, set(), 0):
+            for found in self._walk(_SCHEMA_PAGE, _TABLE_KINDS, None, None, set(), 0):
                 if isinstance(found, Lost):
                     self.lost_schema.append(found)
-                    continue
-                kind, name, _, root, text = found[1][:5]
-                if kind == "table" and isinstance(root, int):
-                    self._roots[name] = root, None if "WITHOUT ROWID" in str(text) else 0
-                elif isinstance(root, int):
-                    self._other_roots.append(root)
+                else:
+                    self._note(found[1])
         return self._roots
 
-    def _walk(self, number: int, low: Key | None, high: Key | None, seen: set[int], depth: int) -> Iterator[_Found]:
+    def _note(self, row: Row) -> None:
+        assert self._roots is not None
+        try:
+            kind, name, _, root, text = row
+            if kind == "table":
+                self._roots[name] = root, shape_of(name, text)
+            elif isinstance(root, int):
+                self._other_roots.append(root)
+        except (ValueError, sqlite3.Error):
+            self.lost_schema.append(Lost(_SCHEMA_PAGE, "a definition is wrong", is_row=True))
+
+    def _walk(
+        self, number: int, kinds: tuple[int, int], low: Key | None, high: Key | None, seen: set[int], depth: int
+    ) -> Iterator[_Found]:
         try:
             if number in seen or depth > _DEEPEST:
-                raise _Broken("the tree leads back to it")
+                raise Broken("the tree leads back to it")
             seen.add(number)
             node = self._node(number)
-        except _Broken as error:
+            if node.kind not in kinds:
+                raise Broken("it is a page of another tree")
+        except Broken as error:
             yield Lost(number, str(error), low, high)
             return
         place = low
@@ -197,30 +212,30 @@ class Trees:
             key = found.key if isinstance(found, Lost) else found[0]
             if node.kind in (_INDEX_NODE, _TABLE_NODE):
                 (child,) = struct.unpack(">I", node.data[cell : cell + 4])
-                yield from self._walk(child, place, key if key is not None else high, seen, depth + 1)
+                yield from self._walk(child, kinds, place, key if key is not None else high, seen, depth + 1)
             if node.kind != _TABLE_NODE:  # whose cells only say where to go
                 yield found
             if not isinstance(found, Lost) and key is not None:
                 place = key
         if node.right:
-            yield from self._walk(node.right, place, high, seen, depth + 1)
+            yield from self._walk(node.right, kinds, place, high, seen, depth + 1)
 
     def _node(self, number: int) -> _Node:
         if not 1 <= number <= self.pages:
-            raise _Broken(f"there is no page {number} in the file")
+            raise Broken(f"there is no page {number} in the file")
         data = self._page(number)
         start = _HEADER_BYTES if number == _SCHEMA_PAGE else 0
         kind, _, count, _ = struct.unpack(">BHHH", data[start : start + 7])
         if kind not in (_INDEX_NODE, _TABLE_NODE, _INDEX_LEAF, _TABLE_LEAF):
-            raise _Broken("it is no page of a tree")
+            raise Broken("it is no page of a tree")
         is_leaf = kind in (_INDEX_LEAF, _TABLE_LEAF)
         first = start + (8 if is_leaf else 12)
         right = 0 if is_leaf else struct.unpack(">I", data[start + 8 : start + 12])[0]
         if first + 2 * count > self._usable or (not is_leaf and not right):
-            raise _Broken("its count of rows is wrong")
+            raise Broken("its count of rows is wrong")
         cells = struct.unpack(f">{count}H", data[first : first + 2 * count])
         if any(not first + 2 * count <= cell <= self._usable - 4 for cell in cells):
-            raise _Broken("it points outside of itself")
+            raise Broken("it points outside of itself")
         return _Node(kind, data, cells, right)
 
     def _cell(self, number: int, node: _Node, cell: int, low: Key | None, high: Key | None) -> _Found:
@@ -229,19 +244,18 @@ class Trees:
         try:
             place = cell if node.kind in (_INDEX_LEAF, _TABLE_LEAF) else cell + 4
             if node.kind == _TABLE_NODE:
-                key = _varint(node.data, place)[0]
+                key = varint(node.data, place)[0]
                 row: Row = ()
             else:
-                size, place = _varint(node.data, place)
+                size, place = varint(node.data, place)
                 if node.kind == _TABLE_LEAF:
-                    key = number_of_row = _varint(node.data, place)[0]
-                    place = _varint(node.data, place)[1]
+                    key = number_of_row = varint(node.data, place)[0]
+                    place = varint(node.data, place)[1]
                 key, row = self._record(node, size, place, number_of_row)
-            # A table's node says the highest key below it, which its child has too.
             if not _is_between(key, low, high):
-                raise _Broken("its key is not where it must be")
+                raise Broken("its key is not where it must be")
             return key, row
-        except _Broken as error:
+        except Broken as error:
             return Lost(number, str(error), low, high, True, key)
         except (IndexError, TypeError, struct.error, UnicodeError):
             return Lost(number, "its record is wrong", low, high, True, key)
@@ -250,11 +264,11 @@ class Trees:
         local = self._local_bytes(size, node.kind)
         data = node.data[place : place + local]
         if len(data) < local:
-            raise _Broken("its record is longer than its page")
+            raise Broken("its record is longer than its page")
         if local < size:
             (overflow,) = struct.unpack(">I", node.data[place + local : place + local + 4])
             data += self._overflow(overflow, size - local)
-        row = _columns(data)
+        row = columns(data)
         if number is not None:
             return number, row
         # A key of several columns, or of a text, has an order that is not looked into.
@@ -272,11 +286,11 @@ class Trees:
 
     def _overflow(self, number: int, size: int) -> bytes:
         if size > self.pages * self.page_bytes:
-            raise _Broken("its length is wrong")
+            raise Broken("its length is wrong")
         parts = []
         while size > 0:
             if not 1 <= number <= self.pages:
-                raise _Broken("the pages of its rest are lost")
+                raise Broken("the pages of its rest are lost")
             data = self._page(number)
             (number,) = struct.unpack(">I", data[:4])
             parts.append(data[4 : min(self._usable, 4 + size)])
@@ -288,58 +302,9 @@ class Trees:
 
 
 def _is_between(key: Key | None, low: Key | None, high: Key | None) -> bool:
-    if key is None:
-        return True
-    return (low is None or key > low) and (high is None or key <= high)  # type: ignore[operator]
-
-
-def _placed(key: Key | None, row: Row, number_column: int | None) -> Row:
-    """The row with its number, which is not in its record, in its column."""
-    if number_column is None or row[number_column] is not None:
-        return row
-    return (*row[:number_column], key, *row[number_column + 1 :])
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of one to nine bytes, and the place behind it."""
-    value = 0
-    for count in range(8):
-        byte = data[place + count]
-        value = value << 7 | byte & 0x7F
-        if byte < 0x80:
-            return value, place + count + 1
-    value = value << 8 | data[place + 8]
-    return value - (1 << 64) if value >> 63 else value, place + 9
-
-
-def _columns(record: bytes) -> Row:
-    end, place = _varint(record, 0)
-    kinds = []
-    while place < end:
-        kind, place = _varint(record, place)
-        kinds.append(kind)
-    values: list[Any] = []
-    place = end
-    for kind in kinds:
-        value, place = _value(record, kind, place)
-        values.append(value)
-    if place != len(record) or not values:
-        raise _Broken("its record has another length than it says")
-    return tuple(values)
-
-
-def _value(record: bytes, kind: int, place: int) -> tuple[Any, int]:
-    if kind in _INTEGERS:
-        end = place + _INTEGERS[kind]
-        return int.from_bytes(record[place:end], "big", signed=True), end
-    if kind == 7:
-        return struct.unpack(">d", record[place : place + 8])[0], place + 8
-    if kind in _CONSTANTS:
-        return _CONSTANTS[kind], place
-    if kind < 12:
-        raise _Broken("its record has a column of no kind")
-    end = place + (kind - 12) // 2
-    raw = record[place:end]
-    if end > len(record):
-        raise _Broken("its record has another length than it says")
-    return (raw if kind % 2 == 0 else raw.decode()), end
+    """Whether the key is above `low` and below `high`. Of numbers, `high` is one: a node says the last below it."""
+    if isinstance(key, bytes):
+        return not (isinstance(low, bytes) and key <= low) and not (isinstance(high, bytes) and key >= high)
+    if isinstance(key, int):
+        return not (isinstance(low, int) and key <= low) and not (isinstance(high, int) and key > high)
+    return True
