@@ -23,6 +23,7 @@ _SYNC = {
 """Whose words hold for the awaited methods of the same name."""
 
 _CLASS = re.compile(r"<class '([\w.]+)'>")
+_LONG = 40  # characters of a default that say more in its own entry
 _MADE = "<!-- Made by `python docs/generate`; edit the docstrings instead. -->"
 
 
@@ -74,7 +75,7 @@ def _class(value: type) -> Iterator[str]:
     if _is_called(value):
         yield from (_code(value.__name__ + signature(value)), "")
     if bases and not issubclass(value, enum.Enum):
-        yield from (f"A {', '.join(f'`{base}`' for base in bases)}.", "")
+        yield from (f"Base: {', '.join(f'`{base}`' for base in bases)}.", "")
     yield from (documented(value), "")
     rows = list(_fields(value))
     if rows:
@@ -176,6 +177,8 @@ def _unquoted(parameter: inspect.Parameter) -> inspect.Parameter:
     said, default = parameter.annotation, parameter.default
     if default is not parameter.empty and " at 0x" in repr(default):
         parameter = parameter.replace(default=_Words("…"))
+    elif default is not parameter.empty and len(repr(default)) > _LONG:
+        parameter = parameter.replace(default=_Words(f"{type(default).__name__}(…)"))
     return parameter.replace(annotation=_Words(said)) if isinstance(said, str) else parameter
 
 
