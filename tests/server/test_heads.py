@@ -375,7 +375,7 @@ def test_a_body_that_is_awaited_when_the_server_stops_is_answered_as_the_last(ec
     with RawClient(echo_server.url) as client:
         known(client)
         client.send(head + end)
-        (connection,) = echo_server._server._connections
+        (connection,) = echo_server._server.crowd
         until(lambda: connection._begun is not None)
         stopping = threading.Thread(target=echo_server.stop, args=(10,))
         stopping.start()

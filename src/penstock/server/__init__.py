@@ -12,6 +12,7 @@ The life of a request, one file a step:
     signature.py      AWS Signature Version 4, checked when keys are configured
     encodings.py      gzip and deflate, both ways, within limits
     groups.py         requests that arrived together share one transaction
+    crowd.py          how many connections there may be, what they may hold, and who must go
     replies.py        status line, headers, checksum
     run.py            start and stop, in the foreground or in a thread
 """

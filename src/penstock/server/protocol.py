@@ -1,10 +1,10 @@
 """One connection: bytes in, requests out; answers in, bytes out.
 
 1. Answers leave in the order of their requests, whatever finishes first.
-2. A connection holds no more than `PIPELINE` calls in the engine and one read buffer of parsed requests;
-   past that, or while its client reads slowly, it stops reading.
-3. The bodies that are still arriving take no more than `HELD_BYTES` together.
-4. A client that is too slow with a request, or idle for too long, is cut off (`sweep`).
+2. A connection holds no more than `PIPELINE` calls in the engine, or one whose answer may be large, and one read buffer
+   of parsed requests; past that, or while its client reads slowly, it stops reading.
+3. What all connections hold together is bounded too (crowd.py).
+4. A client that is too slow with a request, reads nothing, or is idle for too long, is cut off (`sweep`).
 5. No bytes kill the server: what is not HTTP is answered with 400, and the connection closed.
 """
 
@@ -20,8 +20,9 @@ import orjson
 
 from penstock.engine.engine import Pending
 from penstock.errors import DynamoDBError
+from penstock.server.crowd import STALLED_TICKS
 from penstock.server.encodings import BodyTooLarge, chosen_encoding
-from penstock.server.groups import Answer
+from penstock.server.groups import WIDE_MEGABYTES, Answer
 from penstock.server.heads import Meaning
 from penstock.server.reading import FIRST_ACCEPT_ENCODING, TOO_LARGE, RequestReader
 from penstock.server.replies import (
@@ -33,20 +34,21 @@ from penstock.server.replies import (
     Style,
     error_body,
 )
-from penstock.server.routing import Refused, content_type_of, is_filtered
+from penstock.server.routing import LARGE_BYTES, Refused, content_type_of, is_filtered
 
 if TYPE_CHECKING:
     from penstock.server.run import Server
 
 PIPELINE = 32
-HELD_BYTES = 512 * 1024 * 1024  # of bodies that are still arriving, on all connections together
-WRITE_BUFFER_BYTES = 1024 * 1024
+WRITE_BUFFER_BYTES = 256 * 1024
 DISCARD_BYTES = 128 * 1024 * 1024  # read and thrown away so that the client sees why it was refused
 
 # In ticks of the server: seconds.
 IDLE_SECONDS = 120
 REQUEST_SECONDS = 30  # for the head as a whole, and for each pause within the body
-STALLED_SECONDS = 60
+BODY_BYTES_A_SECOND = 4096  # at least, after those seconds: a body may not drip for ever
+STALLED_SECONDS = 60  # in which a slow reader has read less than `READ_BYTES` a second
+READ_BYTES = 4096
 LINGER_SECONDS = 10
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -61,6 +63,9 @@ class Connection(RequestReader):
 
     __slots__ = (
         "_add",
+        "_add_wide",
+        "_arriving",
+        "_arriving_since",
         "_backlog",
         "_busy",
         "_closing",
@@ -73,6 +78,7 @@ class Connection(RequestReader):
         "_since",
         "_slow_reader",
         "_transport",
+        "_unsent",
         "_write",
         "server",
     )
@@ -84,6 +90,7 @@ class Connection(RequestReader):
         self.server = server
         self._replies = server.replies
         self._add = server.groups.add
+        self._add_wide = server.groups.add_wide
         super().__init__()
         self._discarded = 0
         self._in_group = 0
@@ -94,6 +101,9 @@ class Connection(RequestReader):
         self._lingers = False  # and then goes on reading for a while, so that the client reads the answer
         self._reading = True
         self._slow_reader = False
+        self._unsent = 0  # of a slow reader, when it was last counted
+        self._arriving: object = None  # what `sweep` last saw arriving
+        self._arriving_since = 0
         self._since = server.tick
 
     # ── the transport's calls ──
@@ -106,8 +116,10 @@ class Connection(RequestReader):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deaf = True
+        self._slow_reader = False
         self._write = _nowhere
         self._backlog.clear()
+        self._rest = b""
         self._forget_body()
         self.server.disconnected(self)
 
@@ -120,18 +132,29 @@ class Connection(RequestReader):
     def pause_writing(self) -> None:
         self._slow_reader = True
         self._since = self.server.tick
+        self._count_unsent()
         self._hold()
 
     def resume_writing(self) -> None:
         self._slow_reader = False
         self._since = self.server.tick
+        self._unsent = 0
+        self.server.crowd.note_unsent(self, 0)
         self._proceed()
+
+    def _count_unsent(self) -> None:
+        if self.is_gone:
+            return
+        self._unsent = self._transport.get_write_buffer_size()
+        self.server.crowd.note_unsent(self, self._unsent)
 
     # ── requests ──
 
     def _received(self, body: bytes) -> None:
         method = self._parser.get_method()
         style = self._style(method)
+        if len(body) > LARGE_BYTES:
+            self.server.groups.flush_now()  # so that the values of one large body at a time are in memory
         try:
             target, request, scope = self.server.router.route(method, self._url, self._headers, body)
         except DynamoDBError as error:
@@ -150,6 +173,8 @@ class Connection(RequestReader):
 
     def _understood(self, meaning: Meaning, body: bytes) -> bool:
         style, operation, scope, filters = meaning
+        if len(body) > LARGE_BYTES:
+            return False
         try:
             request = orjson.loads(body)
         except ValueError:
@@ -190,24 +215,29 @@ class Connection(RequestReader):
 
     def _call(self, style: Style, call: Pending, heavy: bool) -> None:
         """Executes the call after those before it."""
-        if self._backlog or self._busy or self._slow_reader or self._in_group >= (1 if heavy else PIPELINE):
+        if self._backlog or self._busy or self._slow_reader or (self._in_group and not self._may_join(call, heavy)):
             self._backlog.append((style, call, heavy, None))
             self._hold()
-        elif heavy:
+        else:
+            self._start(style, call, heavy)
+
+    def _may_join(self, call: Pending, heavy: bool) -> bool:
+        """Whether it may be in the engine together with others of this connection."""
+        return not heavy and call.operation not in WIDE_MEGABYTES and self._in_group < PIPELINE
+
+    def _start(self, style: Style, call: Pending, heavy: bool) -> None:
+        if heavy:
             self._run_heavy(style, call)
+        elif call.operation in WIDE_MEGABYTES:
+            self._busy = True
+            self._add_wide(self, style, call)
         else:
             self._in_group += 1
             self._add(self, style, call)
 
     def _run_heavy(self, style: Style, call: Pending) -> None:
         self._busy = True
-
-        def done(answer: Answer) -> None:
-            self._busy = False
-            self._write(self._replies.answer(style, answer))
-            self._proceed()
-
-        self.server.groups.run_heavy(call, done)
+        self.server.groups.run_heavy(call, lambda answer: self.answered_alone(style, answer))
 
     def _reply(self, style: Style, reply: Reply) -> None:
         """Answers without the engine, after the requests before it."""
@@ -235,7 +265,7 @@ class Connection(RequestReader):
                     break
                 self._write(self._replies.build(style, reply))
             elif call is not None:
-                if self._in_group >= (1 if heavy else PIPELINE):
+                if self._in_group and not self._may_join(call, heavy):
                     break
                 self._start(style, call, heavy)
             self._backlog.popleft()
@@ -243,14 +273,22 @@ class Connection(RequestReader):
             self._read_on()
         self._finish_if_closing()
 
-    def _start(self, style: Style, call: Pending, heavy: bool) -> None:
-        if heavy:
-            self._run_heavy(style, call)
-        else:
-            self._in_group += 1
-            self._add(self, style, call)
-
     # ── answers ──
+
+    def answered_alone(self, style: Style, answer: Answer) -> None:
+        """The answer of a call that was alone in the engine."""
+        self._busy = False
+        self._send(self._replies.answer(style, answer))
+        self._proceed()
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._write(data)
+        except RuntimeError:
+            # The client has gone, and the transport knows it before it has told us.
+            self._write = _nowhere
+        if self._slow_reader:
+            self._count_unsent()  # more than there was when it began to be slow
 
     def answered(self, style: Style, answer: Answer) -> None:
         """The next answer of this connection; all of a group leave in one write."""
@@ -263,11 +301,7 @@ class Connection(RequestReader):
             self._out.append(data)
             data = b"".join(self._out)
             self._out = []
-        try:
-            self._write(data)
-        except RuntimeError:
-            # The client has gone, and the transport knows it before it has told us.
-            self._write = _nowhere
+        self._send(data)
         if self._backlog:
             self._proceed()
         elif self._closing:
@@ -299,14 +333,37 @@ class Connection(RequestReader):
             self._reading = False
             self._transport.pause_reading()
 
+    def _must_wait(self) -> bool:
+        waits = bool(self._backlog) or self._slow_reader
+        if waits:
+            self._hold()
+        return waits
+
     def _read_on(self) -> None:
+        if self._rest:
+            self._take_rest()
+            if self._backlog or self._slow_reader:
+                return
         if not self._reading and not self._transport.is_closing():
             self._reading = True
             self._transport.resume_reading()
 
+    @property
+    def is_gone(self) -> bool:
+        return self._write is _nowhere
+
+    def silent_since(self) -> int | None:
+        """Since when its client has neither asked nor read; None while it waits for an answer."""
+        return self._since if self._slow_reader or self._is_quiet() else None
+
+    def end_if_stalled(self, tick: int) -> None:
+        """Ends it if it holds a body of which nothing more has come for a while."""
+        if self._body_parts is not None and tick - self._since >= STALLED_TICKS and self._is_quiet():
+            self._forget_body()
+            self._refuse(_TIMED_OUT)
+
     def _has_room(self, count: int) -> bool:
-        self.server.held_bytes += count
-        return self.server.held_bytes <= HELD_BYTES
+        return self.server.crowd.hold(self, count)
 
     def _touch(self) -> None:
         self._since = self.server.tick
@@ -322,18 +379,30 @@ class Connection(RequestReader):
 
     def sweep(self, tick: int) -> None:
         """Called once a second: ends what has taken too long."""
+        if self._slow_reader and self._transport.get_write_buffer_size() <= self._unsent - READ_BYTES:
+            self._since = tick
+            self._count_unsent()
         age = tick - self._since
-        if self._closing and self._is_quiet():
+        if self._closing and self._is_quiet() and not self._slow_reader:
             if age > LINGER_SECONDS:
                 self.abort()
         elif self._slow_reader:
             if age > STALLED_SECONDS:
                 self.abort()
         elif self._receiving:
-            if age > REQUEST_SECONDS and self._is_quiet():
+            if self._is_quiet() and (age > REQUEST_SECONDS or self._drips(tick)):
+                self._forget_body()
                 self._refuse(_TIMED_OUT)
         elif age > IDLE_SECONDS and self._is_quiet():
             self._transport.close()
+
+    def _drips(self, tick: int) -> bool:
+        """Whether a body comes so slowly that it is not meant to arrive."""
+        arriving = self._begun or self._headers  # both are made anew for each request
+        if arriving is not self._arriving:
+            self._arriving, self._arriving_since = arriving, tick
+        arrived = len(self._body_parts or self._body)
+        return tick - self._arriving_since > REQUEST_SECONDS + arrived // BODY_BYTES_A_SECOND
 
     def stop(self) -> None:
         """Closes when what has begun is answered; a request half arrived is one that has begun."""

@@ -20,6 +20,7 @@ from penstock.wire.limits import REQUEST_BYTES
 
 HEAD_BYTES = 16 * 1024  # of the request line and the headers together, as at AWS
 HEADERS = 256
+PIECE_BYTES = 16 * 1024  # parsed at once: as many small requests as a connection may have in the engine
 REPEATED_BYTES = 8 * 1024  # of one header that comes several times
 FIRST_ACCEPT_ENCODING = b":accept-encoding"
 """Where the first of several Accept-Encoding headers is kept: AWS heeds only that one. No client can send this name."""
@@ -60,6 +61,7 @@ class RequestReader(asyncio.Protocol):
         "_misses",
         "_parser",
         "_receiving",
+        "_rest",
         "_upgrading",
         "_url",
     )
@@ -78,6 +80,7 @@ class RequestReader(asyncio.Protocol):
         self._receiving = BETWEEN
         self._known: list[KnownHead] = []
         self._begun: tuple[KnownHead, bytes] | None = None  # a known head, and its bytes, whose body is to come
+        self._rest = b""  # what came behind requests that must wait
         self._head = b""  # all of the head that the parser has just read, where it came apart from its body
         self._is_used_again = False
         self._meaning: Meaning | None = None  # of the request just parsed, if its head is worth knowing
@@ -111,6 +114,10 @@ class RequestReader(asyncio.Protocol):
         """So many bytes more, or fewer, are held of a body that arrives in parts: is there room for them?"""
 
     @abstractmethod
+    def _must_wait(self) -> bool:
+        """Whether a request that has arrived must wait for others; then nothing more is read."""
+
+    @abstractmethod
     def _touch(self) -> None:
         """There was progress."""
 
@@ -132,7 +139,34 @@ class RequestReader(asyncio.Protocol):
             data = self._whole(self._begun, data)
             if not data:
                 return
-        self._parse(data)
+        if len(data) > PIECE_BYTES:
+            self._parse_pieces(data)
+        else:
+            self._parse(data)
+
+    def _parse_pieces(self, data: bytes) -> None:
+        """Many requests may have come at once. As soon as one must wait, what follows it waits too, unparsed."""
+        at = 0
+        while at < len(data):
+            if self._deaf:
+                self._discard(len(data) - at)
+                return
+            if self._must_wait():
+                self._rest = data[at:]
+                return
+            size = PIECE_BYTES if self._receiving != IN_BODY else max(PIECE_BYTES, self._body_left())
+            self._parse(data[at : at + size])
+            at += size
+
+    def _body_left(self) -> int:
+        """How much of a body is still to come, where its head says it."""
+        arrived = len(self._body if self._body_parts is None else self._body_parts)
+        return int(self._headers.get(b"content-length", b"0")) - arrived
+
+    def _take_rest(self) -> None:
+        """Goes on with what had to wait."""
+        rest, self._rest = self._rest, b""
+        self._parse_pieces(rest)
 
     def _begin(self, head: KnownHead, data: bytes) -> None:
         """A known head has come alone, as some clients send it: its body is what comes next."""

@@ -6,6 +6,7 @@ which were run against AWS, show it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,6 +45,10 @@ HEAVY = frozenset(
 )
 # DynamoDB answers these with no body, not even an empty object.
 SILENT = frozenset({"TagResource", "UntagResource"})
+LARGE_BYTES = 1024 * 1024  # of a body that is looked at before it is parsed
+MOST_CONTAINERS = 2_000_000
+"""Lists and maps of a body: no request that DynamoDB takes has more, and each takes a hundred bytes and more."""
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _FILTERS = ("FilterExpression", "QueryFilter")
 _REMEMBERED = 1024
 _PREFLIGHT_SECONDS = b"172800"
@@ -85,6 +90,14 @@ def _target_name(operation: str) -> bytes:
 def content_type_of(header: bytes | None) -> bytes:
     """The media type: what stands before a semicolon."""
     return b"" if header is None else header.partition(b";")[0].strip()
+
+
+def _is_too_dense(body: bytes) -> bool:
+    """Whether a body would become so many values that they would take a multiple of its size in memory."""
+    if body.count(b"[") + body.count(b"{") <= MOST_CONTAINERS:
+        return False
+    bare = _STRING.sub(b"", body)  # those within strings are none
+    return bare.count(b"[") + bare.count(b"{") > MOST_CONTAINERS
 
 
 def is_filtered(request: dict[str, Any]) -> bool:
@@ -135,6 +148,8 @@ class Router:
             content_type = headers.get(b"content-type")
             if content_type != JSON_10 and content_type_of(content_type) not in (JSON, JSON_10):
                 raise Refused(_NOT_FOUND)
+            if len(body) > LARGE_BYTES and _is_too_dense(body):
+                raise SerializationException()
             try:
                 request = orjson.loads(body)
             except ValueError:

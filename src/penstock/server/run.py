@@ -13,6 +13,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError
+from penstock.server.crowd import Crowd, allow_connections, most_connections
 from penstock.server.groups import AnswersCalls, Groups
 from penstock.server.protocol import Connection
 from penstock.server.replies import Replies
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8000
 GRACE_SECONDS = 10.0  # for what has begun, after a first signal
-CONNECTIONS = 8192
 _ACCEPT_BACKLOG = 1024
+_TURN_SECONDS = 0.0005
 
 
 class AddressError(PenstockError):
@@ -61,7 +63,6 @@ class Server:
     def __init__(self, engine: AnswersCalls, sockets: list[socket.socket], options: Options) -> None:
         self.tick = 0
         self.stopping = False
-        self.held_bytes = 0
         self.replies = Replies()
         self.router = Router(
             _operations(),
@@ -74,7 +75,7 @@ class Server:
         )
         self._engine = engine
         self._sockets = sockets
-        self._connections: set[Connection] = set()
+        self.crowd = Crowd(most_connections())
         self._listeners: list[asyncio.Server] = []
         self._empty: asyncio.Event | None = None
 
@@ -89,18 +90,17 @@ class Server:
     def _tick(self) -> None:
         self.tick += 1
         self.replies.refresh(time.time())
-        for connection in tuple(self._connections):
-            connection.sweep(self.tick)
+        self.crowd.sweep(self.tick)
         self._timer = asyncio.get_running_loop().call_later(1.0, self._tick)
 
     def connected(self, connection: Connection) -> None:
-        self._connections.add(connection)
-        if len(self._connections) > CONNECTIONS or self.stopping:
+        self.crowd.add(connection)
+        if self.stopping:
             connection.abort()
 
     def disconnected(self, connection: Connection) -> None:
-        self._connections.discard(connection)
-        if self._empty is not None and not self._connections:
+        self.crowd.discard(connection)
+        if self._empty is not None and not self.crowd:
             self._empty.set()
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
@@ -109,11 +109,11 @@ class Server:
         for listener in self._listeners:
             listener.close()
         self._empty = asyncio.Event()
-        for connection in tuple(self._connections):
+        for connection in self.crowd:
             connection.stop()
-        if self._connections and grace_seconds > 0:
+        if self.crowd and grace_seconds > 0:
             await _within(self._empty, grace_seconds)
-        for connection in tuple(self._connections):
+        for connection in self.crowd:
             connection.abort()
         self._timer.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self.groups.close)
@@ -229,6 +229,7 @@ def serve(
 
     A second signal ends the process at once, with 1.
     """
+    allow_connections()
     loop = new_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -251,6 +252,7 @@ async def _until_signal(server: Server, loop: asyncio.AbstractEventLoop, ready: 
     _on_signals(loop, caught)
     await server.start()
     _settle_memory()
+    _share_the_interpreter()
     ready()
     await asked.wait()
     await server.stop()
@@ -262,6 +264,11 @@ def _on_signals(loop: asyncio.AbstractEventLoop, caught: Callable[[], None]) -> 
             loop.add_signal_handler(number, caught)
         except NotImplementedError:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(caught))
+
+
+def _share_the_interpreter() -> None:
+    """Has a thread with a heavy call give way sooner: the event loop asks for its turn several times an answer."""
+    sys.setswitchinterval(_TURN_SECONDS)
 
 
 def _settle_memory() -> None:
