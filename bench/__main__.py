@@ -4,7 +4,7 @@ Without a section: all of them, and RESULTS.md and plots/ are written (sections 
 --large or by name). `python -m bench.MODULE` is the same as `python -m bench SECTION`.
 
     python -m bench --peers DIR                     all but the long ones: half an hour
-    python -m bench --large --keep CACHE            all, to 10⁷ items: an hour and a half the first time
+    python -m bench --large --keep CACHE            all, to 10⁷ items: an hour
     python -m bench --quick                         all, small: three minutes, into a folder of its own
     python -m bench http jobs --save                those two, into RESULTS.md
     python -m bench kills --set jobs=100 --set kills=5
