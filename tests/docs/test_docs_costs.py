@@ -1,0 +1,70 @@
+"""The table of costs in docs/on-aws.md is what the embedded engine counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from doc_blocks import ROOT
+
+import penstock
+from penstock.client.metering import Meter, Metering
+from penstock.jobs.worker import Worker
+
+ROW = re.compile(r"^\| ([^|]+) \| (\d+) \|([\d ]*)\| (\d+) \|$", re.MULTILINE)
+PAGE = (ROOT / "docs" / "on-aws.md").read_text()
+TABLE = {what: (float(writes), float(dollars)) for what, writes, _, dollars in ROW.findall(PAGE)}
+
+
+def units(task: Callable[[penstock.Run], object], jobs: int) -> tuple[float, float]:
+    """Write units of a job, and dollars for a million of them."""
+    meter = Meter()
+    with penstock.App(penstock.Database(Metering(penstock.connect(":memory:").transport, meter))) as app:
+        made = app.task("measured")(task)
+        app.store  # noqa: B018  the table is made before anything is counted
+        meter.reset()
+        app.enqueue_all(made, [{}] * jobs)
+        Worker(app, burst=True).run()
+        app.store.db.close()
+    return meter.units().write_units / jobs, float(meter.report().total.cost) / jobs * 1e6
+
+
+def nothing(run: penstock.Run) -> None: ...
+
+
+def monthly_report(run: penstock.Run) -> dict[str, int]:
+    rows = run.step("rows", lambda: [f"bodwassho {number}" for number in range(8)])
+    for number in range(8):
+        run.checkpoint("rendered", number, progress=100 * (number + 1) / 8)
+    run.files.save("report.txt", "\n".join(rows).encode())
+    return {"rows": 8}
+
+
+@pytest.mark.parametrize(
+    ("what", "task", "jobs"),
+    [
+        ("a job that does nothing, enqueued and run", nothing, 100),
+        ("`monthly_report`: nine checkpoints and a file", monthly_report, 10),
+    ],
+)
+def test_a_job_costs_what_the_page_says(what: str, task: Callable[[penstock.Run], object], jobs: int) -> None:
+    assert units(task, jobs) == pytest.approx(TABLE[what], rel=0.1)
+
+
+def test_a_report_costs_what_the_page_says() -> None:
+    def report(run: penstock.Run) -> None:
+        for number in range(100):
+            run.progress(number)
+
+    def keep(run: penstock.Run) -> None:
+        for number in range(100):
+            run.checkpoint("kept", number)
+
+    idle, _ = units(nothing, 1)
+    for task, what in ((report, "each `run.progress` or `run.log`"), (keep, "each `run.checkpoint` or `run.step`")):
+        writes, _ = units(task, 1)
+        assert (writes - idle) / 100 <= TABLE[what][0]
+        assert (writes - idle) / 100 == pytest.approx(
+            TABLE[what][0], rel=0.3
+        )  # without the renewals that come with them
