@@ -153,3 +153,10 @@ def test_a_running_worker_fires_by_itself(tmp_path: Path) -> None:
         assert ran.wait(30)
         worker.stop()
         thread.join(30)
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000 + " * * * *", "*/" + "9" * 5_000 + " * * * *"])
+def test_a_number_of_thousands_of_digits_is_refused_in_a_few_words(text: str) -> None:
+    with pytest.raises(BadCron) as caught:
+        Schedule.parse("a", text)
+    assert len(str(caught.value)) < 300

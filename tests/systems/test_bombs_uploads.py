@@ -6,6 +6,7 @@ import io
 import tracemalloc
 import zipfile
 import zlib
+from contextlib import suppress
 
 import pytest
 
@@ -157,3 +158,11 @@ def test_an_odd_table_is_read_or_refused_by_name(text: str) -> None:
         parse_conversation(text.encode())
     except BadConversation as error:
         assert "comments.csv" in str(error)
+
+
+@pytest.mark.parametrize("place", range(0, 300, 7))
+def test_a_context_that_was_cut_or_changed_anywhere_is_read_or_refused(place: int) -> None:
+    whole = docx(f"<w:document {WORDS}><w:p><w:t>one</w:t></w:p></w:document>")
+    for data in (whole[:place], whole[:place] + whole[place + 1 :], whole[:place] + b"\xff" + whole[place + 1 :]):
+        with suppress(BadDrawing):
+            context_text("a.docx", data)

@@ -124,6 +124,11 @@ def _zone(name: str) -> ZoneInfo:
         raise BadCron(f"There is no time zone {name!r} on this machine; 'UTC' and 'Europe/Paris' are names.") from None
 
 
+def _is_number(text: str) -> bool:
+    """Of a few digits: Python does not read thousands of them."""
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
 def _values(part: str, field: str, low: int, high: int, names: tuple[str, ...]) -> frozenset[int]:
     """A field = range [ "/" step ] { "," … }."""
     found: set[int] = set()
@@ -132,8 +137,8 @@ def _values(part: str, field: str, low: int, high: int, names: tuple[str, ...]) 
         first, last = _range(span, piece, field, low, high, names)
         if slash and span != "*" and "-" not in span:
             last = high  # 5/15 is every 15 from 5 on
-        if slash and (not step.isascii() or not step.isdigit() or int(step) < 1):
-            raise BadCron(f"{piece!r} ({field}): the step after / is a number from 1 on.")
+        if slash and (not _is_number(step) or int(step) < 1):
+            raise BadCron(f"{piece[:50]!r} ({field}): the step after / is a number from 1 on.")
         found.update(range(first, last + 1, int(step) if slash else 1))
     return frozenset(found)
 
@@ -144,15 +149,15 @@ def _range(span: str, piece: str, field: str, low: int, high: int, names: tuple[
     first, dash, last = span.partition("-")
     numbers = [_number(text, low, names) for text in ((first, last) if dash else (first,))]
     if any(number is None or not low <= number <= high for number in numbers):
-        raise BadCron(f"{piece!r} ({field}): it is * or numbers from {low} to {high}{' or names' if names else ''}.")
+        raise BadCron(f"{piece[:50]!r} ({field}): it is * or numbers from {low} to {high}{' or names' if names else ''}.")
     start, end = numbers[0] or 0, numbers[-1] or 0
     if start > end:
-        raise BadCron(f"{piece!r} ({field}): a range goes up.")
+        raise BadCron(f"{piece[:50]!r} ({field}): a range goes up.")
     return start, end
 
 
 def _number(text: str, low: int, names: tuple[str, ...]) -> int | None:
-    if text.isascii() and text.isdigit():
+    if _is_number(text):
         return int(text)
     short = text.lower()[:3]
     # Months count from 1 and days of the week from 0: so do their names.

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import lzma
 import re
+import struct
 import zipfile
+import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -16,6 +19,11 @@ CONTEXT_BYTES: Final = 10 * 1024 * 1024
 ENDINGS: Final = (".docx", ".txt", ".md")
 _XML_BYTES: Final = 20 * 1024 * 1024
 """Of a document when it is unpacked: a small file can hold very much of the same."""
+_BROKEN_ARCHIVE: Final = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(LookupError, OSError, RuntimeError, EOFError, ValueError),
+)
+"""What zipfile raises of a file that is none, or was changed."""
 _MOST_NESTED: Final = 200
 """Elements in elements: tables in cells of tables have some tens."""
 _WORDS: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -90,7 +98,7 @@ def _docx(data: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open("word/document.xml") as member:
             document = member.read(_XML_BYTES + 1)
-    except (zipfile.BadZipFile, KeyError, OSError, RuntimeError, NotImplementedError, EOFError) as error:
+    except _BROKEN_ARCHIVE as error:
         raise BadContext(f"The context is no Word document ({type(error).__name__}). Save it as .docx again.") from None
     if len(document) > _XML_BYTES:
         raise DrawingTooLarge(f"The context has more than {_XML_BYTES:,} bytes when it is unpacked. Shorten it.")
