@@ -19,7 +19,11 @@ Steps = Generator[Request, Answer, T]
 
 def drive(steps: Steps[T], execute: Callable[..., Answer]) -> T:
     """What comes of the conversation, held alone."""
-    return _finish(steps, next, execute)
+    try:
+        return _rest(steps, next(steps), execute)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
 
 
 def drive_together(conversations: Sequence[Steps[T]], db: Database) -> list[T | Exception]:
@@ -35,21 +39,20 @@ def drive_together(conversations: Sequence[Steps[T]], db: Database) -> list[T | 
             results[number] = error
     answers = db.execute_together(list(requests.values()))
     for number, answer in zip(requests, answers, strict=True):
-        results[number] = _result(conversations[number], answer, db.execute)
+        steps = conversations[number]
+        try:
+            request = steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
+            results[number] = _rest(steps, request, db.execute)
+        except StopIteration as stop:  # most end with their first answer
+            results[number] = stop.value
+        except Exception as error:
+            results[number] = error
     return [results[number] for number in range(len(conversations))]
 
 
-def _result(steps: Steps[T], answer: Answer | Exception, execute: Callable[..., Answer]) -> T | Exception:
-    try:
-        return _finish(steps, lambda one: _told(one, answer), execute)
-    except Exception as error:
-        return error
-
-
-def _finish(steps: Steps[T], begin: Callable[[Steps[T]], Request], execute: Callable[..., Answer]) -> T:
+def _rest(steps: Steps[T], request: Request, execute: Callable[..., Answer]) -> T:
     """The rest of a conversation: further requests are seldom."""
     try:
-        request = begin(steps)
         while True:
             try:
                 answer = execute(*request)
@@ -60,7 +63,3 @@ def _finish(steps: Steps[T], begin: Callable[[Steps[T]], Request], execute: Call
     except StopIteration as stop:
         result: T = stop.value
         return result
-
-
-def _told(steps: Steps[T], answer: Answer | Exception) -> Request:
-    return steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
