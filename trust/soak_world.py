@@ -72,15 +72,16 @@ class Process:
 class Served:
     """`penstock serve` on a file, which can be killed and comes back on the same port."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *more: str) -> None:
         self._file = file
+        self._more = more
         self._port = "0"
         self.url = ""
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, "-m", "penstock", "serve", "--db", str(self._file), "--port", self._port, "--json"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=_ROOT)
+        self._process = subprocess.Popen([*command, *self._more], stdout=subprocess.PIPE, cwd=_ROOT)
         assert self._process.stdout is not None
         self.url = orjson.loads(self._process.stdout.readline())["url"]
         self._port = self.url.rpartition(":")[2]
@@ -97,7 +98,8 @@ class World:
         self._folder = folder
         self._options = options
         self._draw = draw
-        self._served = Served(folder / "soak.db") if way == "http" else None
+        limits = ["--throttle"] if draw.random() < 0.5 else []  # each call by itself, and limits of throughput
+        self._served = Served(folder / "soak.db", *limits) if way == "http" else None
         url = options.url or (self._served.url if self._served else str(folder / "soak.db"))
         self.ledger_path = folder / "ledger.jsonl"
         self._environment = os.environ | {
