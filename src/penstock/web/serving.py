@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 
 from penstock.errors import PenstockError
 from penstock.server.run import listen, url_of
+from penstock.web.patience import patient_protocol
 
 CONNECTIONS: Final = 512
 GRACE_SECONDS: Final = 10
@@ -81,6 +82,7 @@ def _server(app: Starlette, ready: Told, connections: int, grace_seconds: int, e
 
     config = uvicorn.Config(
         app,
+        http=patient_protocol(),
         log_level="warning",
         access_log=False,
         server_header=False,
