@@ -11,9 +11,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -23,9 +24,10 @@ from penstock.client.faults import Faults, Rates
 from penstock.client.retries import Retrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import PenstockError
-from penstock.jobs.store import JobStore
 from penstock.jobs.worker import Worker
 from penstock.records import ProcessingStopped
+
+T = TypeVar("T")
 
 _LOOK_SECONDS = 0.1
 FEW_RETRIES = RetryPolicy(attempts=4, base_seconds=0.02, cap_seconds=0.5)
@@ -59,19 +61,19 @@ def failing(db: Database, rate: float, seed: int) -> Database:
 def main(what: str, told: str) -> None:
     orders: dict[str, Any] = orjson.loads(told)
     # What a worker warns of is what it is made to suffer; a program that ends by an exception still shows it.
-    logging.getLogger("penstock").setLevel(logging.ERROR)
+    logging.getLogger("penstock").setLevel(logging.CRITICAL)
     from trust.soak_tasks import app
 
     clock = JumpingClock(Path(orders["clock"]))
-    app.use(failing(_opened(app).db, orders["faults"], orders["seed"]), clock=clock)
+    app.use(failing(_patiently(lambda: app.store).db, orders["faults"], orders["seed"]), clock=clock)
     {"jobs": _work, "records": _process}[what](app, clock, orders)
 
 
-def _opened(app: penstock.App) -> JobStore:
-    """Its store; a worker that is started while the server is away is started again, as a supervisor would."""
+def _patiently(make: Callable[[], T]) -> T:
+    """What it makes; a worker that cannot start while the database is away starts again, as by a supervisor."""
     while True:
         try:
-            return app.store
+            return make()
         except PenstockError as error:
             if not error.retryable:
                 raise
@@ -87,17 +89,19 @@ def _work(app: penstock.App, clock: Clock, orders: dict[str, Any]) -> None:
 def _process(app: penstock.App, clock: Clock, orders: dict[str, Any]) -> None:
     from trust.soak_tasks import LEASE_SECONDS, RECORDS, handle
 
-    processor = penstock.RecordProcessor(
-        app.store.db.table(RECORDS),
-        index="by-done",
-        value=0,
-        set={"done": 1, "marks": lambda record: record.get("marks", 0) + 1},
-        max_workers=2,
-        max_retries=1_000,
-        max_crashes=1_000,
-        backoff_cap_ms=500,
-        lease_seconds=LEASE_SECONDS,
-        clock=clock,
+    processor = _patiently(
+        lambda: penstock.RecordProcessor(
+            app.store.db.table(RECORDS),
+            index="by-done",
+            value=0,
+            set={"done": 1, "marks": lambda record: record.get("marks", 0) + 1},
+            max_workers=2,
+            max_retries=1_000,
+            max_crashes=1_000,
+            backoff_cap_ms=500,
+            lease_seconds=LEASE_SECONDS,
+            clock=clock,
+        )
     )
     asked = threading.Event()
 
