@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +25,7 @@ from penstock.engine.settings import Scope
 from penstock.engine.storage.rows import Row
 from penstock.engine.storage.snapshots import Snapshot
 from penstock.engine.storage.trees import Lost
+from penstock.errors import DynamoDBError
 from penstock.wire import numbers
 from penstock.wire.keys import HASH_BYTES
 from penstock.wire.values import Item, item_size
@@ -52,6 +54,7 @@ class Reading:
         self.tables: list[TableInfo] = []
         self.lost_definitions: list[Lost] = []
         self._lost: dict[str, list[Lost]] = {}
+        self._lost_rows: dict[str, list[Lost]] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-repair-")
         self.scratch = sqlite3.connect(Path(self._folder.name) / "scratch", isolation_level=None)
         self.scratch.execute("PRAGMA journal_mode = OFF")
@@ -70,8 +73,34 @@ class Reading:
         self._folder.cleanup()
 
     def rows(self, name: str) -> Iterator[Row | Lost]:
-        """An SQL table's rows; none where it is not there."""
-        return self.snapshot.rows(name) if name in self.names else iter(())
+        """An SQL table's rows, and what could not be read; nothing where it is not there."""
+        if name not in self.names:
+            return iter(())
+        if not self.snapshot.is_damaged(name):
+            return self.snapshot.rows(name)
+        if name not in self._lost_rows:
+            self._lost_rows[name] = self._keep(name)
+        return chain(self._lost_rows[name], self.scratch.execute(f'SELECT * FROM "kept_{name}"'))  # noqa: S608
+
+    def _keep(self, name: str) -> list[Lost]:
+        """Puts the rows of a damaged table aside, because it takes long to read its pages; what is lost of it."""
+        lost: list[Lost] = []
+
+        def good() -> Iterator[Row]:
+            for row in self.snapshot.rows(name):
+                if isinstance(row, Lost):
+                    lost.append(row)
+                else:
+                    yield row
+
+        rows = good()
+        first = next(rows, (None,))
+        columns = [f"c{place}" for place in range(len(first))]
+        self.scratch.execute(f'CREATE TABLE "kept_{name}" ({", ".join(columns)})')
+        if first != (None,):
+            statement = f'INSERT INTO "kept_{name}" VALUES ({", ".join("?" * len(columns))})'  # noqa: S608
+            self.scratch.executemany(statement, chain([first], rows))
+        return lost
 
     def items(self, table: TableInfo) -> Iterator[Good | Lost]:
         """A table's items in the order of their keys, and what could not be read."""
@@ -162,7 +191,7 @@ def _judged(table: TableInfo, row: Row) -> Good | Lost:
         item = orjson.loads(data)
         if isinstance(noted_size, int) and table.row_key(item) == key:
             return Good(key, item, data, item_size(item), noted_size)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, DynamoDBError):
         pass
     return Lost(0, _LOST_ROW, is_row=True, key=key if isinstance(key, bytes) else None)
 

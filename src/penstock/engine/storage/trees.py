@@ -15,7 +15,7 @@ import os
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -59,6 +59,15 @@ class _Node:
     right: int
 
 
+@dataclass(slots=True)
+class _Way:
+    """How far a walk has come: the kinds of pages it goes over, those it was at, and the last key."""
+
+    kinds: tuple[int, int]
+    seen: set[int] = field(default_factory=set)
+    place: Key | None = None
+
+
 class Trees:
     """The trees of one file."""
 
@@ -85,7 +94,7 @@ class Trees:
         """A table's rows, with all columns as they were declared, and what could not be read, in their order."""
         root, shape = self._schema()[name]
         kinds = _INDEX_KINDS if shape.is_clustered else _TABLE_KINDS
-        for found in self._walk(root, kinds, None, None, set(), 0):
+        for found in self._walk(root, _Way(kinds)):
             if isinstance(found, Lost):
                 yield found
                 continue
@@ -175,7 +184,7 @@ class Trees:
         """Each table's root page, and what its rows are like."""
         if self._roots is None:
             self._roots = {}
-            for found in self._walk(_SCHEMA_PAGE, _TABLE_KINDS, None, None, set(), 0):
+            for found in self._walk(_SCHEMA_PAGE, _Way(_TABLE_KINDS)):
                 if isinstance(found, Lost):
                     self.lost_schema.append(found)
                 else:
@@ -193,32 +202,30 @@ class Trees:
         except (ValueError, sqlite3.Error):
             self.lost_schema.append(Lost(_SCHEMA_PAGE, "a definition is wrong", is_row=True))
 
-    def _walk(
-        self, number: int, kinds: tuple[int, int], low: Key | None, high: Key | None, seen: set[int], depth: int
-    ) -> Iterator[_Found]:
+    def _walk(self, number: int, way: _Way, high: Key | None = None, depth: int = 0) -> Iterator[_Found]:
         try:
-            if number in seen or depth > _DEEPEST:
+            if number in way.seen or depth > _DEEPEST:
                 raise Broken("the tree leads back to it")
-            seen.add(number)
+            way.seen.add(number)
             node = self._node(number)
-            if node.kind not in kinds:
+            if node.kind not in way.kinds:
                 raise Broken("it is a page of another tree")
         except Broken as error:
-            yield Lost(number, str(error), low, high)
+            yield Lost(number, str(error), way.place, high)
             return
-        place = low
         for cell in node.cells:
-            found = self._cell(number, node, cell, place, high)
-            key = found.key if isinstance(found, Lost) else found[0]
+            found = self._cell(number, node, cell, way.place, high)
+            # What a row that is out of place says of those below it is not believed either.
+            key = None if isinstance(found, Lost) else found[0]
             if node.kind in (_INDEX_NODE, _TABLE_NODE):
                 (child,) = struct.unpack(">I", node.data[cell : cell + 4])
-                yield from self._walk(child, kinds, place, key if key is not None else high, seen, depth + 1)
+                yield from self._walk(child, way, high if key is None else key, depth + 1)
             if node.kind != _TABLE_NODE:  # whose cells only say where to go
                 yield found
-            if not isinstance(found, Lost) and key is not None:
-                place = key
+            if key is not None:
+                way.place = key
         if node.right:
-            yield from self._walk(node.right, kinds, place, high, seen, depth + 1)
+            yield from self._walk(node.right, way, high, depth + 1)
 
     def _node(self, number: int) -> _Node:
         if not 1 <= number <= self.pages:
