@@ -87,11 +87,11 @@ def _read_one(path: Path, history: History) -> None:
             continue  # half a line: its writer was killed, and had not called yet or keeps the call unknown
         if what == "begin":
             at, who, kind, call = rest
-            begun[number] = Recorded(kind, Operation(who, _call(call), at))
+            begun[number] = Recorded(kind, Operation(f"{who} {kind}", _call(call), at))
             continue
         recorded = begun.pop(number)
         if what == "odd":
-            history.odd.append(f"{recorded.operation.who}: {recorded.kind} {recorded.operation.call}: {rest[0]}")
+            history.odd.append(f"{recorded.operation.who}: {recorded.operation.call}: {rest[0]}")
         elif what == "end":
             ended, is_done, values = rest
             result = Result(is_done, tuple(ANY if not value else value[0] for value in values))

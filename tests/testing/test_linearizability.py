@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain, combinations, permutations
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -200,6 +202,13 @@ def test_an_account_shows_who_did_what_when_and_leaves_out_what_does_not_matter(
         "      5.000 –      6.000  c  get x  ->  1    <- nothing explains this\n"
         "    12 more ran then: whatever came of them, it does not help"
     )
+
+
+def test_the_page_about_consistency_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "consistency.md").read_text()
+    ((code, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)
+    exec(code, {})
+    assert capsys.readouterr().out == printed
 
 
 # ── against every order there is ─────────────────────────────────────────────────────────────────
