@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -390,3 +393,31 @@ def test_background_work_on_a_damaged_table_does_not_stop_that_of_others(shop: s
         engine.maintenance.run_due()
         assert "Item" not in engine.execute("GetItem", {"TableName": "customers", "Key": _key(1)})
         assert orjson.loads(engine.answer("GetItem", {"TableName": "customers", "Key": _key(2)}))["Item"] == item(2)
+
+
+@pytest.mark.parametrize("where", ["new file", "temporary folder"])
+def test_where_there_is_no_room_for_it_nothing_is_left(shop: str, tmp_path: Path, where: str) -> None:
+    spoil(shop, pages_of(shop, storage(shop, "orders"))["leaf"][3:4])
+    room = Path(shop).stat().st_size * 2 if where == "new file" else 50_000
+    program = "from penstock.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "repair", shop, "--into", str(tmp_path / "new.db")]
+    if where == "new file":
+        # The new file is no larger than what is put aside on the way: only its own part of the disk is small.
+        command[2] = (
+            "import resource; from penstock.engine.repair import rescue; was = rescue._Writer.write\n"
+            "def write(self):\n"
+            "    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY)); return was(self)\n"
+            f"rescue._Writer.write = write\n{program}"
+        )
+    limit = (room, resource.RLIM_INFINITY)
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
+    )
+    assert ended.returncode == 1 and "Traceback" not in ended.stderr, ended.stderr
+    assert ("new.db: " if where == "new file" else "TMPDIR") in ended.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["shop.db"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from penstock.engine.expiry import LONGEST_PAST_SECONDS, expiry, is_filling
 from penstock.engine.repair.findings import Findings, IndexFindings, TableFindings, example
-from penstock.engine.repair.reading import Good, Reading, key_text
+from penstock.engine.repair.reading import Good, Reading, key_text, no_room_told
 from penstock.engine.schema import IndexInfo, TableInfo
 from penstock.engine.storage.snapshots import Snapshot
 from penstock.engine.storage.trees import Lost
@@ -26,7 +26,7 @@ Told = Callable[[str], None]
 def examine(path: str, tell: Told = lambda _: None) -> Findings:
     """What is wrong with the file. Raises StorageError where it cannot even be opened."""
     tell("pages")
-    with Snapshot(path) as snapshot, Reading(snapshot) as reading:
+    with no_room_told(path), Snapshot(path) as snapshot, Reading(snapshot) as reading:
         return findings_of(reading, tell)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
@@ -25,7 +26,7 @@ from penstock.engine.settings import Scope
 from penstock.engine.storage.rows import Row
 from penstock.engine.storage.snapshots import Snapshot
 from penstock.engine.storage.trees import Lost
-from penstock.errors import DynamoDBError
+from penstock.errors import DynamoDBError, StorageError
 from penstock.wire import numbers
 from penstock.wire.keys import HASH_BYTES
 from penstock.wire.values import Item, item_size
@@ -182,6 +183,18 @@ class Reading:
         for name in self._lost:
             keys = ((name, row[0]) for row in self.rows(name) if not isinstance(row, Lost))
             self.scratch.executemany("DELETE FROM loose WHERE home = ? AND key = ?", keys)
+
+
+@contextmanager
+def no_room_told(path: str) -> Iterator[None]:
+    """Where what is put aside does not fit: says where that is."""
+    try:
+        yield
+    except (sqlite3.OperationalError, OSError) as error:
+        raise StorageError(
+            f"{path}: could not be examined: {error}. See that {tempfile.gettempdir()} has room for a copy of it, "
+            "or name another folder in TMPDIR."
+        ) from error
 
 
 def _judged(table: TableInfo, row: Row) -> Good | Lost:

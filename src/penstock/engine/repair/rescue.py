@@ -19,11 +19,11 @@ import orjson
 from penstock.engine.expiry import expiry
 from penstock.engine.repair.examination import Told, examine, findings_of
 from penstock.engine.repair.findings import Findings
-from penstock.engine.repair.reading import Good, Reading
+from penstock.engine.repair.reading import Good, Reading, no_room_told
 from penstock.engine.schema import Record, TableInfo, compile_table
 from penstock.engine.settings import Settings
 from penstock.engine.storage import store
-from penstock.engine.storage.copying import new_file, refuse_place
+from penstock.engine.storage.copying import new_file, refuse_place, told_of
 from penstock.engine.storage.snapshots import Snapshot
 from penstock.engine.storage.store import Connection, Store
 from penstock.engine.storage.trees import Lost
@@ -66,15 +66,16 @@ class Rescued:
 def rescue(source: str, copy: str, *, replace: bool = False, tell: Told = lambda _: None) -> Rescued:
     """Writes what can be read of `source` to the new file `copy`. Raises StorageError, and then leaves no copy."""
     tell("pages")
-    with Snapshot(source) as snapshot, Reading(snapshot) as reading:
+    with no_room_told(source), Snapshot(source) as snapshot, Reading(snapshot) as reading:
         refuse_place(source, copy, replace=replace)
         findings = findings_of(reading, tell)
         with new_file(copy, replace=replace) as part:
-            new = Store(str(part), Settings())
-            try:
-                saved, notes = _Writer(reading, new, findings, tell).write()
-            finally:
-                new.close()
+            with told_of(copy):
+                new = Store(str(part), Settings())
+                try:
+                    saved, notes = _Writer(reading, new, findings, tell).write()
+                finally:
+                    new.close()
             _refuse_unsound(examine(str(part), tell), copy)
     return Rescued(source, copy, saved, notes, findings)
 

@@ -50,7 +50,7 @@ def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progre
     with closing(open_to_look(source)) as db:
         refuse_place(source, copy, replace=replace)
         with new_file(copy, replace=replace) as part:
-            with _told(copy):
+            with told_of(copy):
                 copy_pages(db, part, progress)
             _check(part, source)
             tables = _count_tables(part)
@@ -131,7 +131,8 @@ def copy_pages(db: sqlite3.Connection, part: Path, progress: Progress | None) ->
 
 
 @contextmanager
-def _told(copy: str) -> Iterator[None]:
+def told_of(copy: str) -> Iterator[None]:
+    """Errors of SQLite's become ours, about a new file."""
     try:
         yield
     except sqlite3.Error as error:
