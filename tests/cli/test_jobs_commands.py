@@ -267,3 +267,20 @@ def test_looking_writes_nothing_into_an_empty_file(folder: Path) -> None:
     answer = run("list", "--db", "empty.db")
     assert answer.exit_code == 1
     assert (folder / "empty.db").stat().st_size == 0
+
+
+def test_a_large_result_is_read_from_where_PENSTOCK_FILES_says(
+    tmp_path: Path, penstock_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK_FILES", str(tmp_path / "files"))
+    with penstock.App(penstock_server) as app:
+
+        @app.task()
+        def large(run: penstock.Run) -> str:
+            return "x" * 400_000  # above 300 KB: a file
+
+        job = app.enqueue(large)
+        Worker(app, burst=True).run()
+    told = CliRunner().invoke(cli, ["jobs", "show", job.id, "--url", penstock_server, "--json"])
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["result"] == "x" * 400_000

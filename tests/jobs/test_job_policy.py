@@ -174,7 +174,7 @@ def test_indexes_and_files_are_resources_of_their_own() -> None:
         "Bucket": ["arn:aws:s3:::acme-jobs"],
     }
     assert [one["Sid"] for one in policy(["enqueue"])["Statement"]] == ["Jobs"]
-    assert [one["Sid"] for one in policy(["look"], files="s3://acme-jobs")["Statement"]] == ["Jobs", "JobIndexes"]
+    assert [one["Sid"] for one in policy(["manage"], files="s3://acme-jobs")["Statement"]] == ["Jobs", "JobIndexes"]
 
 
 def test_the_command_writes_it_and_refuses_what_is_not_there(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ TABLE_ACTIONS: Final = {
 FILE_ACTIONS: Final = {
     "enqueue": frozenset({"PutObject"}),
     "work": frozenset({"AbortMultipartUpload", "DeleteObject", "GetObject", "PutObject"}),
-    "look": frozenset[str](),
+    "look": frozenset({"GetObject"}),
     "manage": frozenset[str](),
 }
-"""On the files under the prefix. A worker also lists the bucket: without that S3 calls a missing file forbidden."""
+"""On the files under the prefix. Who reads also lists the bucket: without that S3 calls a missing file forbidden."""
 
 ROLES: Final = tuple(TABLE_ACTIONS)
 

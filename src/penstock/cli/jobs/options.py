@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,8 @@ from penstock.cli import databases
 from penstock.cli.conversation import Ended
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.files import open_files
+from penstock.files import Files, open_files
+from penstock.jobs.app import FILES_VARIABLE
 from penstock.jobs.job import Job, JobNotFound
 from penstock.jobs.store import JobStore
 from penstock.jobs.tables import DEFAULT_TABLE
@@ -54,9 +56,8 @@ def opened(url: str | None, table: str) -> Iterator[JobStore]:
     """The store; what is not found, lost or failed ends with its own exit code."""
     place = url or _only_database()
     with databases.opened(place, maker="penstock worker") as db:
-        files = None if "://" in place or not Path(f"{place}.files").is_dir() else open_files(f"{place}.files")
         try:
-            yield JobStore.of_table(db, table, files=files)
+            yield JobStore.of_table(db, table, files=_files(place))
         except ResourceNotFoundException as error:
             raise PenstockError(
                 f"{place} has no table {table}: no app has used it yet, or its jobs are in another one (--table)."
@@ -65,6 +66,14 @@ def opened(url: str | None, table: str) -> Iterator[JobStore]:
             raise Ended(NOT_FOUND, str(error)) from error
         except LeaseLost as error:
             raise Ended(LEASE_LOST, str(error)) from error
+
+
+def _files(place: str) -> Files | None:
+    """Where the app keeps its files: where PENSTOCK_FILES says, else beside a database file if it has any."""
+    if said := os.environ.get(FILES_VARIABLE):
+        return open_files(said)
+    beside = f"{place}.files"
+    return open_files(beside) if "://" not in place and Path(beside).is_dir() else None
 
 
 def _only_database() -> str:
