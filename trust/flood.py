@@ -165,7 +165,7 @@ async def _witness(port: int, measured: Measured, keeps: bool) -> None:
                     streams = None
                     await asyncio.sleep(0.02)
         measured.waits.append(time.monotonic() - asked_at)
-        if not keeps:
+        if not keeps and streams is not None:
             streams[1].close()
             streams = None
         await asyncio.sleep(0.05)

@@ -107,6 +107,19 @@ def test_a_pass_answers_only_so_many_calls_5(clients: Any, engine: EchoEngine, m
     assert max(engine.groups) <= 3
 
 
+def test_while_many_wait_a_connection_has_one_turn_whatever_it_asks_for_2(
+    fast_server: ServerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "PASS_CALLS", 1)
+    engine = cast(EchoEngine, fast_server.engine)
+    with RawClient(fast_server.url, timeout=60) as greedy, RawClient(fast_server.url, timeout=60) as modest:
+        greedy.send(b"".join(request(body={"Id": number, "Sleep": 0.1}) for number in range(25)))
+        until(lambda: engine.order)
+        modest.ask(request(body={"Id": "small"}))
+        assert "GetItem:24" not in engine.order, "it did not wait for all of the other's"
+        assert [greedy.read().json()["Request"]["Id"] for _ in range(25)] == list(range(25))
+
+
 def test_thousands_of_requests_in_one_go_are_answered_in_order_and_parsed_as_they_are_due(
     clients: Any, echo_server: ServerThread
 ) -> None:

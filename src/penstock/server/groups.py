@@ -74,6 +74,11 @@ class Groups:
             self._loop.call_soon(self._flush)
         self._wide.append((call, connection, style))
 
+    @property
+    def are_crowded(self) -> bool:
+        """Whether more wait than one pass answers: each connection has one turn then, not as many as it asks for."""
+        return len(self._calls) >= PASS_CALLS
+
     def flush_now(self) -> None:
         """Answers what waits for the end of the pass."""
         if self._calls:

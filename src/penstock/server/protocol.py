@@ -1,8 +1,8 @@
 """One connection: bytes in, requests out; answers in, bytes out.
 
 1. Answers leave in the order of their requests, whatever finishes first.
-2. A connection holds no more than `PIPELINE` calls in the engine, or one whose answer may be large, and one read buffer
-   of parsed requests; past that, or while its client reads slowly, it stops reading.
+2. A connection holds no more than `PIPELINE` calls in the engine, or one whose answer may be large, or one while many
+   wait, and one read buffer; past that, or while its client reads slowly, it stops reading.
 3. What all connections hold together is bounded too (crowd.py).
 4. A client that is too slow with a request, reads nothing, or is idle for too long, is cut off (`sweep`).
 5. No bytes kill the server: what is not HTTP is answered with 400, and the connection closed.
@@ -223,7 +223,9 @@ class Connection(RequestReader):
 
     def _may_join(self, call: Pending, heavy: bool) -> bool:
         """Whether it may be in the engine together with others of this connection."""
-        return not heavy and call.operation not in WIDE_MEGABYTES and self._in_group < PIPELINE
+        if heavy or call.operation in WIDE_MEGABYTES or self._in_group >= PIPELINE:
+            return False
+        return not self.server.groups.are_crowded
 
     def _start(self, style: Style, call: Pending, heavy: bool) -> None:
         if heavy:
