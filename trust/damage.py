@@ -1,6 +1,6 @@
 """`python -m trust.damage [--seconds N] [--seed N]`: damages pages of a file, and lets `penstock repair` save the rest.
 
-Each round takes a sound file and overwrites some of its pages: with zeros, with noise, with each other, bit by bit. Then
+Each round takes a sound file and overwrites some of its pages: with zeros, with noise, with others, bit by bit. Then
 
 1. nothing but a StorageError that names the file may come of an examination and a rescue, and the file is not changed;
 2. the new file is sound, and holds as many items as was said;
