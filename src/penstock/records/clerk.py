@@ -26,6 +26,7 @@ _WRITES_AHEAD: Final = 3
 """As many of the clerk's own writes are covered by it: they take long where other processes write too."""
 
 _MOST_AHEAD: Final = 64  # twice the workers where they are more
+_GATHERED: Final = 8  # ends that wait for company; as many as there are workers where these are more
 _WEIGHT: Final = 1 / 16  # of the last one among the usual times
 
 AttemptEnd = tuple[Running, End | BaseException]
@@ -47,6 +48,7 @@ class Clerk:
     def work(self) -> None:
         while (running := self._claimed.get()) is not None:
             end = self._shift.end_of(running)
+            running.ended_at = time.monotonic()
             if not self._shift.take_out(running):
                 return  # written off: another thread has this one's place
             self._schedule.report((running, end))
@@ -63,7 +65,8 @@ class Clerk:
         while True:
             seconds = max(_AHEAD_SECONDS, _WRITES_AHEAD * self._usual_write)
             ahead = self._ahead(workers, seconds)
-            gather = max(ahead // 2, 1) if in_hand >= workers + ahead // 2 else 1
+            # No more than that: while the clerk is at it, workers that wake up wait for the interpreter.
+            gather = min(max(ahead // 2, 1), max(workers, _GATHERED)) if in_hand >= workers + ahead // 2 else 1
             batch = self._schedule.batch(workers + ahead - in_hand, in_hand, gather, linger=seconds / 3)
             if batch is None:
                 break
@@ -120,9 +123,8 @@ class Clerk:
         return len(claims)
 
     def _marked(self, good: list[tuple[Running, Ended]], answers: list[Any]) -> None:
-        now = time.monotonic()
         for (running, _), answer in zip(good, answers, strict=False):
-            self._took(now - running.began_at)
+            self._took(running.ended_at - running.began_at)
             if not isinstance(answer, Written):
                 self._shift.safely(None, self._shift.outcomes.marked, running.claim, answer)
         self._shift.outcomes.count("processed", sum(isinstance(one, Written) for one in answers))

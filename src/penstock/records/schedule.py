@@ -20,7 +20,7 @@ from penstock.records.standing import Standing
 from penstock.records.work import Found
 
 MOST_WAITING: Final = 10_000
-LOW_WATER: Final = 16
+LOW_WATER: Final = 32
 """Records ready below which the feeder reads its next page; twice the workers where they are more."""
 
 _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
@@ -131,16 +131,17 @@ class Schedule:
                 self._work.notify()
 
     def batch(self, room: int, in_hand: int, gather: int, linger: float = 0.0) -> tuple[list[Any], list[Task]] | None:
-        """What has ended, and at most `room` records to look at; waited for. None when all is over.
+        """What has ended, and records to look at: `room` at most, and one in place of each. None when all is over.
 
-        It lingers until `gather` have ended, `linger` seconds at most.
+        It waits for them, and lingers until `gather` have ended, `linger` seconds at most.
         """
         with self._work:
             lingered = gather == 1
             while True:
                 self._gathered = 1 if lingered else gather  # from now on, so many wake us
                 if len(self._ends) >= (1 if lingered or self.stopping else gather):
-                    return self._ended_so_far(), [] if self.stopping else self._next(room)
+                    ends = self._ended_so_far()
+                    return ends, [] if self.stopping else self._next(room + len(ends))
                 if not self._ends and not self.stopping and (tasks := self._next(room)):
                     return [], tasks
                 if not in_hand and self._closed and (self.stopping or self._is_idle()):

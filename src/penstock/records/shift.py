@@ -29,11 +29,12 @@ _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
 
 @dataclass(eq=False, slots=True)
 class Running:
-    """A claim in hand. `began_at` is when its function was begun; infinite before that."""
+    """A claim in hand. `began_at` and `ended_at` are its function's times; infinite before that."""
 
     claim: Claim
     renew_at: float
     began_at: float = float("inf")
+    ended_at: float = float("inf")
 
 
 class Shift:
