@@ -32,7 +32,7 @@ WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1, "TransactGetItems": 4, "BatchGetI
 PASS_MEGABYTES = 16  # of those, if all were as large as they can be; at least one call
 LARGE_BYTES = 256 * 1024
 LARGE_SECONDS = 1.0  # after the last large answer, others are expected
-PASS_CALLS = 256  # of the others, whose answers have at most an item of 400 KB
+PASS_CALLS = 64  # of the others, whose answers have at most an item of 400 KB
 
 _log = logging.getLogger(__name__)
 
