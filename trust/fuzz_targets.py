@@ -20,6 +20,7 @@ from penstock.client.transports.responses import FastReader, Malformed, PlainRea
 from penstock.engine import Engine
 from penstock.engine.registry import OPERATIONS
 from penstock.errors import DynamoDBError, InternalServerError, PenstockError
+from penstock.files.saved import checked_type
 from penstock.jobs.cron import Schedule
 from penstock.server.encodings import BodyTooLarge, chosen_encoding
 from penstock.server.http1 import ParserError, PurePythonParser
@@ -180,6 +181,7 @@ TARGETS = {
             "cron", _reading(lambda data: Schedule.parse("a", _text(data)).after(0.0)), seeds.CRONS, seeds.CRON_WORDS
         ),
         Target("url", _reading(lambda data: parse_url(_text(data), {})), seeds.URLS, (b"://", b"?", b"%", b"[", b"]")),
+        Target("type", _reading(lambda data: checked_type(_text(data)), ValueError), (b"text/plain; charset=utf-8",)),
         Target("token", _reading(lambda data: read_token(_text(data), "q"), InvalidToken), seeds.TOKENS),
     )
 }

@@ -35,9 +35,9 @@ _SUFFIXES = (  # of a region's name to the domain of its partition; the last one
     (re.compile(r""), "amazonaws.com"),
 )
 _DUALSTACK = {"amazonaws.com": "api.aws", "amazonaws.com.cn": "api.amazonwebservices.com.cn"}
-_PATH = re.compile(
-    r"/?|(/(?!\.{0,2}(/|$))[!-~]+?)+/?"
-)  # without "//", "/./" and "/../", which servers sign differently
+# Without "//", "/./" and "/../", which servers sign differently. A step has no slash of its own: if it had, a long path
+# could be divided into steps in more ways than anybody can try.
+_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[!-.0-~]+)*/?")
 _PORTS = {"http": 80, "https": 443}
 _HOST_AND_PORT = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]+:[0-9]{1,5}(/.*)?")
 _SLIPPED = re.compile(r"(https?|aws)(:|//)[:/]*", re.IGNORECASE)  # http:/localhost, https//host, aws:eu-west-2

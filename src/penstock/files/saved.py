@@ -68,7 +68,8 @@ def checked_type(content_type: str) -> str:
     return content_type
 
 
-_TYPE = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+( ?; ?[!-~]+)*")
+# A parameter has no semicolon of its own, so that there is one way to divide them.
+_TYPE = re.compile(r"[A-Za-z0-9.+-]+/[A-Za-z0-9.+-]+(?: ?; ?[!-:<-~]+)*")
 
 
 @lru_cache(maxsize=1)
