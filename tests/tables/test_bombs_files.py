@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,18 @@ def test_a_file_that_is_no_json_of_ours_is_refused_by_name(name: str, tmp_path: 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PenstockError, match=r"bomb\.json"):
         load_credentials(path)
+
+
+def test_half_of_a_character_in_the_name_of_an_attribute_is_refused_by_name() -> None:
+    shape = {
+        "TableName": "orders",
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "TimeToLiveSpecification": {"AttributeName": "\ud800", "Enabled": True},
+    }
+    resource = {"Type": "AWS::DynamoDB::Table", "Properties": shape}
+    with pytest.raises(PenstockError, match=r"bomb\.json.*surrogate"):
+        read_template(json.dumps({"Resources": {"A": resource}}), "bomb.json")
+    described = {"TimeToLiveStatus": "ENABLED", "AttributeName": "\ud800"}
+    with pytest.raises(PenstockError, match=r"bomb\.json.*surrogate"):
+        read_export(json.dumps({"Table": shape, "TimeToLiveDescription": described}), file="bomb.json")

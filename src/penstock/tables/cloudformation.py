@@ -89,8 +89,11 @@ def read_template(text: str, file: str = "template.json") -> tuple[Table, ...]:
         raise ExportError(file, "it is no template of tables: it is nested too deep") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:  # a number of thousands of digits, too
         raise ExportError(file, f"it is no template of tables ({error!r})") from error
-    for table in found:
-        check(table)
+    try:
+        for table in found:
+            check(table)
+    except UnicodeEncodeError:
+        raise ExportError(file, "it has half of a surrogate pair, which is no text") from None
     return tuple(found)
 
 

@@ -148,7 +148,10 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
         table = _read(document, name)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ExportError(file, _missing(error)) from error
-    check(table)
+    try:
+        check(table)
+    except UnicodeEncodeError:
+        raise ExportError(file, "it has half of a surrogate pair, which is no text") from None
     return table
 
 
