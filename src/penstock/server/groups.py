@@ -86,8 +86,9 @@ class Groups:
 
     def _flush(self) -> None:
         calls, waiting = self._calls, self._waiting
-        self._calls, self._waiting = calls[PASS_CALLS:], waiting[PASS_CALLS:]
-        if self._calls:
+        self._calls, self._waiting = [], []
+        if len(calls) > PASS_CALLS:
+            self._calls, self._waiting = calls[PASS_CALLS:], waiting[PASS_CALLS:]
             del calls[PASS_CALLS:], waiting[PASS_CALLS:]
         wide = self._next_wide() if self._wide else ()
         if self._calls or self._wide:

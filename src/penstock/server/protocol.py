@@ -218,8 +218,11 @@ class Connection(RequestReader):
         if self._backlog or self._busy or self._slow_reader or (self._in_group and not self._may_join(call, heavy)):
             self._backlog.append((style, call, heavy, None))
             self._hold()
-        else:
+        elif heavy or call[0] in WIDE_MEGABYTES:
             self._start(style, call, heavy)
+        else:  # as `_start` does: nearly all calls come this way
+            self._in_group += 1
+            self._add(self, style, call)
 
     def _may_join(self, call: Pending, heavy: bool) -> bool:
         """Whether it may be in the engine together with others of this connection."""
@@ -303,7 +306,12 @@ class Connection(RequestReader):
             self._out.append(data)
             data = b"".join(self._out)
             self._out = []
-        self._send(data)
+        try:  # as `_send` does
+            self._write(data)
+        except RuntimeError:
+            self._write = _nowhere
+        if self._slow_reader:
+            self._count_unsent()
         if self._backlog:
             self._proceed()
         elif self._closing:
