@@ -33,14 +33,12 @@ ITEMS: list[dict[str, Any]] = [
     {**_ONE, "n": {"N": "1"}, "l": {"L": [{"N": "1"}, {"M": {"x": {"S": "y"}}}]}, "s": {"SS": ["a", "b"]}},
     {**_ONE, "sk": {"S": "b"}, "g": {"S": "g"}, "m": {"M": {"x": {"L": []}}}, "b": {"B": "AQID"}, "z": {"NULL": True}},
 ]
-_VALUES = {
-    "ExpressionAttributeValues": {":a": {"S": "a"}, ":n": {"N": "1"}, ":l": {"L": [{"N": "1"}]}, ":s": {"SS": ["a"]}}
-}
+VALUES = {":a": {"S": "a"}, ":n": {"N": "1"}, ":l": {"L": [{"N": "1"}]}, ":s": {"SS": ["a"]}}
 REQUESTS: dict[str, dict[str, Any]] = {
-    "PutItem": {"Item": _ONE, **_VALUES},
-    "Scan": _VALUES,
-    "Query": _VALUES,
-    "UpdateItem": {"Key": _ONE, **_VALUES},
+    "PutItem": {"Item": _ONE},
+    "Scan": {},
+    "Query": {},
+    "UpdateItem": {"Key": _ONE},
     "GetItem": {"Key": _ONE},
 }
 

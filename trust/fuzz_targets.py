@@ -78,7 +78,11 @@ def _asked(operation: str, member: str) -> Callable[[bytes], None]:
     """An expression in a request in which everything else is as it should be."""
 
     def read(data: bytes) -> None:
-        request = {"TableName": "fuzzed", **seeds.REQUESTS[operation], member: _text(data)}
+        text = _text(data)
+        request = {"TableName": "fuzzed", **seeds.REQUESTS[operation], member: text}
+        used = {name: value for name, value in seeds.VALUES.items() if name in text}  # one too many is an error
+        if used:
+            request["ExpressionAttributeValues"] = used
         with refusing(DynamoDBError):
             engine().execute(operation, request)
 
