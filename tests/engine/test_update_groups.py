@@ -62,8 +62,7 @@ def rows(engine: Engine) -> dict[str, list[Any]]:
     names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} - kept
     images = db.execute("SELECT event, size, images FROM stream_records ORDER BY sequence")
     return {"stream_records": [(event, size) for event, size, _ in images]} | {
-        name: sorted(db.execute(f"SELECT * FROM {name}"))
-        for name in names
+        name: sorted(db.execute(f"SELECT * FROM {name}")) for name in names
     }
 
 

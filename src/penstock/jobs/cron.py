@@ -149,7 +149,9 @@ def _range(span: str, piece: str, field: str, low: int, high: int, names: tuple[
     first, dash, last = span.partition("-")
     numbers = [_number(text, low, names) for text in ((first, last) if dash else (first,))]
     if any(number is None or not low <= number <= high for number in numbers):
-        raise BadCron(f"{piece[:50]!r} ({field}): it is * or numbers from {low} to {high}{' or names' if names else ''}.")
+        raise BadCron(
+            f"{piece[:50]!r} ({field}): it is * or numbers from {low} to {high}{' or names' if names else ''}."
+        )
     start, end = numbers[0] or 0, numbers[-1] or 0
     if start > end:
         raise BadCron(f"{piece[:50]!r} ({field}): a range goes up.")

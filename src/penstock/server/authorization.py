@@ -74,9 +74,7 @@ def read(headers: Headers, query: bytes) -> Authorization:
 def _from_header(text: str, headers: Headers) -> Authorization:
     algorithm, *pairs = [part for part in re.split(r"[, ]", text) if part]
     given = {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
-    if len(given) != len(
-        pairs
-    ):  # which of two counts is not for us to guess
+    if len(given) != len(pairs):  # which of two counts is not for us to guess
         raise IncompleteSignatureException("Authorization header has a parameter twice. Authorization=" + text)
     date = headers.get(b"x-amz-date") or headers.get(b"date") or b""
     missing = [

@@ -31,9 +31,9 @@ from penstock.errors import StorageError
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
 PAGE_BYTES: Final = 8192
-# The log's bound, 128 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). A
-# load's largest transaction is about as long.
-CHECKPOINT_PAGES: Final = 16_000
+# The log's bound, 62 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). It
+# is within LOG_BYTES, so that the log is written over and over: a file that grows costs twice as much a page.
+CHECKPOINT_PAGES: Final = 8_000
 _SHORTEST_LOG: Final = 50
 _LOG_SHARE: Final = 4
 LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longer is given back
