@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from types import FrameType
@@ -76,6 +77,7 @@ def command(
         on_end=(lambda job, how: None) if quiet else _tell,
     )
     _stop_on_signals(worker)
+    gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
         click.echo(f"{worker.name}: {', '.join(sorted(found.tasks))} from {found.store.db.name}", err=True)
     counts = worker.run()
