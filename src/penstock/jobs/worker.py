@@ -326,8 +326,8 @@ class Worker:
             for candidate in candidates:
                 self.feed.tried(candidate.id)
             self.feed.bundle.add([self._run_of(job) for job in claimed if job is not None])
-            for one, job in zip(returned, ended, strict=True):
-                self._told(one, job)
+        for one, job in zip(returned, ended, strict=True):
+            self._told(one, job)  # out of turn: where the database is away, an end is tried for long
 
     def _written(self, returned: list[Returned], candidates: list[Job]) -> tuple[list[Job | None], list[Job | None]]:
         tasks = self.app.tasks
