@@ -72,20 +72,21 @@ def write_many(call: Call, changes: Sequence[Change]) -> None:
 
 def put_unread(call: Call, change: Change) -> None:
     """Puts an item where no condition asks for the old one: that is read only if there is one; `change.old` says."""
-    table = change.table
     data = orjson.dumps(change.new)
-    row = (change.key, change.size, data)
-    if not call.db.execute(table.sql_insert, row).rowcount:
-        change.old = old_item(call, table, change.key)
-        call.db.execute(table.sql_put, row)
-    if table.watched:
-        _follow(call, change, data)
+    if not _inserted(call, change, data):
+        change.old = old_item(call, change.table, change.key)
+        call.db.execute(change.table.sql_put, (change.key, change.size, data))
+        if change.table.watched:
+            _follow(call, change, data)
 
 
 def put_new(call: Call, change: Change) -> bool:
     """Puts an item where there is none; whether there was none, else nothing is changed. It takes no look before."""
+    return _inserted(call, change, orjson.dumps(change.new))
+
+
+def _inserted(call: Call, change: Change, data: bytes) -> bool:
     table = change.table
-    data = orjson.dumps(change.new)
     if not call.db.execute(table.sql_insert, (change.key, change.size, data)).rowcount:
         return False
     if table.watched:
