@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.call import Call
-from penstock.engine.rows import Row, delete_rows, plain_key, put_rows, row_of_checked
+from penstock.engine.rows import Row, delete_keys, plain_key, put_rows, row_of_checked
 from penstock.engine.schema import TableInfo
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError
@@ -68,7 +68,7 @@ class Loading:
                     return False
                 puts = (row for row in group.values() if isinstance(row, tuple))
                 self._new = put_rows(call, table, puts, new=self._new)
-                delete_rows(call, table, (key for key, row in group.items() if not isinstance(row, tuple)))
+                delete_keys(call, table.storage, (key for key, row in group.items() if not isinstance(row, tuple)))
             self._engine.store.count_rows(call.db)
         except Exception as error:  # a full disk, a file that another process holds: told by the ordinary way
             _log.debug("a group was not written: %r", error)

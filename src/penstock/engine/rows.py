@@ -124,12 +124,6 @@ def _in_parts(ordered: Sequence[T]) -> Iterator[Sequence[T]]:
         done += many
 
 
-def delete_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> None:
-    """Deletes what there is of these rows from a table that is not `watched`."""
-    for key in sorted(keys):
-        call.db.execute(table.sql_delete, (key,))
-
-
 @lru_cache(maxsize=1024)
 def _sql_put(storage: str, rows: int) -> str:
     return (
