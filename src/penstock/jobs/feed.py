@@ -7,8 +7,8 @@
 3. What it holds are candidates: a job is a worker's only when its claim has been written.
 4. Where the worker's threads write in turn, one more begins only while the turn is mostly nobody's: short jobs are then
    run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
-5. Jobs that are claimed and wait for a thread (bundle.py) go first; and whoever is handed something sees to what the
-   bundle has left to write.
+5. Jobs that are claimed and wait for a thread (bundle.py) go first; and whoever is handed one of them writes down what
+   has ended before it.
 """
 
 from __future__ import annotations
