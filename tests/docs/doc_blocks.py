@@ -95,29 +95,25 @@ def _said(text: str) -> dict[str, str]:
     return said
 
 
-def prose_of(text: str) -> str:
-    """The page without its fenced and indented blocks."""
-    kept, fence = [], ""
+def _unfenced(text: str) -> Iterator[str]:
+    """The lines that are in no fenced block."""
+    fence = ""
     for line in text.splitlines():
         found = _FENCE.match(line)
         if fence:
             fence = "" if line.strip() == fence else fence
         elif found:
             fence = found["fence"]
-        elif not line.startswith("    "):
-            kept.append(line)
-    return "\n".join(kept)
+        else:
+            yield line
+
+
+def prose_of(text: str) -> str:
+    """The page without its fenced and indented blocks."""
+    return "\n".join(line for line in _unfenced(text) if not line.startswith("    "))
 
 
 def indented_lines(text: str) -> list[str]:
     """The lines of blocks that are set in by four blanks, joined where a backslash ends one."""
-    lines, fence = [], ""
-    for line in text.splitlines():
-        found = _FENCE.match(line)
-        if fence:
-            fence = "" if line.strip() == fence else fence
-        elif found:
-            fence = found["fence"]
-        elif line.startswith("    "):
-            lines.append(line[4:])
+    lines = (line[4:] for line in _unfenced(text) if line.startswith("    "))
     return "\n".join(lines).replace("\\\n", " ").splitlines()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -11,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_tables import index, make, table
+from sql_statements import statements
 
 from penstock.engine import Engine, Pending
 from penstock.errors import DynamoDBError
@@ -64,15 +63,6 @@ def rows(engine: Engine) -> dict[str, list[Any]]:
     return {"stream_records": [(event, size) for event, size, _ in images]} | {
         name: sorted(db.execute(f"SELECT * FROM {name}")) for name in names
     }
-
-
-@contextmanager
-def statements(engine: Engine) -> Iterator[list[str]]:
-    found: list[str] = []
-    db = engine.store.connection()
-    db.set_trace_callback(found.append)
-    yield found
-    db.set_trace_callback(None)
 
 
 READ_AND_WRITTEN = ["BEGIN", "SELECT", "SELECT", "INSERT"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 from sample_tables import index, make, table
+from sql_statements import statements
 
 from penstock.engine import Engine, Pending
 from penstock.errors import ConditionalCheckFailedException, ValidationException
@@ -30,16 +30,6 @@ def item(number: int, **attributes: Any) -> dict[str, Any]:
 
 def key(number: int) -> dict[str, Any]:
     return {"pk": {"S": "a"}, "sk": {"N": str(number)}}
-
-
-@contextmanager
-def statements(engine: Engine) -> Iterator[list[str]]:
-    """The SQL statements that run inside the block."""
-    found: list[str] = []
-    db = engine.store.connection()
-    db.set_trace_callback(found.append)
-    yield found
-    db.set_trace_callback(None)
 
 
 @pytest.fixture
