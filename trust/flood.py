@@ -53,7 +53,9 @@ class Measured:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m trust.flood", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=4.0, help="how long each attack lasts")
     parser.add_argument("--only", action="append", metavar="NAME", help="this attack alone; may be given again")
     parser.add_argument("--longest", type=float, default=LONGEST_WAIT_SECONDS, help="seconds that others may wait")

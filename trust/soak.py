@@ -33,7 +33,9 @@ _DRAIN_SECONDS = 180.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m trust.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="how long jobs are made and workers hurt")
     parser.add_argument("--workers", type=int, default=3, help="worker processes for jobs; one more is for records")
     parser.add_argument("--faults", type=float, default=0.2, help="the part of all calls that fails")
