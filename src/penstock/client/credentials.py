@@ -133,7 +133,11 @@ def new_session(profile: str | None) -> Any:
     """A botocore session, which is what knows profiles; importing it takes a tenth of a second."""
     import botocore.session
 
-    return botocore.session.Session(profile=profile)
+    from penstock.client.session_data import PlainData
+
+    session = botocore.session.Session(profile=profile)
+    session.get_component("data_loader").file_loader = PlainData()
+    return session
 
 
 def profile_region(profile: str | None) -> str | None:

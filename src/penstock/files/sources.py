@@ -48,7 +48,7 @@ class Source:
         while missing and (piece := self._piece(missing)):
             parts.append(piece)
             missing -= len(piece)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
 
     def fill(self, part: io.BytesIO, size: int) -> int:
         """Puts the next `size` bytes in `part` instead of what is there, and returns how many there were left."""
@@ -65,7 +65,7 @@ class Source:
 
     read = block
 
-    def _piece(self, most: int) -> bytes:
+    def _piece(self, most: int) -> bytes | memoryview:
         if self._pieces is None:
             return _bytes(self._stream.read(most), "read()")  # type: ignore[union-attr]
         while not self._rest:
@@ -74,7 +74,7 @@ class Source:
                 return b""
             self._rest = memoryview(_bytes(piece, "the iterator"))
         taken, self._rest = self._rest[:most], self._rest[most:]
-        return bytes(taken)
+        return taken
 
     def _place(self) -> int | None:
         seekable = getattr(self._stream, "seekable", None)
