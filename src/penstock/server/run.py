@@ -272,8 +272,10 @@ def _share_the_interpreter() -> None:
 
 
 def _settle_memory() -> None:
-    """Takes what was made at start out of the collector's sight: it lives as long as the process."""
-    gc.collect()
+    """Takes what was made at start out of the collector's sight: it lives as long as the process.
+
+    What little of it is garbage stays, too: to look for it would take a twentieth of the start.
+    """
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
 
