@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -155,6 +156,26 @@ def test_a_task_that_forks_harms_nobody(tmp_path: Path) -> None:
         job = app.enqueue(fork)
         work(app)
         assert app.result(job.id, timeout_seconds=30) == 1
+
+
+def test_a_child_that_comes_back_from_a_task_is_no_second_worker(tmp_path: Path) -> None:
+    with penstock.App(tmp_path / "jobs.db") as app:
+
+        @app.task()
+        def fork(run: penstock.Run) -> str:
+            child = os.fork()
+            if child == 0:
+                return "child"
+            for _ in range(2_000):
+                if os.waitpid(child, os.WNOHANG)[0]:
+                    return "parent"
+                time.sleep(0.01)
+            os.kill(child, signal.SIGKILL)
+            return "the child lived on"
+
+        job = app.enqueue(fork.options(priority=9))
+        work(app)
+        assert app.result(job.id, timeout_seconds=30) == "parent"
 
 
 def test_a_task_that_hangs_has_failed_at_its_time_limit_and_its_place_is_free(app: penstock.App) -> None:

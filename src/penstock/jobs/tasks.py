@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from penstock.jobs.job import DEFAULT_PRIORITY
 from penstock.jobs.new import BadJob, NewJob, checked_name
+from penstock.records.forks import without_children
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 
 P = ParamSpec("P")
@@ -80,7 +81,8 @@ class Task(Generic[P, R]):
         options: Options = _NO_OPTIONS,
     ) -> None:
         self.name = checked_name(name, "task")
-        self.function = function
+        self.function = without_children(function)
+        self._plain = function
         self.settings = settings
         self._options = options
         self.is_async = inspect.iscoroutinefunction(function)
@@ -89,7 +91,7 @@ class Task(Generic[P, R]):
         checked_seconds(settings.lease_seconds)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
+        return self._plain(*args, **kwargs)
 
     def options(
         self,
@@ -112,7 +114,7 @@ class Task(Generic[P, R]):
         run at once.
         """
         options = Options(key, unique, tenant, queue, priority, run_at, run_in_seconds, tuple(after), limit_key, limit)
-        return Task(self.name, self.function, self.settings, options)
+        return Task(self.name, self._plain, self.settings, options)
 
     def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any], now: float) -> NewJob:
         """The job that calls the function so; refuses arguments that it does not take."""

@@ -8,6 +8,7 @@ hand: by its type or its error code, never by its text.
 from __future__ import annotations
 
 import inspect
+import os
 import random
 import re
 import traceback
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.values import Item
+from penstock.records.forks import end_child_of
 
 Function = Callable[[Item], Mapping[str, Any] | None]
 """What is done with a record. What it returns is set in the record, together with the mark that it is done."""
@@ -92,9 +94,13 @@ class Backoff:
 def attempt(function: Function, item: Item, rules: RetryRules, serial: int = 0) -> Ended:
     """Runs the function. Never raises; `serial` makes each call a different one for executors that reuse results."""
     del serial
+    process = os.getpid()
     try:
-        return Ended(checked_result(function(item)))
+        result = function(item)
+        end_child_of(process, function)
+        return Ended(checked_result(result))
     except BaseException as error:
+        end_child_of(process, function, error)
         return Ended(failure=failure_of(error, rules))
 
 

@@ -1,0 +1,65 @@
+"""Work that forks: a child that comes back from a task, or from a record's function, ends there.
+
+Otherwise it would go on as a copy of its parent: end the job a second time, and take others under the same name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_LOG = logging.getLogger("penstock.records")
+
+
+def without_children(function: Callable[..., T]) -> Callable[..., T]:
+    """The same function, from which only the process that called it comes back."""
+    call: Any = _async_call(function) if inspect.iscoroutinefunction(function) else _call(function)
+    return wraps(function)(call)
+
+
+def _call(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        process = os.getpid()
+        try:
+            value = function(*args, **kwargs)
+        except BaseException as error:
+            end_child_of(process, function, error)
+            raise
+        end_child_of(process, function)
+        return value
+
+    return call
+
+
+def _async_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        process = os.getpid()
+        try:
+            value = await function(*args, **kwargs)
+        except BaseException as error:
+            end_child_of(process, function, error)
+            raise
+        end_child_of(process, function)
+        return value
+
+    return call
+
+
+def end_child_of(process: int, function: Callable[..., Any], error: BaseException | None = None) -> None:
+    """Ends this process if it is not that one, but was forked by the function, which has returned or raised."""
+    if os.getpid() == process:
+        return
+    if isinstance(error, SystemExit):  # as it was meant
+        os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+    _LOG.warning(
+        "%s has forked, and the child came back from it: it ends here. Leave a child by os._exit(), or start one with "
+        "subprocess or multiprocessing.",
+        getattr(function, "__name__", repr(function)),
+        exc_info=error,
+    )
+    os._exit(int(error is not None))
