@@ -36,7 +36,7 @@ def count(run: penstock.Run, to: int, seconds: float = 0.0) -> int:
 
 @app.task()
 def bad(run: penstock.Run) -> None:
-    raise ValueError("<b>no</b>")
+    raise ValueError("<b>no</b>\\nat all, " + 1_000 * "really ")
 """
 
 
@@ -215,7 +215,9 @@ def test_a_burst_in_which_a_job_failed_exits_with_3(folder: Path, app: penstock.
     worker = start_worker(folder, "--burst")
     _, told = worker.communicate(timeout=60)
     assert worker.returncode == 3
-    assert "bad failed: ValueError" in told
+    (line,) = [line for line in told.splitlines() if "bad failed: ValueError" in line]
+    assert "no</b>\\u000aat all" in line
+    assert len(line) <= 300
 
 
 def test_sigterm_stops_a_worker_calmly(folder: Path, app: penstock.App) -> None:

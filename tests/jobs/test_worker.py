@@ -18,7 +18,7 @@ import pytest
 import penstock
 from penstock.jobs.app import JobFailed
 from penstock.jobs.job import Job
-from penstock.jobs.json_text import NotJson
+from penstock.jobs.json_text import NotJson, from_json
 from penstock.jobs.new import BadJob
 from penstock.jobs.state import State
 from penstock.jobs.tasks import Retries
@@ -221,12 +221,19 @@ def test_ten_megabytes_come_back_and_binary_is_logged_as_python_shows_it(app: pe
     def large(run: penstock.Run) -> str:
         run.log(b"\x00\xff")
         run.log("half a pair: \ud800", data=[1])
+        run.log("odd", blob=b"\x01", half="\ud800", rows=3)
+        run.progress(50, step="half", blob=b"\x02")
         return "x" * 10_000_000
 
     job = app.enqueue(large)
     work(app)
     assert app.result(job.id, timeout_seconds=30) == "x" * 10_000_000
-    assert [entry.message for entry in app.store.history(job.id).entries] == ["b'\\x00\\xff'", "half a pair: \\ud800"]
+    entries = app.store.history(job.id).entries
+    assert [entry.message for entry in entries] == ["b'\\x00\\xff'", "half a pair: \\ud800", "odd", ""]
+    assert [from_json(entry.data) for entry in entries[2:] if entry.data] == [
+        {"blob": "b'\\x01'", "half": "'\\ud800'", "rows": 3},
+        {"blob": "b'\\x02'"},
+    ]
 
 
 def test_a_result_that_is_not_json_fails_the_job_and_says_where(app: penstock.App) -> None:
@@ -253,6 +260,10 @@ def test_arguments_are_checked_when_they_are_enqueued(app: penstock.App) -> None
         app.enqueue(take)  # type: ignore[call-arg]
     with pytest.raises(BadJob, match="unexpected keyword"):
         app.enqueue(take, value=1, other=2)  # type: ignore[call-arg]
+    with pytest.raises(penstock.PenstockError, match="'take' is no task:"):
+        app.enqueue("take", value=1)  # type: ignore[arg-type]
+    with pytest.raises(penstock.PenstockError, match=r"\[1\] is no dict of arguments"):
+        app.enqueue_all(take, [{"value": 1}, [1]])  # type: ignore[list-item]
     assert not app.store.find().jobs
 
 

@@ -123,7 +123,8 @@ class App:
 
     def enqueue(self, task: Task[P, Any], *args: P.args, **kwargs: P.kwargs) -> Job:
         """Makes a job. Arguments that the task does not take, or that are not JSON, are refused here."""
-        job, _ = self.store.create(task.new_job(args, kwargs, self.store.clock.now()))
+        new = _task(task).new_job(args, kwargs, self.store.clock.now())
+        job, _ = self.store.create(new)
         self._tell()
         return job
 
@@ -132,8 +133,8 @@ class App:
 
         Nothing is made if one of them is refused.
         """
-        now = self.store.clock.now()
-        made = self.store.create_all([task.new_job((), one, now) for one in arguments])
+        called, now = _task(task), self.store.clock.now()
+        made = self.store.create_all([called.new_job((), _named(one), now) for one in arguments])
         self._tell()
         return [job for job, _ in made]
 
@@ -238,6 +239,19 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _task(given: Task[P, Any]) -> Task[P, Any]:
+    if not isinstance(given, Task):
+        name = getattr(given, "__name__", repr(given))
+        raise PenstockError(f"{name} is no task: enqueue what @app.task() has made, app.enqueue(report, month=11).")
+    return given
+
+
+def _named(arguments: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(arguments, dict):
+        raise PenstockError(f"{arguments!r:.100} is no dict of arguments: enqueue_all(report, [{{'month': 11}}, …]).")
+    return arguments
 
 
 class _Decorator:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Data, Files
 from penstock.jobs.job import Job, JobCancelled, JobFile
+from penstock.jobs.json_text import NotJson, to_json
 from penstock.jobs.new import checked_name
 from penstock.jobs.store import JobStore
 from penstock.records.leases import RENEWALS, LeaseLost
@@ -109,13 +110,16 @@ class Run:
         self._report(progress=percent, step=step, message=message, data=data or None)
 
     def log(self, message: object, **data: Any) -> None:
-        """A numbered entry of words. Bytes and other values are written as Python shows them."""
+        """A numbered entry of words. Bytes and other values, in its data too, are written as Python shows them."""
         text = message if isinstance(message, str) else repr(message)
-        self._report(message=text.encode("utf-8", "backslashreplace").decode(), data=data or None)
+        self._report(message=_writable(text), data=data or None)
 
     def _report(self, **entry: Any) -> None:
         try:
-            self._write(**entry)
+            try:
+                self._write(**entry)
+            except NotJson:  # in its data: a report ends no task
+                self._write(**{**entry, "data": _shown(entry["data"])})
         except (TransportError, DynamoDBError) as error:
             if not error.retryable:
                 raise
@@ -259,6 +263,22 @@ class Run:
                 self._job = current
             else:
                 self._lost = LeaseLost(self.id, current.lease.owner if current.lease else None)
+
+
+def _shown(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of an entry, with what is not JSON as Python shows it."""
+    shown: dict[str, Any] = {}
+    for name, value in data.items():
+        try:
+            to_json(value, name)
+            shown[_writable(name)] = value
+        except NotJson:
+            shown[_writable(name)] = _writable(repr(value))
+    return shown
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class RunFiles:

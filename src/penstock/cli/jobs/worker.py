@@ -12,10 +12,14 @@ import click
 from penstock.cli.jobs.options import FAILED, LEASE_LOST
 from penstock.cli.jobs.supervisor import Supervisor
 from penstock.cli.logs import log_warnings
+from penstock.cli.terminal import one_line
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
 from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
+
+_LINE = 300
+"""Characters of what is said of a job; all of it is in `penstock jobs show`."""
 
 
 @click.command("worker")
@@ -93,7 +97,8 @@ def _tell(job: Job, how: str) -> None:
     reason = (
         f": {job.error.kind}: {job.error.message}" if job.error is not None and how in ("failed", "retried") else ""
     )
-    click.echo(f"{job.id} {job.task} {how.replace('_', ' ')}{reason}", err=True)
+    line = one_line(f"{job.id} {job.task} {how.replace('_', ' ')}{reason}")
+    click.echo(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…", err=True)
 
 
 def _stop_on_signals(worker: Worker) -> None:
