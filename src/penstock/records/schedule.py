@@ -130,16 +130,20 @@ class Schedule:
             with self._work:
                 self._work.notify()
 
-    def batch(self, room: int, in_hand: int, gather: int, linger: float = 0.0) -> tuple[list[Any], list[Task]] | None:
+    def batch(
+        self, room: int, in_hand: int, gather: int, linger: float = 0.0, *, hungry: bool = False
+    ) -> tuple[list[Any], list[Task]] | None:
         """What has ended, and records to look at: `room` at most, and one in place of each. None when all is over.
 
-        It waits for them, and lingers until `gather` have ended, `linger` seconds at most.
+        It waits for them, and lingers until `gather` have ended, `linger` seconds at most; who is `hungry` does not
+        where records are ready.
         """
         with self._work:
             lingered = gather == 1
             while True:
                 self._gathered = 1 if lingered else gather  # from now on, so many wake us
-                if len(self._ends) >= (1 if lingered or self.stopping else gather):
+                enough = 1 if lingered or self.stopping or (hungry and self._ready) else gather
+                if len(self._ends) >= enough:
                     ends = self._ended_so_far()
                     return ends, [] if self.stopping else self._next(room + len(ends))
                 if not self._ends and not self.stopping and (tasks := self._next(room)):
@@ -147,6 +151,14 @@ class Schedule:
                 if not in_hand and self._closed and (self.stopping or self._is_idle()):
                     return None
                 lingered = not self._work.wait(self._until_next(room, None if lingered else linger)) or lingered
+
+    def more(self, number: int, seconds: float) -> tuple[list[Any], list[Task]]:
+        """What has ended until `number` have, `seconds` at most; and one record to look at in place of each."""
+        with self._work:
+            self._gathered = number
+            self._work.wait_for(lambda: len(self._ends) >= number or self.stopping, seconds)
+            ends = self._ended_so_far()
+            return ends, [] if self.stopping else self._next(len(ends))
 
     def _ended_so_far(self) -> list[Any]:
         return [self._ends.popleft() for _ in range(len(self._ends))]
