@@ -20,6 +20,7 @@ from penstock.cli.main import cli
 from penstock.jobs.job import JobError
 from penstock.jobs.state import State
 from penstock.jobs.worker import Worker
+from penstock.jobs.workers import Registry, WorkerInfo
 
 APP = """
 import time
@@ -166,7 +167,28 @@ def test_why_says_what_a_job_waits_for(app: penstock.App) -> None:
     assert json.loads(run("why", first, "--json").stdout)["state"] == "queued"
     limited = [app.enqueue(app.tasks["count"].options(limit_key="one"), to=1).id for _ in range(2)]
     assert app.store.claim(app.get(limited[0]), "somebody", 30) is not None
-    assert "1 with the limit key 'one' are running already" in run("why", limited[1]).stdout
+    assert "1 with the limit key 'one' is running already" in run("why", limited[1]).stdout
+
+
+def test_why_is_one_line_whatever_the_error_says(app: penstock.App) -> None:
+    job = enqueue(app, "count", to=1)
+    held = app.store.claim(app.get(job), "somebody", 30)
+    assert held is not None
+    app.store.fail(held, JobError("ValueError", "rows:\n  none.\n" + 500 * "x "))
+    (line,) = run("why", job).stdout.splitlines()
+    assert "(ValueError: rows: none. x x" in line
+    assert len(line) < 400
+
+
+def test_workers_with_many_tasks_fit_on_a_screen(app: penstock.App) -> None:
+    tasks = tuple(f"count_the_{number}th" for number in range(30))
+    Registry(app.store.db, app.store.layout).beat(
+        WorkerInfo("host:1:a", time.time(), time.time(), ("default",), tasks, 8, 1, 0, 0.0)
+    )
+    lines = run("workers").stdout.splitlines()
+    assert "1 of 8 busy" in lines[0]
+    assert lines[1].endswith("and 27 more")
+    assert max(len(line) for line in lines) <= 80
 
 
 def test_a_report_is_one_file_in_which_nothing_executes(app: penstock.App, folder: Path) -> None:

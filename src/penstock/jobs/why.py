@@ -95,11 +95,12 @@ def _waiting(job: Job, around: Surroundings) -> str:
     if job.run_at > around.now:
         left = span(job.run_at - around.now)
         if job.failures and job.error is not None:
-            return f"failed ({job.error.kind}: {job.error.message}) and is tried again in {left}"
+            return f"failed ({_told(f'{job.error.kind}: {job.error.message}')}) and is tried again in {left}"
         return f"is due in {left}"
     if len(around.slot_holders) >= job.limit > 0 and job.limit_key is not None and job.id not in around.slot_holders:
         holders = ", ".join(around.slot_holders[:3])
-        return f"waits because {job.limit} with the limit key {job.limit_key!r} are running already: {holders}"
+        are = "is" if job.limit == 1 else "are"
+        return f"waits because {job.limit} with the limit key {job.limit_key!r} {are} running already: {holders}"
     return _no_worker(job, around) or _in_line(job, around)
 
 
@@ -132,7 +133,16 @@ _PARENTS_TOLD = 3
 
 
 def _because(reason: str | None) -> str:
-    return f" ({reason})" if reason else ""
+    return f" ({_told(reason)})" if reason else ""
+
+
+def _told(text: str) -> str:
+    """A text as a part of a sentence: in one line, and not for long."""
+    line = " ".join(text.split())
+    return f"{line[: _TOLD - 1]}…" if len(line) > _TOLD else line.removesuffix(".")
+
+
+_TOLD = 300
 
 
 def span(seconds: float) -> str:

@@ -62,18 +62,24 @@ def command(
             return
         if not page.jobs:
             click.echo("No jobs." if token is None else "No more jobs.")
+        widths = [max((len(text) for text in texts), default=0) for texts in zip(*map(_names, page.jobs), strict=True)]
         for job in page.jobs:
-            click.echo(_line(job, store.clock.now()))
+            click.echo(_line(job, widths, store.clock.now()))
         if page.token is not None:
             click.echo(f"More: --token '{page.token}'", err=True)
 
 
-def _line(job: Job, now: float) -> str:
+def _names(job: Job) -> tuple[str, str, str]:
+    return one_line(job.id), job.state.value, one_line(job.task)
+
+
+def _line(job: Job, widths: list[int], now: float) -> str:
     step = job.step if len(job.step) <= _STEP else job.step[: _STEP - 1] + "…"
     shown = f"{job.progress:3.0f}% {step}" if job.entries or job.is_terminal else ""
     tenant = f"  {job.tenant}" if job.tenant else ""
     age = span(now - job.created_at)
-    return one_line(f"{job.id:22}  {job.state.value:10}  {job.task:20}  {age:>8} old  {shown}{tenant}".rstrip())
+    names = "  ".join(f"{name:{width}}" for name, width in zip(_names(job), widths, strict=True))
+    return one_line(f"{names}  {age:>8} old  {shown}{tenant}".rstrip())
 
 
 def moment(text: str) -> float:

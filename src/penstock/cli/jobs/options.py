@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 FAILED = 3
 NOT_FOUND = 4
 LEASE_LOST = 6
+_NAMES_CHARACTERS = 50
 
 _url_option = click.option(
     "--url",
@@ -114,6 +115,15 @@ def job_form(job: Job, store: JobStore, *, payloads: bool = False) -> dict[str, 
         form["args"] = store.load(job, job.args)
         form["result"] = store.load(job, job.result)
     return form
+
+
+def names_told(names: Collection[str]) -> str:
+    """The first of them, as many as go on a line, and how many more there are."""
+    told = sorted(names)
+    while len(shown := ", ".join(told)) > _NAMES_CHARACTERS and len(told) > 1:
+        told.pop()
+    rest = len(names) - len(told)
+    return f"{shown} and {rest} more" if rest else shown
 
 
 def print_json(value: object) -> None:

@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 
-from penstock.cli.jobs.options import FAILED, LEASE_LOST
+from penstock.cli.jobs.options import FAILED, LEASE_LOST, names_told
 from penstock.cli.jobs.supervisor import Supervisor
 from penstock.cli.logs import log_warnings
 from penstock.cli.terminal import one_line
@@ -83,7 +83,7 @@ def command(
     _stop_on_signals(worker)
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
-        click.echo(f"{worker.name}: {', '.join(sorted(found.tasks))} from {found.store.db.name}", err=True)
+        click.echo(f"{worker.name}: {names_told(found.tasks)} from {found.store.db.name}", err=True)
     counts = worker.run()
     found.close()
     if not quiet:

@@ -7,7 +7,8 @@ from dataclasses import asdict
 import click
 
 from penstock.cli.conversation import json_option
-from penstock.cli.jobs.options import opened, place_options, print_json
+from penstock.cli.jobs.options import names_told, opened, place_options, print_json
+from penstock.cli.terminal import one_line
 from penstock.jobs.why import span
 from penstock.jobs.workers import Registry
 
@@ -33,4 +34,5 @@ def command(url: str | None, table: str, as_json: bool) -> None:
         for worker in found:
             busy = f"{worker.running} of {worker.concurrency} busy"
             spent = f"{worker.done:,} done  {worker.read_units:,.0f} read units  up {span(now - worker.started_at)}"
-            click.echo(f"{worker.name:28}  {busy:14}  {spent}  {','.join(worker.queues)}: {', '.join(worker.tasks)}")
+            click.echo(one_line(f"{worker.name}  {busy}  {spent}"))
+            click.echo(one_line(f"  {', '.join(worker.queues)}: {names_told(worker.tasks)}"))
