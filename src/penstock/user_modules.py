@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,7 +33,21 @@ def named(place: str, *, what: str, example: str) -> tuple[ModuleType, str, Any]
         module = import_user_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
-            raise  # the module is there, and something that it imports is not
+            # The module is there, and something that it imports is not.
+            raise PenstockError(f"{module_name} cannot be imported:\n{_own_trace(error)}") from error
         where = f"in {Path.cwd()} or among the installed packages"
         raise PenstockError(f"There is no module {module_name} {where}.") from error
+    except PenstockError:
+        raise  # what it says is enough
+    except Exception as error:
+        raise PenstockError(f"{module_name} cannot be imported:\n{_own_trace(error)}") from error
     return module, attribute, getattr(module, attribute, None)
+
+
+def _own_trace(error: Exception) -> str:
+    """Where in the user's files it happened, without the way there."""
+    trace = traceback.TracebackException.from_exception(error)
+    ours = [place for place, frame in enumerate(trace.stack) if frame.filename == __file__]
+    theirs = trace.stack[ours[-1] + 1 if ours else 0 :]
+    shown = [frame for frame in theirs if "importlib" not in frame.filename]
+    return "".join([*traceback.StackSummary.from_list(shown).format(), *trace.format_exception_only()]).rstrip()

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 import penstock
 from penstock.cli.main import cli
 from penstock.jobs.job import JobError
+from penstock.jobs.loading import load_app
 from penstock.jobs.state import State
 from penstock.jobs.worker import Worker
 from penstock.jobs.workers import Registry, WorkerInfo
@@ -271,6 +272,25 @@ def test_an_app_that_cannot_be_found_is_named(folder: Path, place: str, said: st
     answer = subprocess.run(code, cwd=folder, capture_output=True, text=True, timeout=60)
     assert answer.returncode == 1
     assert said in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import penstock\n\n1 / 0\n", 'broken.py", line 3, in <module>\n    1 / 0'),
+        ("import penstock\napp = App(\n", 'broken.py", line 2\n    app = App('),
+        ("import no_such_thing\n", "No module named 'no_such_thing'"),
+    ],
+)
+def test_a_module_that_breaks_is_shown_where_it_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    (folder / "broken.py").write_text(text)
+    monkeypatch.syspath_prepend(folder)
+    with pytest.raises(penstock.PenstockError, match="broken cannot be imported:") as raised:
+        load_app("broken:app")
+    assert said in str(raised.value)
+    assert "importlib" not in str(raised.value) and "user_modules" not in str(raised.value)
 
 
 def test_all_shards_of_a_table_are_looked_at(folder: Path) -> None:

@@ -571,11 +571,22 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
             app.task()(_no_run)  # type: ignore[arg-type]
         with pytest.raises(penstock.PenstockError, match="concurrency"):
             Worker(app, concurrency=0)
-        with pytest.raises(ValueError, match="lease_seconds"):
+        with pytest.raises(penstock.PenstockError, match="lease_seconds"):
             app.task("short", lease_seconds=0)(one.function)
+        with pytest.raises(BadJob, match="retries is a whole number from 0"):
+            app.task("less", retries=-1)(one.function)
+        with pytest.raises(BadJob, match=r"Retries\(on=…\) has types of exceptions"):
+            Retries(1, on=("OSError",))  # type: ignore[arg-type]
+        assert Retries(1, on=[OSError]).allows(OSError(), 0)  # type: ignore[arg-type]
+        with pytest.raises(BadJob, match=r"A schedule gives no arguments.*'name'"):
+            app.task("hourly", cron="@hourly")(_greet)
+        assert set(app.tasks) == {"one"}
 
 
 def _no_run() -> None: ...
+
+
+def _greet(run: penstock.Run, name: str) -> None: ...
 
 
 def test_an_app_without_a_url_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from penstock.jobs.collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.cron import Schedule
 from penstock.jobs.job import DEFAULT_PRIORITY, Job
 from penstock.jobs.layout import Layout
+from penstock.jobs.new import BadJob
 from penstock.jobs.run import AsyncRun, Run
 from penstock.jobs.state import State
 from penstock.jobs.store import DEFAULT_KEEP_SECONDS, JobStore
@@ -112,9 +113,10 @@ class App:
             task: Task[Any, Any] = Task(name or function.__name__, function, settings)
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
-            self.tasks[task.name] = task
             if cron is not None:
                 self.schedules[task.name] = Schedule.parse(task.name, cron, timezone)
+                _check_alone(task)
+            self.tasks[task.name] = task
             return task
 
         return _Decorator(register)
@@ -252,6 +254,13 @@ def _named(arguments: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise PenstockError(f"{arguments!r:.100} is no dict of arguments: enqueue_all(report, [{{'month': 11}}, …]).")
     return arguments
+
+
+def _check_alone(task: Task[Any, Any]) -> None:
+    try:
+        task.new_job((), {}, 0.0)
+    except BadJob as error:
+        raise BadJob(f"A schedule gives no arguments. {error} Give its parameters defaults.") from error
 
 
 class _Decorator:

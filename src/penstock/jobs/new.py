@@ -19,7 +19,7 @@ RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
 _NAME_BYTES: Final = 200
 _NOT_IN_NAMES: Final = frozenset("/\\#" + "".join(map(chr, range(32))))
 _KEY_BYTES: Final = 1_000
-_MOST_RETRIES: Final = 1_000_000
+MOST_RETRIES: Final = 1_000_000
 _FULL: Final = 100.0
 _LATEST: Final = 32_503_680_000.0
 """The year 3000: a run_at after it is in milliseconds, or a mistake."""
@@ -109,7 +109,7 @@ def check_new(new: NewJob) -> None:
     if not isinstance(new.args, dict):
         raise BadJob(f"args is a dict of the task's arguments by name, not {type(new.args).__name__}.")
     _check_whole("priority", new.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
-    _check_whole("retries", new.retries, 0, _MOST_RETRIES)
+    _check_whole("retries", new.retries, 0, MOST_RETRIES)
     if new.limit_key is not None:
         _check_whole("limit", new.limit, 1, MOST_SLOTS)
     if new.after:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from penstock.jobs.job import DEFAULT_PRIORITY
-from penstock.jobs.new import BadJob, NewJob, checked_name
+from penstock.jobs.new import MOST_RETRIES, BadJob, NewJob, checked_name
 from penstock.records.forks import without_children
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 
@@ -29,6 +29,18 @@ class Retries:
     never_on: tuple[type[BaseException], ...] = ()
     base_seconds: float = 1.0
     cap_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        if type(self.times) is not int or not 0 <= self.times <= MOST_RETRIES:
+            raise BadJob(f"retries is a whole number from 0 to {MOST_RETRIES:,}, not {self.times!r}.")
+        for name in ("on", "never_on"):
+            given = getattr(self, name)
+            kinds = tuple(given) if isinstance(given, tuple | list) else (given,)
+            if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
+                raise BadJob(f"Retries({name}=…) has types of exceptions, such as (OSError,); not {given!r}.")
+            object.__setattr__(self, name, kinds)
+        if not (self.base_seconds >= 0 and self.cap_seconds >= 0):  # also False for NaN
+            raise BadJob("Retries(base_seconds=…, cap_seconds=…) are 0 or more.")
 
     def allows(self, error: BaseException, failures: int) -> bool:
         """Whether the attempt after `failures` failed ones and this one may be made."""

@@ -32,6 +32,10 @@ RENEWALS: Final = 3
 """A lease is renewed after this part of its life: two renewals may fail before it ends."""
 
 
+class BadLease(PenstockError, ValueError):
+    """A lease that cannot be so long."""
+
+
 class LeaseLost(PenstockError):
     """Another worker has the record now, or nobody may: what this holder still wanted to write was refused."""
 
@@ -69,9 +73,9 @@ def grant(last_token: int, owner: str, now: float, seconds: float) -> Lease:
 
 def checked_seconds(seconds: float) -> float:
     if not SHORTEST_LEASE_SECONDS <= seconds <= LONGEST_LEASE_SECONDS:  # also False for NaN
-        raise ValueError(
+        raise BadLease(
             f"lease_seconds is {SHORTEST_LEASE_SECONDS:g} to {LONGEST_LEASE_SECONDS:g}, not {seconds}: "
-            "a worker that dies is noticed after that long"
+            "a worker that dies is noticed after that long."
         )
     return seconds
 
