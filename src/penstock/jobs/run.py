@@ -178,7 +178,7 @@ class Run:
             raise HandOver(self._stop_reason)
         left = self.seconds_left
         if left is not None and left <= self._margin:
-            raise HandOver(f"{left:.0f} s before its time limit")
+            raise HandOver(f"{left:.1f} s before its time limit")
 
     def renew(self) -> None:
         """Renews the lease, unless the task is writing at this moment: that renews it too."""

@@ -21,7 +21,7 @@ def command(home: str, keys: tuple[str, ...], dry_run: bool, yes: bool, as_json:
     \b
     Examples:
       penstock files delete out/ jobs/j1/report.xlsx --dry-run
-      penstock files delete s3://my-bucket/reports jobs/j1/a.json jobs/j1/b.json --yes
+      penstock files delete s3://my-bucket/reports j1/a.json j1/b.json --yes
 
     If one of them is not there, nothing is deleted (exit code 4).
     """

@@ -26,7 +26,7 @@ def command(home: str, keep: TextIO | None, older_than: float, dry_run: bool, ye
     \b
     Examples:
       penstock files sweep out/ --dry-run
-      penstock files sweep s3://my-bucket/reports --keep known-keys.txt --older-than 7d --yes
+      penstock files sweep s3://my-bucket/reports --keep keys.txt --older-than 7d
 
     A save that is under way is never touched.
     """

@@ -16,7 +16,7 @@ def command(choice: Choice, reason: str) -> None:
 
     \b
     Examples:
-      penstock jobs cancel job_mbzlks74_rfi5i0 --db reports.db --reason "wrong month"
-      penstock jobs cancel --state queued --task monthly_report --db reports.db --dry-run
+      penstock jobs cancel job_mbzlks74_rfi5i0 --db reports.db --reason "twice"
+      penstock jobs cancel --state queued --task report --db reports.db --dry-run
     """
     run_on_jobs("cancel", lambda store, job_id: store.cancel(job_id, reason), (State.QUEUED, State.PROCESSING), choice)

@@ -34,7 +34,7 @@ def command() -> None:
       penstock jobs list --db reports.db --state failed
       penstock jobs watch job_mbzlks74_rfi5i0 --db reports.db
       penstock jobs why job_mbzlks74_rfi5i0 --db reports.db
-      penstock jobs retry --state failed --task monthly_report --db reports.db --dry-run
+      penstock jobs retry --state failed --task report --db reports.db --dry-run
 
     Without --db (or --url), PENSTOCK_URL names the database, or the only .db file of this folder is taken. Exit codes:
     3 the job has failed or was cancelled, 4 there is no such job, 6 its lease was lost.

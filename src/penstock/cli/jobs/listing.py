@@ -44,7 +44,7 @@ def command(
     \b
     Examples:
       penstock jobs list --db reports.db
-      penstock jobs list --db reports.db --state failed --task monthly_report --since 1d
+      penstock jobs list --db reports.db --state failed --task report --since 1d
       penstock jobs list --url aws://eu-west-2 --json --limit 1000
     """
     with opened(url, table) as store:

@@ -41,7 +41,7 @@ def command(
 
     \b
     Examples:
-      penstock jobs policy --files s3://bucket/jobs --region eu-west-2 --account 123456789012
+      penstock jobs policy --files s3://bucket/jobs --account 123456789012
       penstock jobs policy --for enqueue --out enqueue.json
       penstock jobs policy --for look --for manage
 

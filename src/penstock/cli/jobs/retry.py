@@ -16,6 +16,6 @@ def command(choice: Choice) -> None:
     \b
     Examples:
       penstock jobs retry job_mbzlks74_rfi5i0 --db reports.db
-      penstock jobs retry --state failed --task monthly_report --db reports.db --yes
+      penstock jobs retry --state failed --task report --db reports.db --yes
     """
     run_on_jobs("retry", lambda store, job_id: store.retry(job_id), (State.FAILED,), choice)

@@ -22,7 +22,7 @@ def command(job_id: str, url: str | None, table: str, timeout: float | None, as_
     \b
     Examples:
       penstock jobs watch job_mbzlks74_rfi5i0 --db reports.db
-      penstock jobs watch job_mbzlks74_rfi5i0 --db reports.db --json | jq .progress
+      penstock jobs watch job_mbzlks74_rfi5i0 --db app.db --json | jq .progress
 
     Exit codes: 0 it has completed, 3 it has failed or was cancelled, 4 there is no such job.
     """

@@ -16,7 +16,7 @@ from penstock.cli.terminal import one_line
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
-from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
+from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Counts, Worker
 
 _LINE = 300
 """Characters of what is said of a job; all of it is in `penstock jobs show`."""
@@ -59,8 +59,8 @@ def command(
     Examples:
       penstock worker reports:app
       penstock worker reports:app --concurrency 4 --queue default --queue mail
-      penstock worker reports:app --processes 2          work that needs the CPU
-      penstock worker reports:app --burst                until there is nothing more to do
+      penstock worker reports:app --processes 2   work that needs the CPU
+      penstock worker reports:app --burst         until there is no more
 
     With --burst, the exit code is 3 if a job has failed and 6 if one was lost to another worker.
 
@@ -87,10 +87,17 @@ def command(
     counts = worker.run()
     found.close()
     if not quiet:
-        click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
+        click.echo(_counted(counts), err=True)
         click.echo(f"Looking for jobs took {worker.feed.read_units:,.0f} read units.", err=True)
     if burst and (counts.lost or counts.failed):
         raise SystemExit(LEASE_LOST if counts.lost else FAILED)
+
+
+def _counted(counts: Counts) -> str:
+    """The usual three, and the others where there are any."""
+    others = {"cancelled": counts.cancelled, "handed over": counts.handed_over, "lost": counts.lost}
+    rest = "".join(f", {number:,} {how}" for how, number in others.items() if number)
+    return f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry{rest}."
 
 
 def _tell(job: Job, how: str) -> None:

@@ -22,7 +22,8 @@ def command() -> None:
 
     \b
     Examples:
-      penstock records process Records work:handle --url app.db --index Processed --value 0 --set Processed=1
+      penstock records process Records work:handle --url app.db \\
+          --index Processed --value 0 --set Processed=1
       penstock records failures Records --url app.db
       penstock records redrive Records --url app.db --kind ValueError
 

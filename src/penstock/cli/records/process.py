@@ -83,9 +83,12 @@ def command(table: str, function: str, url: str, dry_run: bool, as_json: bool, *
 
     \b
     Examples:
-      penstock records process Records work:handle --url app.db --index Processed --value 0 --set Processed=1
-      penstock records process Orders work:bill --url aws://eu-west-2 --where state=paid --set state=billed
-      penstock records process Scans work:read_text --url app.db --processes 4 --timeout 60 --dry-run
+      penstock records process Records work:handle --url app.db \\
+          --index Processed --value 0 --set Processed=1
+      penstock records process Orders work:bill --url aws://eu-west-2 \\
+          --where state=paid --set state=billed
+      penstock records process Scans work:read_text --url app.db \\
+          --processes 4 --timeout 60 --dry-run
 
     Ctrl-C lets running records finish; run it again to go on. What failed after all attempts is parked: see `penstock
     records failures`. Exit codes: 0 all done, 3 some records failed, 130 interrupted.
