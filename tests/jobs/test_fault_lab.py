@@ -148,3 +148,10 @@ def test_the_lab_finds_a_broken_rule(lab: FaultLab) -> None:
     with pytest.raises(AssertionError, match="completed happened while it was queued"):
         lab.check()
     store.db.execute("DeleteItem", request)
+
+
+def test_the_lab_refuses_options_that_there_are_not(lab: FaultLab) -> None:
+    with pytest.raises(TypeError, match="concurency"):
+        lab.start(concurency=2)
+    with pytest.raises(TypeError, match="throttles"):
+        lab.start(faults={"throttles": 0.1})

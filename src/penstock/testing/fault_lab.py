@@ -17,6 +17,7 @@ penstock.testing.invariants are checked for every job that the lab has seen.
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import subprocess
@@ -29,9 +30,11 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.client.faults import Rates
 from penstock.jobs.app import App
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
+from penstock.jobs.worker import Worker
 from penstock.testing.invariants import check
 
 _LOOK_SECONDS: Final = 0.02
@@ -87,7 +90,12 @@ class FaultLab:
         seed: int = 0,
         **options: Any,
     ) -> LabWorker:
-        """Starts a worker process; `options` are those of Worker (concurrency, burst, queues, idle_seconds, …)."""
+        """Starts a worker process; `options` are those of Worker (concurrency, burst, queues, idle_seconds, …).
+
+        Options and rates that there are not are refused here: the process would die of them, unseen.
+        """
+        inspect.signature(Worker).bind(self.app, name=name, **options)
+        Rates(**(faults or {}))
         name = name or f"lab-{len(self._workers) + 1}"
         hurt = {"skew_seconds": skew_seconds, "faults": dict(faults or {}), "seed": seed}
         orders = orjson.dumps({"name": name, "hurt": hurt, "worker": options}).decode()
