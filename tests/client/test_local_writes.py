@@ -17,6 +17,7 @@ from penstock import BatchIncomplete
 from penstock.client import local_writes
 from penstock.client.batches import BatchOptions
 from penstock.clock import ManualClock
+from penstock.engine.loading import Loading
 
 LOADER = """
 import itertools, sys, penstock
@@ -119,6 +120,24 @@ def test_the_last_action_on_a_key_wins_across_groups_and_threads(readings, seed)
 
 
 @pytest.mark.usefixtures("small_groups")
+@pytest.mark.usefixtures("small_groups")
+def test_a_group_is_in_order_before_the_thread_has_it(readings, monkeypatch):
+    handed_over = []
+    write = Loading.write
+
+    def watched(self, group):
+        if threading.current_thread().name.startswith("penstock-load"):
+            handed_over.append(list(group))
+        return write(self, group)
+
+    monkeypatch.setattr(Loading, "write", watched)
+    with readings.batch() as batch:
+        for number in range(2_000):
+            batch.put({"id": number, "text": "x" * 100})
+    assert len(handed_over) > 3 and handed_over == [sorted(keys) for keys in handed_over]
+    assert sorted(contents(readings)) == list(range(2_000))
+
+
 def test_an_index_that_is_made_meanwhile_has_every_item(local, readings):
     with readings.batch() as batch:
         for number in range(2_000):

@@ -8,6 +8,7 @@ import pytest
 from sample_tables import every_item, index, make, table
 
 from penstock.engine import Engine
+from penstock.engine.rows import _parameters
 from penstock.errors import DynamoDBError
 
 PLAIN = table("plain", "pk:S / sk:N")
@@ -84,3 +85,11 @@ def test_25_puts_are_one_statement_in_one_transaction(engine: Engine) -> None:
         engine.store.connection().set_trace_callback(None)
         assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", *["INSERT"] * len(expected), "COMMIT"]
         assert [" ".join(one.split()[:2]) for one in found[2:-1]] == expected
+
+
+def test_no_row_is_given_to_sqlite_as_bytes_for_which_it_would_look_for_an_adapter() -> None:
+    ready = bytearray(b"{}")
+    given = _parameters([(b"a", 1, b"{}"), (b"b", 2, ready)])
+    assert given == [b"a", 1, b"{}", b"b", 2, b"{}"]
+    assert [type(one) for one in given] == [bytearray, int, bytearray] * 2
+    assert given[-1] is ready  # a load's item, which was copied when it was gathered

@@ -102,6 +102,8 @@ class LocalWrites:
 
     def _write(self, *, whole: bool = True) -> None:
         """Writes what is gathered; a large group is handed over, when the one before it is written."""
+        if self._bytes >= APART_BYTES:
+            self._order()
         self._wait()
         group, given, apart = self._group, self._given, self._bytes >= APART_BYTES
         if not group:
@@ -115,6 +117,11 @@ class LocalWrites:
             self._in_flight = self._executor().submit(self._loading.write, group), group
         else:
             self._settle(group, written=self._loading.write(group))
+
+    def _order(self) -> None:
+        """Puts the group into the order of its keys, in which it is written: the thread has more to do than this one."""
+        group = self._group
+        self._group = {key: group[key] for key in sorted(group)}
 
     def _keep_rest(self, group: Group) -> None:
         """Takes the last actions back, so that the others are few statements."""
