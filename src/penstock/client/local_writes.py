@@ -119,7 +119,7 @@ class LocalWrites:
             self._settle(group, written=self._loading.write(group))
 
     def _order(self) -> None:
-        """Puts the group into the order of its keys, in which it is written: the thread has more to do than this one."""
+        """Puts the group into the order of its keys, in which it is written: the thread has more to do than we have."""
         group = self._group
         self._group = {key: group[key] for key in sorted(group)}
 
