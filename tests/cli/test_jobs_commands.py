@@ -201,7 +201,10 @@ def test_a_report_is_one_file_in_which_nothing_executes(app: penstock.App, folde
     assert "<b>no" not in page
     assert "<script" not in page
     assert "http" not in page
-    assert run("report", job, "--out", "no/such/folder.html").exit_code != 0
+    assert "<th>written</th>" in page
+    refused = run("report", job, "--out", f"{job}.html/below.html")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(f"Error: {job}.html")
 
 
 def test_a_database_must_be_named_and_be_there(folder: Path) -> None:

@@ -48,6 +48,10 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except PenstockError as error:
             raise click.ClickException(str(error)) from error
+        except OSError as error:
+            if error.filename is None:
+                raise  # a pipe that nobody reads any more, which click knows about; or nothing that a user has named
+            raise click.ClickException(f"{error.filename}: {error.strerror}.") from error
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None

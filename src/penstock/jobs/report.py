@@ -17,15 +17,15 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--rule); }
-td.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 pre, code { font: 13px/1.4 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
 svg { width: 100%; height: auto; border: 1px solid var(--rule); }
 @media (prefers-color-scheme: dark) { :root { --line: #63b3ed; } }
 """
 
 
-def html(history: History, args: Any, result: Any, sentence: str) -> str:
-    """The page. Everything that comes from the job is escaped."""
+def html(history: History, args: Any, result: Any, sentence: str, *, written_at: float) -> str:
+    """The page, as of then. Everything that comes from the job is escaped."""
     job = history.job
     facts = [
         ("state", job.state.value),
@@ -39,6 +39,7 @@ def html(history: History, args: Any, result: Any, sentence: str) -> str:
         ("ended", "" if job.ended_at is None else utc_text(job.ended_at)),
         ("took", "" if job.started_at is None or job.ended_at is None else span(job.ended_at - job.started_at)),
         ("kept until", utc_text(job.expires_at)),
+        ("written", utc_text(written_at)),
     ]
     parts = [
         _table("", [(name, value) for name, value in facts if value]),
@@ -105,9 +106,13 @@ def _section(title: str, content: str) -> str:
 def _rows(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
     if not rows:
         return ""
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
+    top = "".join(_head(name, value) for name, value in zip(head, rows[0], strict=True))
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _head(name: str, below: Any) -> str:
+    return f'<th class="n">{escape(name)}</th>' if isinstance(below, int) else f"<th>{escape(name)}</th>"
 
 
 def _cell(value: Any) -> str:

@@ -9,6 +9,7 @@ import click
 from penstock.cli.jobs.options import job_argument, opened, place_options
 from penstock.jobs.report import html
 from penstock.jobs.why import explain, gather
+from penstock.tables.exporting import write_whole
 
 
 @click.command("report")
@@ -25,9 +26,9 @@ def command(job_id: str, url: str | None, table: str, out: Path | None) -> None:
     with opened(url, table) as store:
         history = store.history(job_id)
         job = history.job
-        page = html(history, store.load(job, job.args), store.load(job, job.result), explain(job, gather(store, job)))
-        path = out or Path(f"{job.id}.html")
-        part = path.with_name(path.name + ".part")
-        part.write_text(page, encoding="utf-8")
-        part.replace(path)
-        click.echo(str(path))
+        around = gather(store, job)
+        loaded = store.load(job, job.args), store.load(job, job.result)
+        page = html(history, *loaded, explain(job, around), written_at=around.now)
+    path = out or Path(f"{job.id}.html")
+    write_whole(path, page)
+    click.echo(str(path))
