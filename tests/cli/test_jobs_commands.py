@@ -141,6 +141,11 @@ def test_jobs_are_cancelled_and_retried_by_name_and_by_choice(app: penstock.App)
     assert app.get(waiting[1]).state is State.QUEUED
     assert run("cancel", "--state", "queued", "--yes").exit_code == 0
     assert app.get(waiting[2]).state is State.CANCELLED
+    running = enqueue(app, "count", to=1)
+    held = app.store.claim(app.get(running), "somebody", 30)
+    assert held is not None
+    assert run("cancel", running).stdout == f"{running} processing: it is told at its next report\n"
+    app.store.end_cancelled(app.get(running))
     failed = enqueue(app, "bad")
     work(app)
     assert run("retry", failed).stdout == f"{failed} queued\n"

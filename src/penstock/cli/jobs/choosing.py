@@ -64,7 +64,7 @@ def run_on_jobs(verb: str, act: Callable[[JobStore, str], Job], states: tuple[St
     with opened(choice.url, choice.table) as store:
         chosen = list(choice.job_ids) or [job.id for job in _chosen(store, choice, states)]
         if not choice.job_ids:
-            click.echo(f"{len(chosen):,} jobs to {verb}.", err=True)
+            click.echo(f"{len(chosen):,} {'job' if len(chosen) == 1 else 'jobs'} to {verb}.", err=True)
         if choice.dry_run:
             _tell([{"id": one, "would": verb} for one in chosen], choice.as_json)
             return
@@ -106,4 +106,5 @@ def _tell(told: list[dict[str, str]], as_json: bool) -> None:
         if "error" in one:
             click.echo(f"Error: {one['error']}", err=True)
         else:
-            click.echo(f"{one['id']} {one.get('state', '')}".rstrip())
+            later = ": it is told at its next report" if one.get("state") == State.PROCESSING else ""
+            click.echo(f"{one['id']} {one.get('state', '')}{later}".rstrip())
