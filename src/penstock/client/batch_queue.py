@@ -5,6 +5,7 @@
 3. A request has at most 25 actions and 16 MB, and no key twice.
 4. What DynamoDB left unprocessed waits again, until its deadline: counted from when it was first sent.
 5. A request that is refused because of one bad action is split until that one stands alone; the others are written.
+6. If it may, a long batch holds actions back until there are enough to sort (held_writes): they wait, as in 1.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import orjson
+
 from penstock.client.failures import Failed
+from penstock.client.held_writes import LONG_BATCH, HeldWrites, place_of
 from penstock.client.keys import Identity, Key, TableKey, encode_key, identity
-from penstock.client.values import InvalidValue, decode_item, encode_sized, path_text
+from penstock.client.values import InvalidValue, decode_item, encode_json, path_text
 from penstock.errors import DynamoDBError, PenstockError
 from penstock.wire import values as wire
 from penstock.wire.limits import BATCH_BYTES, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
@@ -35,12 +39,14 @@ class Write:
 
     kind: Literal["put", "delete"]
     identity: Identity
-    content: wire.Item
-    """The item of a put, the key of a delete."""
+    content: wire.Item | orjson.Fragment
+    """The item of a put, the key of a delete; as its JSON where it is held back."""
     bytes: int
     most: int = BATCH_WRITE_ITEMS
     """How many actions its next request may have."""
     sent_at: float | None = None
+    place: bytes_ = b""
+    """Where it stands among those that are held back."""
 
     @property
     def request(self) -> dict[str, Any]:
@@ -49,14 +55,22 @@ class Write:
         return {"DeleteRequest": {"Key": self.content}}
 
     @property
+    def item(self) -> wire.Item:
+        content = self.content
+        if isinstance(content, orjson.Fragment):
+            loaded: wire.Item = orjson.loads(content.contents)
+            return loaded
+        return content
+
+    @property
     def units(self) -> int:
         """What it costs at the least: a delete costs as much as what it deletes, which nobody knows here."""
         if self.kind == "delete":
             return 1
-        return max(1, -(-wire.item_size(self.content) // WRITE_UNIT_BYTES))
+        return max(1, -(-wire.item_size(self.item) // WRITE_UNIT_BYTES))
 
     def failed(self, error: PenstockError | None) -> Failed:
-        return Failed(self.kind, decode_item(self.content), error)
+        return Failed(self.kind, decode_item(self.item), error)
 
 
 Chunk = list[Write]
@@ -99,7 +113,13 @@ class WriteQueue:
     """The actions of one batch on one table."""
 
     def __init__(
-        self, table: str, key: TableKey, duplicates: Duplicates, deadline_seconds: float, backoff: Backoff
+        self,
+        table: str,
+        key: TableKey,
+        duplicates: Duplicates,
+        deadline_seconds: float,
+        backoff: Backoff,
+        held: HeldWrites | None = None,
     ) -> None:
         self._table = table
         self._key = key
@@ -108,6 +128,7 @@ class WriteQueue:
         self._seen: set[Identity] | None = set() if duplicates == "refuse" else None
         self._again: dict[Identity, Write] = {}
         self._fresh: dict[Identity, Write] = {}
+        self._held = held
         self._in_flight: set[Identity] = set()
         self.resume_at = 0.0
         self.fatal: PenstockError | None = None
@@ -124,15 +145,26 @@ class WriteQueue:
         return len(self._again) + len(self._fresh) > BATCH_WRITE_ITEMS
 
     @property
+    def holds_back(self) -> bool:
+        """Whether what is given now is held back: see `feed`."""
+        return self._held is not None and BATCH_WRITE_ITEMS * self.requests >= LONG_BATCH
+
+    @property
     def report(self) -> BatchReport:
         return BatchReport(self.done, self.replaced, self.requests, self.unprocessed)
 
     # ── in ───────────────────────────────────────────────────────────────────────────────────────
 
     def put(self, item: Mapping[str, Any]) -> None:
-        encoded, length = encode_sized(item)
+        encoded, data = encode_json(item)
         self._key.check_item(encoded)
-        self.put_encoded(encoded, length)
+        if self.holds_back:
+            # orjson cuts its answer from a larger piece of memory: a copy leaves the rest to others.
+            kept = orjson.Fragment(bytes(memoryview(data)))
+            place = place_of(self._key, encoded)
+            self._add(Write("put", self._key.identity_of(encoded), kept, len(data), place=place))
+        else:
+            self.put_encoded(encoded, len(data))
 
     def put_encoded(self, item: wire.Item, length: int) -> None:
         """An item that has been checked, and has so many bytes of JSON."""
@@ -142,7 +174,8 @@ class WriteQueue:
         self.delete_encoded(encode_key(key, self._key))
 
     def delete_encoded(self, key: wire.Item) -> None:
-        self._add(Write("delete", identity(key), key, _ENVELOPE_BYTES))
+        place = place_of(self._key, key) if self.holds_back else b""
+        self._add(Write("delete", identity(key), key, _ENVELOPE_BYTES, place=place))
 
     def _add(self, write: Write) -> None:
         if self._seen is not None:
@@ -152,8 +185,22 @@ class WriteQueue:
                 )
             self._seen.add(write.identity)
         earlier = self._again.pop(write.identity, None) or self._fresh.pop(write.identity, None)
+        if self._held is not None:
+            earlier = self._held.pop(write.identity) or earlier
         self.replaced += earlier is not None
-        self._fresh[write.identity] = write
+        if self._held is not None and self.holds_back:
+            self._held.add(write)
+        else:
+            self._fresh[write.identity] = write
+
+    def release(self) -> None:
+        """Lets go of what is held back."""
+        if self._held is not None:
+            self._fresh.update((write.identity, write) for write in self._held.given_out())
+
+    def may_release(self, now: float) -> bool:
+        """Whether enough is held back; looked at now and then."""
+        return self._held is not None and not len(self._held) % BATCH_WRITE_ITEMS and self._held.are_enough(now)
 
     # ── out ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -218,6 +265,7 @@ class WriteQueue:
 
     def give_up(self) -> None:
         """Counts everything that waits as failed."""
+        self.release()
         for write in (*self._again.values(), *self._fresh.values()):
             self.failed.append(write.failed(self.fatal))
         self._again.clear()
@@ -228,7 +276,7 @@ class WriteQueue:
         wait = self._backoff.wait_after(len(back), len(chunk))
         self.resume_at = max(self.resume_at, now + wait)
         for write in back:
-            if write.identity in self._fresh:
+            if self._is_replaced(write):
                 self.replaced += 1
             elif write.sent_at is not None and now - write.sent_at >= self._deadline_seconds:
                 self.failed.append(write.failed(error))
@@ -242,11 +290,14 @@ class WriteQueue:
             self.failed.append(chunk[0].failed(error))
             return
         for write in chunk:
-            if write.identity in self._fresh:
+            if self._is_replaced(write):
                 self.replaced += 1
             else:
                 write.most = len(chunk) // 2
                 self._again[write.identity] = write
+
+    def _is_replaced(self, write: Write) -> bool:
+        return write.identity in self._fresh or (self._held is not None and write.identity in self._held)
 
     def _leave(self, chunk: Chunk) -> None:
         self._in_flight.difference_update(write.identity for write in chunk)

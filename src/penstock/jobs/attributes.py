@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.clock import utc_seconds
 from penstock.files.saved import SavedFile
 from penstock.jobs.job import JobError, Payload
 from penstock.jobs.layout import Item
@@ -69,12 +68,6 @@ def number_of(value: Mapping[str, str] | None, default: float = 0) -> float:
     return default if value is None else float(value["N"])
 
 
-def maybe_time_of(value: Mapping[str, str] | None) -> float | None:
-    return None if value is None else utc_seconds(value["S"])
-
-
-def error_of(value: Mapping[str, Any] | None) -> JobError | None:
-    if value is None:
-        return None
+def error_of(value: Mapping[str, Any]) -> JobError:
     error = value["M"]
     return JobError(error["kind"]["S"], error["message"]["S"], text_of(error.get("trace")))

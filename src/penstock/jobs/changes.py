@@ -50,7 +50,8 @@ def started(job: Job, owner: str, seconds: float, now: float) -> Changed:
     """A worker has claimed it: it is queued, and due."""
     lease = grant(job.token, owner, now, seconds)
     first = now if job.started_at is None else job.started_at
-    return _moved(job, "started", now, lease=lease, token=lease.token, attempt=job.attempt + 1, started_at=first)
+    changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "started_at": first}
+    return _moved(job, "started", now, changes)
 
 
 def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
@@ -63,53 +64,42 @@ def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
             f"It has ended or lost {crashes} workers, the last one {gone}. Find out why, then "
             f"`penstock jobs retry {job.id}`.",
         )
-        return _ended(job, "parked", now, crashes=crashes, error=error, detail=f"{crashes} workers lost", owner=gone)
+        return _ended(job, "parked", now, {"crashes": crashes, "error": error}, f"{crashes} workers lost", gone)
     lease = grant(job.token, owner, now, seconds)
-    return _moved(
-        job,
-        "taken_over",
-        now,
-        lease=lease,
-        token=lease.token,
-        attempt=job.attempt + 1,
-        crashes=crashes,
-        detail=f"from {gone}",
-    )
+    changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "crashes": crashes}
+    return _moved(job, "taken_over", now, changes, f"from {gone}")
 
 
 def handed_over(job: Job, reason: str, now: float) -> Changed:
     """Its worker gives it back, at a checkpoint or before it began."""
-    return _moved(job, "handed_over", now, lease=None, run_at=now, detail=cut(reason, _DETAIL_CHARACTERS))
+    return _moved(job, "handed_over", now, {"lease": None, "run_at": now}, cut(reason, _DETAIL_CHARACTERS))
 
 
 def retrying(job: Job, error: JobError, at: float, now: float) -> Changed:
     """The attempt failed; the next one begins at `at`."""
     error = _shortened(error)
-    return _moved(
-        job,
-        "retrying",
-        now,
-        lease=None,
-        run_at=min(max(now, at), now + _LONGEST_DELAY_SECONDS),  # also where `at` is no number
-        failures=job.failures + 1,
-        error=error,
-        detail=cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS),
-    )
+    changes = {
+        "lease": None,
+        "run_at": min(max(now, at), now + _LONGEST_DELAY_SECONDS),  # also where `at` is no number
+        "failures": job.failures + 1,
+        "error": error,
+    }
+    return _moved(job, "retrying", now, changes, cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS))
 
 
 def completed(job: Job, result: Payload | None, now: float) -> Changed:
-    return _ended(job, "completed", now, result=result, progress=FULL, error=None)
+    return _ended(job, "completed", now, {"result": result, "progress": FULL, "error": None})
 
 
 def failed(job: Job, error: JobError, now: float) -> Changed:
     error = _shortened(error)
     detail = cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS)
-    return _ended(job, "failed", now, failures=job.failures + 1, error=error, detail=detail)
+    return _ended(job, "failed", now, {"failures": job.failures + 1, "error": error}, detail)
 
 
 def cancelled(job: Job, reason: str, now: float) -> Changed:
     reason = cut(reason, _DETAIL_CHARACTERS)
-    return _ended(job, "cancelled", now, cancel_reason=reason, detail=reason)
+    return _ended(job, "cancelled", now, {"cancel_reason": reason}, reason)
 
 
 def cancel_asked(job: Job, reason: str, now: float) -> Changed:
@@ -120,25 +110,17 @@ def cancel_asked(job: Job, reason: str, now: float) -> Changed:
 
 def retried(job: Job, now: float) -> Changed:
     """A failed job, once more: its checkpoints are still there, its counts begin again."""
-    return _moved(
-        job,
-        "retried",
-        now,
-        run_at=now,
-        failures=0,
-        crashes=0,
-        ended_at=None,
-        cancel_reason=None,
-    )
+    changes = {"run_at": now, "failures": 0, "crashes": 0, "ended_at": None, "cancel_reason": None}
+    return _moved(job, "retried", now, changes)
 
 
 def kept_longer(job: Job, expires_at: int, now: float) -> Changed:
     """It expires later: it has not ended, and would be gone too soon."""
-    return Changed(_later(job, now, expires_at=max(job.expires_at, expires_at)))
+    return Changed(_later(job, now, {"expires_at": max(job.expires_at, expires_at)}))
 
 
 def renewed(job: Job, lease: Lease, now: float) -> Changed:
-    return Changed(_later(job, now, lease=lease))
+    return Changed(_later(job, now, {"lease": lease}))
 
 
 def reported(
@@ -146,26 +128,23 @@ def reported(
 ) -> Changed:
     """A numbered entry more; the lease is renewed with it."""
     lease = job.lease.renewed(now) if renew and job.lease is not None else job.lease
-    return Changed(
-        _later(
-            job,
-            now,
-            entries=job.entries + 1,
-            progress=job.progress if progress is None else max(job.progress, progress),
-            step=job.step if step is None else cut(step, _STEP_CHARACTERS),
-            lease=lease,
-        )
-    )
+    changes = {
+        "entries": job.entries + 1,
+        "progress": job.progress if progress is None else max(job.progress, progress),
+        "step": job.step if step is None else cut(step, _STEP_CHARACTERS),
+        "lease": lease,
+    }
+    return Changed(_later(job, now, changes))
 
 
 def told(job: Job, parents: frozenset[str], now: float) -> Changed:
     """Some of the jobs it waits for have completed."""
-    return Changed(_later(job, now, **_without(job, parents, now)))
+    return Changed(_later(job, now, _without(job, parents, now)))
 
 
 def registered(job: Job, completed: frozenset[str], now: float) -> Changed:
     """All of those that it waits for will tell it, but for those that have completed."""
-    return Changed(_later(job, now, unregistered=False, **_without(job, completed, now)))
+    return Changed(_later(job, now, {"unregistered": False, **_without(job, completed, now)}))
 
 
 def _without(job: Job, parents: frozenset[str], now: float) -> dict[str, Any]:
@@ -176,12 +155,12 @@ def _without(job: Job, parents: frozenset[str], now: float) -> dict[str, Any]:
 
 def awaited(job: Job, now: float) -> Changed:
     """Another job waits for it."""
-    return Changed(_later(job, now, has_children=True))
+    return Changed(_later(job, now, {"has_children": True}))
 
 
 def children_told(job: Job, now: float) -> Changed:
     """Everybody who waited for it knows."""
-    return Changed(_later(job, now, has_children=False))
+    return Changed(_later(job, now, {"has_children": False}))
 
 
 _DETAIL_CHARACTERS: Final = 1_000
@@ -198,14 +177,21 @@ def _shortened(error: JobError) -> JobError:
     return JobError(cut(error.kind, _KIND_CHARACTERS), cut(error.message, _MESSAGE_CHARACTERS), trace)
 
 
-def _ended(job: Job, event: str, now: float, *, detail: str = "", owner: str = "", **changes: Any) -> Changed:
-    return _moved(job, event, now, lease=None, ended_at=max(now, job.updated_at), detail=detail, owner=owner, **changes)
+# `changes` are fields of the job; each of these adds its own to them.
 
 
-def _moved(job: Job, event: str, now: float, *, detail: str = "", owner: str = "", **changes: Any) -> Changed:
+def _ended(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> Changed:
+    changes["lease"] = None
+    changes["ended_at"] = max(now, job.updated_at)
+    return _moved(job, event, now, changes, detail, owner)
+
+
+def _moved(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> Changed:
     changes["state"] = target(job.id, job.state, event)
-    holder = changes.get("lease") or job.lease
-    return _told(job, event, now, owner or ("" if holder is None else holder.owner), detail, changes)
+    if not owner:
+        holder = changes.get("lease") or job.lease
+        owner = "" if holder is None else holder.owner
+    return _told(job, event, now, owner, detail, changes)
 
 
 def _told(job: Job, event: str, now: float, owner: str, detail: str, changes: dict[str, Any]) -> Changed:
@@ -216,10 +202,11 @@ def _told(job: Job, event: str, now: float, owner: str, detail: str, changes: di
     moved_out: tuple[Event, ...] = ()
     if len(kept) > KEPT_EVENTS:
         moved_out, kept = kept[: KEPT_EVENTS // 2], kept[KEPT_EVENTS // 2 :]
-    return Changed(_later(job, now, events=kept, **changes), told, moved_out)
+    changes["events"] = kept
+    return Changed(_later(job, now, changes), told, moved_out)
 
 
-def _later(job: Job, now: float, **changes: Any) -> Job:
+def _later(job: Job, now: float, changes: dict[str, Any]) -> Job:
     changes["version"] = job.version + 1
     changes["updated_at"] = max(now, job.updated_at)
     return altered(job, changes)

@@ -14,31 +14,25 @@ queue#default   main                    a queue's settings; likewise limit#…, 
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from penstock.clock import utc_seconds, utc_text
 from penstock.jobs import tables
 from penstock.jobs.attributes import (
     add_texts,
-    error_of,
-    error_value,
     file_of,
     file_value,
     maybe_text_of,
-    maybe_time_of,
     number_of,
     number_text,
     payload_of,
     payload_value,
     text_of,
 )
-from penstock.jobs.job import DEFAULT_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
-from penstock.jobs.layout import WRITE_NAME, Call, ClaimIndex, Item, Listing, Record, claim_place, shard_of
+from penstock.jobs.job import Checkpoint, Entry, Event, History, Job, JobFile
+from penstock.jobs.layout import Call, ClaimIndex, Item, Listing, Record
+from penstock.jobs.main_record import item_of, job_of
 from penstock.jobs.state import State
-from penstock.records.leases import Lease
 from penstock.tables.definitions import Table
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
@@ -131,36 +125,7 @@ class CollectionLayout:
     # ── values to items ──────────────────────────────────────────────────────────────────────────
 
     def main(self, job: Job) -> Item:
-        shard = shard_of(job.id, self.shards)
-        created = utc_text(job.created_at)
-        item: Item = {
-            **job.others,
-            "job_id": {"S": job.id},
-            "record": _MAIN,
-            "task": {"S": job.task},
-            "state": {"S": job.state.value},
-            "created_at": {"S": created},
-            "updated_at": {"S": utc_text(job.updated_at)},
-            "run_at": {"S": utc_text(job.run_at)},
-            "ttl": {"N": str(job.expires_at)},
-            "queue": {"S": job.queue},
-            "args": payload_value(job.args),
-            "version": {"N": str(job.version)},
-            "state_shard": {"S": f"{job.tenant}#{job.state.value}#{shard}"},
-            "task_shard": {"S": f"{job.tenant}#{job.task}#{shard}"},
-            "time_shard": {"S": f"{job.tenant}#{shard}"},
-            "listed_at": {"S": f"{created}#{job.id}"},
-        }
-        place = claim_place(job)
-        if place is not None:
-            item["claim_pool"] = {"S": f"{job.queue}#{place[0]}#{shard}"}
-            item["claim_order"] = {"S": place[1]}
-        if job.events:
-            item["events"] = {"L": [{"S": _event_text(event)} for event in job.events]}
-        _add_counts(item, job)
-        _add_options(item, job)
-        _add_outcome(item, job)
-        return item
+        return item_of(job, self.shards)
 
     def entry(self, job: Job, entry: Entry) -> Record:
         item = self._record(job, _entry_record(entry.number), entry.at)
@@ -210,50 +175,7 @@ class CollectionLayout:
     # ── items to values ──────────────────────────────────────────────────────────────────────────
 
     def job(self, item: Item) -> Job:
-        get = item.get
-        lease_owner = get("lease_owner")
-        token = int(number_of(get("lease_token")))
-        lease = None
-        if lease_owner is not None:
-            seconds = float(item["lease_seconds"]["N"])
-            lease = Lease(lease_owner["S"], token, utc_seconds(item["lease_until"]["S"]), seconds)
-        return Job(
-            id=item["job_id"]["S"],
-            task=item["task"]["S"],
-            state=State(item["state"]["S"]),
-            created_at=utc_seconds(item["created_at"]["S"]),
-            updated_at=utc_seconds(item["updated_at"]["S"]),
-            run_at=utc_seconds(item["run_at"]["S"]),
-            expires_at=int(item["ttl"]["N"]),
-            queue=item["queue"]["S"],
-            tenant=text_of(get("tenant")),
-            args=payload_of(item["args"]),
-            priority=int(number_of(get("priority"), DEFAULT_PRIORITY)),
-            retries=int(number_of(get("retries"))),
-            version=int(item["version"]["N"]),
-            attempt=int(number_of(get("attempt"))),
-            failures=int(number_of(get("failures"))),
-            crashes=int(number_of(get("crashes"))),
-            token=token,
-            lease=lease,
-            progress=number_of(get("progress")),
-            step=text_of(get("step")),
-            entries=int(number_of(get("entries"))),
-            result=payload_of(item["result"]) if "result" in item else None,
-            error=error_of(get("error")),
-            cancel_reason=maybe_text_of(get("cancel_reason")),
-            waiting_for=frozenset(item["waiting_for"]["SS"]) if "waiting_for" in item else frozenset(),
-            after=tuple(one["S"] for one in item["after"]["L"]) if "after" in item else (),
-            unregistered="unregistered" in item,
-            has_children="has_children" in item,
-            unique=maybe_text_of(get("unique")),
-            limit_key=maybe_text_of(get("limit_key")),
-            limit=int(number_of(get("limit"))),
-            started_at=maybe_time_of(get("started_at")),
-            ended_at=maybe_time_of(get("ended_at")),
-            events=tuple(_event_from(one["S"]) for one in item["events"]["L"]) if "events" in item else (),
-            others={} if _KNOWN.issuperset(item) else {name: item[name] for name in item if name not in _KNOWN},
-        )
+        return job_of(item)
 
     def history(self, items: list[Item]) -> History | None:
         """What those calls have read, put together; None without a main record."""
@@ -309,95 +231,8 @@ class CollectionLayout:
         return JobFile(item["record"]["S"].partition("#")[2], file_of(item["file"]["M"]))
 
 
-_MAIN: Final = {"S": "main"}
-_REMEMBERED: Final = 4_096
-"""Events are written again with each change of their job's main record."""
 _MOST_SHARDS: Final = 256
-_KNOWN: Final = frozenset(
-    {
-        *("job_id", "record", "task", "state", "created_at", "updated_at", "run_at", "ttl", "queue", "tenant", "args"),
-        *("priority", "retries", "version", "attempt", "failures", "crashes", "lease_owner", "lease_token"),
-        *("lease_until", "lease_seconds", "progress", "step", "entries", "result", "error", "cancel_reason"),
-        *("waiting_for", "after", "unregistered", "has_children", "unique", "limit_key", "limit", "started_at"),
-        *("ended_at", "claim_pool", "claim_order", "events", "state_shard", "task_shard", "time_shard", "listed_at"),
-        WRITE_NAME,
-    }
-)
 
 
 def _entry_record(number: int) -> str:
     return f"progress#{number:09d}"
-
-
-@lru_cache(_REMEMBERED)
-def _event_text(event: Event) -> str:
-    form: dict[str, Any] = {"number": event.number, "type": event.type, "at": utc_text(event.at)}
-    form["attempt"] = event.attempt
-    if event.owner:
-        form["owner"] = event.owner
-    if event.detail:
-        form["detail"] = event.detail
-    return orjson.dumps(form).decode()
-
-
-@lru_cache(_REMEMBERED)
-def _event_from(text: str) -> Event:
-    form = orjson.loads(text)
-    at = utc_seconds(form["at"])
-    return Event(form["number"], form["type"], at, form["attempt"], form.get("owner", ""), form.get("detail", ""))
-
-
-def _add_counts(item: Item, job: Job) -> None:
-    if job.token:
-        item["lease_token"] = {"N": str(job.token)}
-        item["attempt"] = {"N": str(job.attempt)}
-    if job.failures:
-        item["failures"] = {"N": str(job.failures)}
-    if job.crashes:
-        item["crashes"] = {"N": str(job.crashes)}
-    if job.entries:
-        item["entries"] = {"N": str(job.entries)}
-        item["progress"] = {"N": number_text(job.progress)}
-    elif job.progress:
-        item["progress"] = {"N": number_text(job.progress)}
-    if job.lease is not None:
-        item["lease_owner"] = {"S": job.lease.owner}
-        item["lease_until"] = {"S": utc_text(job.lease.until)}
-        item["lease_seconds"] = {"N": number_text(job.lease.seconds)}
-
-
-def _add_options(item: Item, job: Job) -> None:
-    if job.tenant:
-        item["tenant"] = {"S": job.tenant}
-    if job.priority != DEFAULT_PRIORITY:
-        item["priority"] = {"N": str(job.priority)}
-    if job.retries:
-        item["retries"] = {"N": str(job.retries)}
-    if job.after:
-        item["after"] = {"L": [{"S": one} for one in job.after]}
-    if job.waiting_for:
-        item["waiting_for"] = {"SS": sorted(job.waiting_for)}
-    if job.unregistered:
-        item["unregistered"] = {"BOOL": True}
-    if job.has_children:
-        item["has_children"] = {"BOOL": True}
-    if job.unique is not None:
-        item["unique"] = {"S": job.unique}
-    if job.limit_key is not None:
-        item["limit_key"] = {"S": job.limit_key}
-        item["limit"] = {"N": str(job.limit)}
-
-
-def _add_outcome(item: Item, job: Job) -> None:
-    if job.step:
-        item["step"] = {"S": job.step}
-    if job.started_at is not None:
-        item["started_at"] = {"S": utc_text(job.started_at)}
-    if job.ended_at is not None:
-        item["ended_at"] = {"S": utc_text(job.ended_at)}
-    if job.result is not None:
-        item["result"] = payload_value(job.result)
-    if job.cancel_reason is not None:
-        item["cancel_reason"] = {"S": job.cancel_reason}
-    if job.error is not None:
-        item["error"] = error_value(job.error)

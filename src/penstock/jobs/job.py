@@ -135,12 +135,18 @@ class Job:
         return self.state in TERMINAL
 
 
+def made(fields: dict[str, Any]) -> Job:
+    """`Job(**fields)`, with all of its fields, in a tenth of its time: every job that is read goes through here."""
+    new = object.__new__(Job)
+    object.__setattr__(new, "__dict__", fields)
+    return new
+
+
 def altered(job: Job, changes: Mapping[str, Any]) -> Job:
     """`dataclasses.replace` in a tenth of its time: every change of every job goes through here."""
-    new = object.__new__(Job)
-    new.__dict__.update(job.__dict__)
-    new.__dict__.update(changes)
-    return new
+    fields = job.__dict__.copy()
+    fields.update(changes)
+    return made(fields)
 
 
 @dataclass(frozen=True, slots=True)
