@@ -537,6 +537,32 @@ def test_wrong_options_are_refused_by_name(db: Database, options: dict[str, Any]
         processor(table, **options)
 
 
+def test_marks_that_leave_records_pending_stop_the_run_instead_of_running_them_again_and_again(db: Database) -> None:
+    table = filled(db, 10)
+    runs: Counter[int] = Counter()
+
+    def handle(record: dict[str, Any]) -> None:
+        runs[record["Number"]] += 1
+
+    with pytest.raises(ProcessingStopped, match=r"stay in the index Processed.*nothing changes its Processed"):
+        processor(table, set={"Seen": 1}, max_workers=2).process_all(handle)
+    assert max(runs.values()) == 1
+    # The function may do it instead, or a condition.
+    table = filled(db, 10)
+    assert processor(table, set={"Seen": 1}).process_all(lambda record: {"Processed": 2}).processed == 10
+    table = filled(db, 10)
+    assert processor(table, set={"Seen": 2}, where=F("Seen") != 2).process_all(lambda record: None).processed == 10
+
+
+@pytest.mark.parametrize("source", [{}, {"index": None, "value": None}])
+def test_a_result_that_leaves_its_record_pending_is_refused(db: Database, source: dict[str, Any]) -> None:
+    table = filled(db, 3)
+    report = processor(table, **source).process_all(lambda record: {"Processed": 0 if record["Number"] == 1 else 1})
+    assert (report.processed, report.attempts) == (2, 3)
+    (error,) = report.errors
+    assert (error.kind, "a Processed with which the record is still pending" in error.message) == ("BadResult", True)
+
+
 def test_a_record_with_too_many_attributes_says_what_to_name() -> None:
     with connect(":memory:") as db:
         table = filled(db, 1, **{f"A{number}": number for number in range(200)})

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 from penstock.client.values import encode
 from penstock.records.answers import Claim
-from penstock.records.work import Source
+from penstock.records.attempts import BadResult
+from penstock.records.work import BadWork, Source
 from penstock.wire.values import AttributeValue, equal
 from penstock.wire.values import Item as WireItem
 
@@ -48,6 +49,11 @@ class Marks:
         self._plain = {name: encode(mark, name) for name, mark in work.set.items() if not callable(mark)}
         self._computed = {name: mark for name, mark in work.set.items() if callable(mark)}
         self._texts: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkText] = {}
+        self._index_key = source.index_key
+        self._index_values = [encode(value, work.index or "") for value in work.values]
+        names = source.key.indexes.get(work.index, ()) if work.index is not None else ()
+        # What else may end it: a key of the index that is removed, and whatever makes `where` untrue.
+        self._ends_it = work.has_marks and work.where is None and frozenset(names).isdisjoint(work.remove)
 
     def of(self, claim: Claim, result: Mapping[str, Any] | None) -> WireItem:
         """What is set in a record that is done."""
@@ -57,7 +63,30 @@ class Marks:
             marks |= {name: encode(mark(item), name) for name, mark in self._computed.items()}
         if result:
             marks |= {name: encode(value, name) for name, value in result.items()}
+        if self._ends_it:
+            self._check_ended(marks, result or {})
         return marks
+
+    def _check_ended(self, marks: WireItem, result: Mapping[str, Any]) -> None:
+        """Refuses what would leave a record pending: it would be run again and again."""
+        name = self._pending_by(marks)
+        if name is None:
+            return
+        if name in result:
+            raise BadResult(f"the function returned a {name} with which the record is still pending: leave it out")
+        raise BadWork(
+            f"A record that is done would stay in the index {self._work.index}, and be run again and again: nothing "
+            f"changes its {name}. Give set={{{name!r}: …}} or remove=[{name!r}] (--set, --remove)."
+        )
+
+    def _pending_by(self, marks: WireItem) -> str | None:
+        """The attribute for which a record with these marks is pending; None if it is not."""
+        key = self._index_key
+        if key is None:
+            return next((name for name, mark in self._plain.items() if not equal(marks[name], mark)), None)
+        if key in marks and self._index_values and not any(equal(marks[key], one) for one in self._index_values):
+            return None
+        return key
 
     def text(self, marks: tuple[str, ...], record: tuple[str, ...]) -> MarkText:
         """The expressions for records of this shape; most tables have few."""
