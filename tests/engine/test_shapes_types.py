@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.requests import REQUESTS, check
+from penstock.engine.requests import REQUESTS, check, look_closely
 from penstock.errors import SerializationException
 
 MODEL = "com.amazonaws.dynamodb.v20120810."
@@ -317,7 +317,8 @@ def test_nulls_are_as_good_as_absent() -> None:
 
 
 def test_types_of_value_that_do_not_exist_leave_the_value_empty() -> None:
-    item = check("PutItem", {"TableName": "abc", "Item": {"a": {"a": ""}, "b": None, "c": {"S": None}}})["Item"]
+    request = {"TableName": "abc", "Item": {"a": {"a": ""}, "b": None, "c": {"S": None}}}
+    item = look_closely("PutItem", request)["Item"]
     assert item == {"a": {}, "b": {}, "c": {}}
 
 

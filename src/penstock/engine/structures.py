@@ -231,9 +231,10 @@ class Request:
         """The request: as it is where it was right, converted where DynamoDB would convert it."""
         if self._accepts(request):
             return request  # type: ignore[no-any-return]
-        return self._check_slowly(request)
+        return self.look_closely(request)
 
-    def _check_slowly(self, request: Any) -> dict[str, Any]:
+    def look_closely(self, request: Any) -> dict[str, Any]:
+        """The same for a request with which something may be wrong: converted, or refused in DynamoDB's words."""
         if not isinstance(request, dict):
             raise SerializationException()
         converted: dict[str, Any] = self.structure.convert(request, element=False)

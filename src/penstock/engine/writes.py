@@ -22,7 +22,7 @@ from penstock.expressions.named import PlainUpdate
 from penstock.expressions.request import condition_of, update_of
 from penstock.expressions.update_facts import looked_into, written_types
 from penstock.wire.limits import ITEM_BYTES
-from penstock.wire.values import Item, TooLarge, check_item, item_size
+from penstock.wire.values import Item, TooLarge, check_item, item_size, refuse_copies
 
 _ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
 _UPDATE_TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
@@ -173,7 +173,10 @@ class Update(Write):
         if self.old is None and not self.update.creates:
             return  # What only removes makes no item of nothing.
         try:
-            after, self.size = check_item(self.update.apply(before))
+            after = self.update.apply(before)
+            if not isinstance(self.update, PlainUpdate):
+                refuse_copies(after)
+            after, self.size = check_item(after)
         except TooLarge:
             raise ValidationException(_UPDATE_TOO_LARGE) from None
         if self.size > ITEM_BYTES:

@@ -1,9 +1,11 @@
 """Attribute values in DynamoDB's JSON: {"S": "text"}, {"N": "1"}, {"B": "base64"}, …
 
-Values arrive with the right JSON types (the request's shape was checked); here their content is: one type
-each, numbers in range, sets with no duplicates, nesting of at most 32 (the item itself is the first level). Checking
-also normalises (numbers are written one way, sets are in order) and measures, so that a value is walked once. The
-input is never changed: a value that needs no change is returned as it is.
+Here their content is checked: one type each, numbers in range, sets with no duplicates, nesting of at most 32 (the item
+itself is the first level). Checking also normalises (numbers are written one way, sets are in order) and measures, so
+that a value is walked once. The input is never changed: a value that needs no change is returned as it is.
+
+What has not the JSON type that its name says ({"S": 5}), which the shapes of requests refuse in DynamoDB's words, is
+never taken for a value here either: it raises a TypeError or an AttributeError.
 """
 
 from __future__ import annotations
@@ -48,23 +50,19 @@ def check_item(item: Item) -> tuple[Item, int]:
     """The item with its values normalised, and its size in bytes."""
     if "" in item:
         raise RefusedValue(_EMPTY_NAME)
-    names = "".join(item)
-    size = len(names) if names.isascii() else len(names.encode())
+    texts = [*item]  # names, and values that are texts: measured together
+    size = 0
     changed: Item | None = None
     for name, value in item.items():
         if len(value) == 1:
             if "S" in value:
-                text = value["S"]
-                size += len(text) if text.isascii() else len(text.encode())
+                texts.append(value["S"])
                 continue
             if "N" in value:
                 number, number_bytes = numbers.measured(value["N"])
                 if number == value["N"]:
                     size += number_bytes
                     continue
-            elif "BOOL" in value:
-                size += 1
-                continue
         try:
             checked, value_bytes = _check(value, 0)
         except ValidationException as error:
@@ -78,9 +76,16 @@ def check_item(item: Item) -> tuple[Item, int]:
             if changed is None:
                 changed = dict(item)
             changed[name] = checked
+    size += _text_bytes("".join(texts))
     if size > ATTRIBUTE_NAME_BYTES:
         check_names(item)
     return (item if changed is None else changed), size
+
+
+def refuse_copies(item: Item) -> None:
+    """Refuses an item whose texts are longer than any request, before they are measured: an update may copy them."""
+    if sum(len(value["S"]) for value in item.values() if "S" in value) > REQUEST_BYTES:
+        raise TooLarge(_TOO_LARGE)
 
 
 def check_names(names: Collection[str]) -> None:
@@ -153,7 +158,7 @@ def _check(value: AttributeValue, depth: int) -> tuple[AttributeValue, int]:
         return _refuse_types(value, depth)
     ((kind, data),) = value.items()
     if kind == "S":
-        return value, (len(data) if data.isascii() else len(data.encode()))
+        return value, _text_bytes(data)
     if kind == "N":
         number, size = numbers.measured(data)
         return (value if number == data else {"N": number}), size
@@ -161,6 +166,12 @@ def _check(value: AttributeValue, depth: int) -> tuple[AttributeValue, int]:
     if check is None:
         return _refuse_types({}, depth)
     return check(value, data, depth)
+
+
+def _text_bytes(text: str) -> int:
+    if type(text) is not str:
+        raise TypeError(f"{text!r} is no text")
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _refuse_types(value: AttributeValue, depth: int) -> tuple[AttributeValue, int]:
@@ -182,27 +193,42 @@ def _refuse_types(value: AttributeValue, depth: int) -> tuple[AttributeValue, in
 
 
 def _binary(value: AttributeValue, data: str, depth: int) -> tuple[AttributeValue, int]:
-    raw = binary(data)
-    text = base64_text(raw)
-    return (value if text == data else {"B": text}), len(raw)
+    return value, len(_raw(data))
+
+
+def _raw(text: str) -> bytes:
+    if type(text) is not str:
+        raise TypeError(f"{text!r} is no text")
+    raw = binary(text)
+    if base64_text(raw) != text:
+        raise TypeError("not as an encoder writes base64")
+    return raw
 
 
 def _bool(value: AttributeValue, data: bool, depth: int) -> tuple[AttributeValue, int]:
+    if type(data) is not bool:
+        raise TypeError(f"{data!r} is neither true nor false")
     return value, 1
 
 
 def _null(value: AttributeValue, data: bool, depth: int) -> tuple[AttributeValue, int]:
+    if type(data) is not bool:
+        raise TypeError(f"{data!r} is neither true nor false")
     if not data:
         raise ValidationException(_INVALID + "Null attribute value types must have the value of true")
     return value, 1
 
 
+def _refuse_no_list(data: object) -> None:
+    if type(data) is not list:
+        raise TypeError(f"{data!r} is no list")
+
+
 def _strings(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
+    _refuse_no_list(data)
     if not data:
         raise ValidationException(_INVALID + "An string set  may not be empty")
-    size = 0
-    for text in data:
-        size += len(text) if text.isascii() else len(text.encode())
+    size = sum(map(_text_bytes, data))
     if len(data) == 1:
         return value, size
     if len(set(data)) != len(data):
@@ -215,6 +241,7 @@ def _strings(value: AttributeValue, data: list[str], depth: int) -> tuple[Attrib
 
 
 def _numbers(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
+    _refuse_no_list(data)
     if not data:
         raise ValidationException(_INVALID + "An number set  may not be empty")
     checked = [numbers.normalise(text) for text in data]
@@ -227,9 +254,10 @@ def _numbers(value: AttributeValue, data: list[str], depth: int) -> tuple[Attrib
 
 
 def _binaries(value: AttributeValue, data: list[str], depth: int) -> tuple[AttributeValue, int]:
+    _refuse_no_list(data)
     if not data:
         raise ValidationException(_INVALID + "Binary sets should not be empty")
-    raw = [binary(text) for text in data]
+    raw = [_raw(text) for text in data]
     if len(set(raw)) != len(raw):
         raise RefusedValue(
             f"{_INVALID}Input collection [{', '.join(data)}]of type BS contains duplicates.",
@@ -252,12 +280,13 @@ def _repeated(members: Sequence[Any], texts: list[str]) -> list[str]:
 
 
 def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tuple[AttributeValue, int]:
+    _refuse_no_list(data)
     _refuse_depth(depth)
     total = LIST_BYTES + len(data)
     unchanged = True
     checked: list[AttributeValue] = []
     for element in data:
-        if "S" in element and len(element) == 1:  # the most frequent kind, without a call
+        if "S" in element and len(element) == 1 and type(element["S"]) is str:  # the most frequent kind, without a call
             one, text = element, element["S"]
             total += len(text) if text.isascii() else len(text.encode())
         else:
@@ -271,6 +300,8 @@ def _list(value: AttributeValue, data: list[AttributeValue], depth: int) -> tupl
 
 
 def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue, int]:
+    if type(data) is not dict:
+        raise TypeError(f"{data!r} is no map")
     _refuse_depth(depth)
     if "" in data:
         raise RefusedValue(_EMPTY_NAME)
@@ -278,7 +309,7 @@ def _map(value: AttributeValue, data: Item, depth: int) -> tuple[AttributeValue,
     unchanged = True
     checked: Item = {}
     for name, member in data.items():
-        if "S" in member and len(member) == 1:
+        if "S" in member and len(member) == 1 and type(member["S"]) is str:
             one, text = member, member["S"]
             size = len(text) if text.isascii() else len(text.encode())
         else:

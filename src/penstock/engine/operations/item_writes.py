@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine import capacity, changes, envelope, writes
+from penstock.engine import capacity, changes, envelope, requests, writes
 from penstock.engine.call import Call
 from penstock.engine.collections import collection_metrics
 from penstock.engine.registry import Request, Response, operation
@@ -14,9 +14,13 @@ from penstock.errors import ValidationException
 @operation("PutItem", kind="write")
 def put_item(call: Call, request: Request) -> Response:
     try:
-        write = writes.prepare_put(request)
-    except ValidationException as error:
-        raise envelope.of_write(error, request) from None
+        write = _prepared_put(request)
+    except Exception:
+        looked_at = requests.look_closely("PutItem", request)
+        if looked_at == request:
+            raise
+        request = looked_at
+        write = _prepared_put(request)
     write.resolve(call)
     table = write.table
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
@@ -25,6 +29,13 @@ def put_item(call: Call, request: Request) -> Response:
     if write.put_new(call):
         return _with_costs(call, request, write, {})
     return _carry_out(call, request, write)
+
+
+def _prepared_put(request: Request) -> writes.Put:
+    try:
+        return writes.prepare_put(request)
+    except ValidationException as error:
+        raise envelope.of_write(error, request) from None
 
 
 @operation("DeleteItem", kind="write")

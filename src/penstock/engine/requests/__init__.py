@@ -30,3 +30,11 @@ def check(operation: str, request: Any) -> dict[str, Any]:
     if shape is None:
         raise UnknownOperationException()
     return shape.check(request)
+
+
+def look_closely(operation: str, request: Any) -> dict[str, Any]:
+    """The same once more, for a request that `check` let pass because what it puts is measured later, and which failed.
+
+    Equal to the request where that is not what is wrong with it.
+    """
+    return REQUESTS[operation].look_closely(request)

@@ -173,6 +173,16 @@ class AttributeMap(Map):
         return lambda value: type(value) is dict and _accepts_values(value.values())
 
 
+class ItemToPut(AttributeMap):
+    """An item that is measured later (`wire.values.check_item`): then it shows if a value's JSON type is wrong.
+
+    So it is walked once. Who measures it and fails asks `requests.look_closely` what is wrong.
+    """
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) is dict
+
+
 class AttributeList(List):
     """A list of values."""
 

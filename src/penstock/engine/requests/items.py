@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine import envelope
-from penstock.engine.requests.attribute_values import VALUE
+from penstock.engine.requests.attribute_values import VALUE, ItemToPut
 from penstock.engine.requests.common import (
     ATTRIBUTE_MAP,
     ATTRIBUTE_NAMES,
@@ -42,7 +42,7 @@ PUT_ITEM = Structure(
     "PutItemInput",
     ReturnConsumedCapacity=CONSUMED_CAPACITY,
     TableName=Required(_NAME_OF_WRITE),
-    Item=Required(ATTRIBUTE_MAP),
+    Item=Required(ItemToPut()),
     ConditionalOperator=CONDITIONAL_OPERATOR,
     Expected=EXPECTED,
     ReturnValues=RETURN_VALUES,
