@@ -520,6 +520,7 @@ def test_passing_troubles_of_the_database_are_waited_out(db: Database) -> None:
     [
         ({"index": "Nope"}, "Records has no index Nope. It has: Processed."),
         ({"index": None}, "value= goes with index="),
+        ({"value": "0"}, "The index Processed is by Processed, which is a number: not '0'"),
         ({"set": {"AccountId": "x"}}, "AccountId is part of the key"),
         ({"set": {BOOKKEEPING: 1}}, "for the bookkeeping"),
         ({"remove": "Processed"}, "a list of attributes"),

@@ -39,6 +39,9 @@ _NEIGHBOURS: Final = 16
 """Records that stay together in that order: they lie on the same pages of a file, which a commit writes as a whole."""
 
 
+_TYPES: Final = {"S": "text", "N": "a number", "B": "bytes"}
+
+
 class BadWork(PenstockError, ValueError):
     """The source or the marks cannot be as they were given."""
 
@@ -95,6 +98,7 @@ class Source:
         self.item_count: int = described.get("ItemCount", 0)
         self.index_key, self._shows_standing, self._shows_all = self._index(described)
         self._check_marks()
+        self._check_values(_key_types(described))
         aliases = Aliases({"#b": work.bookkeeping, "#k0": self.key.names[0]})
         self.pending = self._pending(aliases)
         self.names, self.claim_values = aliases.names, aliases.values
@@ -121,6 +125,14 @@ class Source:
         for name, mark in self.work.set.items():
             if not callable(mark):
                 encode(mark, name)
+
+    def _check_values(self, types: Mapping[str, str]) -> None:
+        for value in self.work.values:
+            wanted = types[self.index_key or ""]
+            if wanted not in encode(value, self.index_key or ""):
+                raise BadWork(
+                    f"The index {self.work.index} is by {self.index_key}, which is {_TYPES[wanted]}: not {value!r}"
+                )
 
     # ── what is pending ──────────────────────────────────────────────────────────────────────────
 
@@ -244,8 +256,11 @@ def key_type(db: Database, table: str, index: str) -> str | None:
     """The type of an index's partition key: S, N or B; None if there is no such index."""
     described = _described(db, table)
     names = TableKey.described(described).indexes.get(index)
-    types = {one["AttributeName"]: one["AttributeType"] for one in described["AttributeDefinitions"]}
-    return None if names is None else types[names[0]]
+    return None if names is None else _key_types(described)[names[0]]
+
+
+def _key_types(described: Mapping[str, Any]) -> dict[str, str]:
+    return {one["AttributeName"]: one["AttributeType"] for one in described["AttributeDefinitions"]}
 
 
 def _described(db: Database, table: str) -> dict[str, Any]:
