@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -324,11 +325,13 @@ def test_looking_writes_nothing_into_an_empty_file(folder: Path) -> None:
 def test_a_large_result_is_read_from_where_PENSTOCK_FILES_says(
     tmp_path: Path, penstock_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENSTOCK_FILES", str(tmp_path / "files"))
     with penstock.App(penstock_server) as app:
 
         @app.task()
         def large(run: penstock.Run) -> str:
+            run.log("counted", atoms=10**80)
             return "x" * 400_000  # above 300 KB: a file
 
         job = app.enqueue(large)
@@ -336,3 +339,17 @@ def test_a_large_result_is_read_from_where_PENSTOCK_FILES_says(
     told = CliRunner().invoke(cli, ["jobs", "show", job.id, "--url", penstock_server, "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["result"] == "x" * 400_000
+    assert json.loads(told.stdout)["log"][0]["data"] == {"atoms": 10**80}
+    # Without it, everything else is told.
+    monkeypatch.delenv("PENSTOCK_FILES")
+    for command in (["show", job.id], ["show", job.id, "--json"], ["wait", job.id, "--json"], ["report", job.id]):
+        told = CliRunner().invoke(cli, ["jobs", *command, "--url", penstock_server])
+        assert told.exit_code == 0, told.output
+        text = Path(f"{job.id}.html").read_text() if command[0] == "report" else told.stdout
+        assert "it is in a file of 400,002 bytes. PENSTOCK_FILES says where" in unescape(text)
+
+
+def test_numbers_of_any_size_are_shown(app: penstock.App, folder: Path) -> None:
+    job = enqueue(app, "count", to=10**80)
+    assert f'{{"to":{10**80}}}' in run("show", job).stdout
+    assert json.loads(run("show", job, "--json").stdout)["args"] == {"to": 10**80}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -24,8 +25,10 @@ svg { width: 100%; height: auto; border: 1px solid var(--rule); }
 """
 
 
-def html(history: History, args: Any, result: Any, sentence: str, *, written_at: float) -> str:
-    """The page, as of then. Everything that comes from the job is escaped."""
+def html(
+    history: History, args: Any, result: Any, sentence: str, *, written_at: float, notes: Sequence[str] = ()
+) -> str:
+    """The page, as of then. Everything that comes from the job is escaped; `notes` tell what is missing."""
     job = history.job
     facts = [
         ("state", job.state.value),
@@ -40,6 +43,7 @@ def html(history: History, args: Any, result: Any, sentence: str, *, written_at:
         ("took", "" if job.started_at is None or job.ended_at is None else span(job.ended_at - job.started_at)),
         ("kept until", utc_text(job.expires_at)),
         ("written", utc_text(written_at)),
+        ("not read", " ".join(notes)),
     ]
     parts = [
         _table("", [(name, value) for name, value in facts if value]),

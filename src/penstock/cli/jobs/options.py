@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import orjson
 
 from penstock.cli import databases
 from penstock.cli.conversation import Ended
@@ -17,7 +16,8 @@ from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
-from penstock.jobs.job import Job, JobNotFound
+from penstock.jobs.job import Job, JobNotFound, Payload
+from penstock.jobs.json_text import to_json
 from penstock.jobs.store import JobStore
 from penstock.jobs.tables import DEFAULT_TABLE
 from penstock.records.leases import LeaseLost
@@ -112,9 +112,24 @@ def job_form(job: Job, store: JobStore, *, payloads: bool = False) -> dict[str, 
         "waiting_for": sorted(job.waiting_for),
     }
     if payloads:
-        form["args"] = store.load(job, job.args)
-        form["result"] = store.load(job, job.result)
+        form["args"], form["result"], form["unread"] = None, None, []
+        for name, payload in (("args", job.args), ("result", job.result)):
+            try:
+                form[name] = store.load(job, payload)
+            except PenstockError as error:
+                form["unread"].append(why_unread(store, job, payload, error))
     return form
+
+
+def why_unread(store: JobStore, job: Job, payload: Payload | None, error: PenstockError) -> str:
+    """Why a payload cannot be shown; what is known of its job still can."""
+    if isinstance(error, JobNotFound):
+        raise error
+    if payload is not None and payload.file is not None and store.files is None:
+        return (
+            f"{job.id}: it is in a file of {payload.file.size:,} bytes. PENSTOCK_FILES says where the app's files are."
+        )
+    return str(error)
 
 
 def names_told(names: Collection[str]) -> str:
@@ -128,7 +143,7 @@ def names_told(names: Collection[str]) -> str:
 
 def print_json(value: object) -> None:
     """On one line: commands that follow a job print one after the other."""
-    click.echo(orjson.dumps(value).decode())
+    click.echo(to_json(value, "what is shown").lstrip())
 
 
 def exit_of(job: Job) -> int:

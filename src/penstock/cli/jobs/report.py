@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.jobs.options import job_argument, opened, place_options
+from penstock.cli.jobs.options import job_argument, job_form, opened, place_options
 from penstock.jobs.report import html
 from penstock.jobs.why import explain, gather
 from penstock.tables.exporting import write_whole
@@ -27,8 +27,9 @@ def command(job_id: str, url: str | None, table: str, out: Path | None) -> None:
         history = store.history(job_id)
         job = history.job
         around = gather(store, job)
-        loaded = store.load(job, job.args), store.load(job, job.result)
-        page = html(history, *loaded, explain(job, around), written_at=around.now)
+        form = job_form(job, store, payloads=True)
+        notes = form["unread"]
+        page = html(history, form["args"], form["result"], explain(job, around), written_at=around.now, notes=notes)
     path = out or Path(f"{job.id}.html")
     write_whole(path, page)
     click.echo(str(path))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import orjson
 
 from penstock.cli.conversation import json_option
-from penstock.cli.jobs.options import job_argument, job_form, opened, place_options, print_json
+from penstock.cli.jobs.options import job_argument, job_form, opened, place_options, print_json, why_unread
 from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
-from penstock.jobs.job import Entry, History
+from penstock.errors import PenstockError
+from penstock.jobs.job import Entry, History, Job, Payload
+from penstock.jobs.json_text import from_json, to_json
 from penstock.jobs.store import JobStore
 from penstock.jobs.why import explain, gather
 
@@ -39,9 +40,9 @@ def command(job_id: str, url: str | None, table: str, lines: int, as_json: bool)
         job = history.job
         click.echo(one_line(f"{job.id}  {job.task}  {job.state.value}  {job.progress:.0f}%  {job.step}".rstrip()))
         click.echo(explain(job, gather(store, job)))
-        click.echo(f"arguments    {_short(store.load(job, job.args))}")
+        click.echo(f"arguments    {_shown(store, job, job.args)}")
         if job.result is not None:
-            click.echo(f"result       {_short(store.load(job, job.result))}")
+            click.echo(f"result       {_shown(store, job, job.result)}")
         if job.error is not None and job.error.trace:
             click.echo("error        " + job.error.trace.rstrip().replace("\n", "\n             "))
         for file in history.files:
@@ -89,7 +90,7 @@ def entry_form(entry: Entry) -> dict[str, Any]:
         "progress": entry.progress,
         "step": entry.step,
         "message": entry.message,
-        "data": None if entry.data is None else orjson.loads(entry.data),
+        "data": None if entry.data is None else from_json(entry.data),
         "attempt": entry.attempt,
     }
 
@@ -101,6 +102,10 @@ def entry_line(entry: Entry) -> str:
     return one_line(f"{entry.number:>5}  {utc_text(entry.at)}  {percent}  {told}{data}".rstrip())
 
 
-def _short(value: Any) -> str:
-    text = orjson.dumps(value).decode()
+def _shown(store: JobStore, job: Job, payload: Payload) -> str:
+    """A payload in short, or why it cannot be read."""
+    try:
+        text = to_json(store.load(job, payload), "payload").lstrip()
+    except PenstockError as error:
+        return f"({why_unread(store, job, payload, error)})"
     return text if len(text) <= _VALUE else text[: _VALUE - 1] + f"… ({len(text):,} characters)"
