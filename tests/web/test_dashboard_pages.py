@@ -142,6 +142,11 @@ def test_pages_of_the_list_neither_repeat_nor_leave_out(world: World) -> None:
     assert set(seen) == made
 
 
+def test_a_job_whose_numbers_are_past_64_bits_is_shown(world: World) -> None:
+    job, _ = world.store.create(NewJob("report", {"atoms": 10**80}))
+    assert str(10**80) in world.page(f"/jobs/{job.id}")
+
+
 def test_a_job_shows_its_progress_log_attempts_checkpoints_and_cost(world: World) -> None:
     clock = ManualClock(time.time() - 30)
     world.store = JobStore(world.db, files=world.files, clock=clock)

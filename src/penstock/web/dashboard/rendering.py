@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
@@ -89,7 +90,10 @@ def size(number: int) -> str:
 def pretty(value: Any) -> str:
     """JSON to read, cut where it is longer than anybody would."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-    text = orjson.dumps(value, option=options, default=str).decode()
+    try:
+        text = orjson.dumps(value, option=options, default=str).decode()
+    except TypeError:  # integers past 64 bits
+        text = json.dumps(value, indent=2, default=str)
     if len(text) > _SHOWN_CHARACTERS:
         return f"{text[:_SHOWN_CHARACTERS]}\n… {len(text):,} characters in all"
     return text
