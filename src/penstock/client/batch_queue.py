@@ -10,15 +10,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
 
 from penstock.client.failures import Failed
-from penstock.client.held_writes import LONG_BATCH, HeldWrites, place_of
-from penstock.client.keys import Identity, Key, TableKey, encode_key, identity
+from penstock.client.held_writes import LONG_BATCH, HeldWrites, places
+from penstock.client.keys import Key, TableKey, encode_key
 from penstock.client.values import InvalidValue, decode_item, encode_json, path_text
 from penstock.errors import DynamoDBError, PenstockError
 from penstock.wire import values as wire
@@ -38,15 +38,15 @@ class Write:
     """One put or delete."""
 
     kind: Literal["put", "delete"]
-    identity: Identity
+    identity: Hashable
+    """Of its key. Bytes, where actions are sorted: the order of the keys is theirs."""
     content: wire.Item | orjson.Fragment
     """The item of a put, the key of a delete; as its JSON where it is held back."""
-    bytes: int
+    length: int
+    """In bytes of JSON."""
     most: int = BATCH_WRITE_ITEMS
     """How many actions its next request may have."""
     sent_at: float | None = None
-    place: bytes_ = b""
-    """Where it stands among those that are held back."""
 
     @property
     def request(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Write:
     def item(self) -> wire.Item:
         content = self.content
         if isinstance(content, orjson.Fragment):
-            loaded: wire.Item = orjson.loads(content.contents)
+            loaded: wire.Item = orjson.loads(orjson.dumps(content))
             return loaded
         return content
 
@@ -125,11 +125,16 @@ class WriteQueue:
         self._key = key
         self._deadline_seconds = deadline_seconds
         self._backoff = backoff
-        self._seen: set[Identity] | None = set() if duplicates == "refuse" else None
-        self._again: dict[Identity, Write] = {}
-        self._fresh: dict[Identity, Write] = {}
+        self._identify: Callable[[wire.Item], Hashable] = key.identity_of if held is None else places(key)
+        self._seen: set[Hashable] | None = set() if duplicates == "refuse" else None
+        self._again: dict[Hashable, Write] = {}
+        self._fresh: dict[Hashable, Write] = {}
         self._held = held
-        self._in_flight: set[Identity] = set()
+        self.holds_back = False
+        """Whether what is given now is held back."""
+        self.is_due = False
+        """Whether to look, after the action that was held back last, if something may be sent."""
+        self._in_flight: set[Hashable] = set()
         self.resume_at = 0.0
         self.fatal: PenstockError | None = None
         self.failed: list[Failed] = []
@@ -145,11 +150,6 @@ class WriteQueue:
         return len(self._again) + len(self._fresh) > BATCH_WRITE_ITEMS
 
     @property
-    def holds_back(self) -> bool:
-        """Whether what is given now is held back: see `feed`."""
-        return self._held is not None and BATCH_WRITE_ITEMS * self.requests >= LONG_BATCH
-
-    @property
     def report(self) -> BatchReport:
         return BatchReport(self.done, self.replaced, self.requests, self.unprocessed)
 
@@ -161,46 +161,46 @@ class WriteQueue:
         if self.holds_back:
             # orjson cuts its answer from a larger piece of memory: a copy leaves the rest to others.
             kept = orjson.Fragment(bytes(memoryview(data)))
-            place = place_of(self._key, encoded)
-            self._add(Write("put", self._key.identity_of(encoded), kept, len(data), place=place))
+            self._add(Write("put", self._identify(encoded), kept, len(data)))
         else:
             self.put_encoded(encoded, len(data))
 
     def put_encoded(self, item: wire.Item, length: int) -> None:
         """An item that has been checked, and has so many bytes of JSON."""
-        self._add(Write("put", self._key.identity_of(item), item, length))
+        self._add(Write("put", self._identify(item), item, length))
 
     def delete(self, key: Key) -> None:
         self.delete_encoded(encode_key(key, self._key))
 
     def delete_encoded(self, key: wire.Item) -> None:
-        place = place_of(self._key, key) if self.holds_back else b""
-        self._add(Write("delete", identity(key), key, _ENVELOPE_BYTES, place=place))
+        self._add(Write("delete", self._identify(key), key, _ENVELOPE_BYTES))
 
     def _add(self, write: Write) -> None:
         if self._seen is not None:
-            if write.identity in self._seen:
-                raise InvalidValue(
-                    f"the batch already has an action on this key: {path_text([repr(dict(write.identity))])}"
-                )
-            self._seen.add(write.identity)
+            self._refuse_second(write, self._seen)
         earlier = self._again.pop(write.identity, None) or self._fresh.pop(write.identity, None)
         if self._held is not None:
             earlier = self._held.pop(write.identity) or earlier
         self.replaced += earlier is not None
         if self._held is not None and self.holds_back:
-            self._held.add(write)
+            self.is_due = not self._held.add(write) % BATCH_WRITE_ITEMS
         else:
             self._fresh[write.identity] = write
+
+    def _refuse_second(self, write: Write, seen: set[Hashable]) -> None:
+        if write.identity in seen:
+            key = dict(self._key.identity_of(write.item))
+            raise InvalidValue(f"the batch already has an action on this key: {path_text([repr(key)])}")
+        seen.add(write.identity)
 
     def release(self) -> None:
         """Lets go of what is held back."""
         if self._held is not None:
-            self._fresh.update((write.identity, write) for write in self._held.given_out())
+            self._fresh.update(self._held.given_out())
 
     def may_release(self, now: float) -> bool:
-        """Whether enough is held back; looked at now and then."""
-        return self._held is not None and not len(self._held) % BATCH_WRITE_ITEMS and self._held.are_enough(now)
+        """Whether enough is held back."""
+        return self._held is not None and self._held.are_enough(now)
 
     # ── out ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -216,6 +216,7 @@ class WriteQueue:
             self._in_flight.add(write.identity)
             write.sent_at = now if write.sent_at is None else write.sent_at
         self.requests += 1
+        self.holds_back = self._held is not None and BATCH_WRITE_ITEMS * self.requests >= LONG_BATCH
         return chunk
 
     def _gather(self) -> tuple[Chunk, bool]:
@@ -223,7 +224,7 @@ class WriteQueue:
         chunk: Chunk = []
         size, most = _ENVELOPE_BYTES, BATCH_WRITE_ITEMS
         for write in self._ready():
-            size += write.bytes + _ACTION_OVERHEAD_BYTES
+            size += write.length + _ACTION_OVERHEAD_BYTES
             if write.most < most:
                 most = write.most
             if chunk and (len(chunk) >= most or size > BATCH_BYTES):
@@ -302,10 +303,10 @@ class WriteQueue:
     def _leave(self, chunk: Chunk) -> None:
         self._in_flight.difference_update(write.identity for write in chunk)
 
-    def _identity_of(self, request: dict[str, Any]) -> Identity:
+    def _identity_of(self, request: dict[str, Any]) -> Hashable:
         if "PutRequest" in request:
-            return identity(self._key.key_of(request["PutRequest"]["Item"]))
-        return identity(request["DeleteRequest"]["Key"])
+            return self._identify(request["PutRequest"]["Item"])
+        return self._identify(request["DeleteRequest"]["Key"])
 
 
 def _unprocessed(answer: dict[str, Any]) -> Iterable[dict[str, Any]]:

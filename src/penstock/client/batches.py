@@ -4,14 +4,16 @@
 2. If the block raises, nothing more is sent; requests in flight are waited for, and the error is told what was written.
 3. Several requests are in flight; the actions on one key keep their order (batch_queue).
 4. In process, plain actions are no requests but are written many at once (local_writes).
+5. Elsewhere than at AWS, a long batch sorts them before they are sent (held_writes).
 """
 
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.client.batch_queue import Backoff, BatchReport, Chunk, Duplicates, WriteQueue
 from penstock.client.failures import BatchIncomplete, Failed
+from penstock.client.held_writes import HeldWrites
 from penstock.client.keys import Key, TableKey
 from penstock.client.pacing import Outcome
 from penstock.client.retries import MonotonicClock
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "BatchOptions", "BatchReport", "Duplicates", "Pace"]
 
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
+Answering = Future[dict[str, Any] | PenstockError]
 
 
 class Pace(Protocol):
@@ -75,8 +79,9 @@ class BatchOptions:
     def backoff(self) -> Backoff:
         return Backoff(self.base_seconds, self.cap_seconds, self.draw)
 
-    def queue(self, table: str, key: TableKey) -> WriteQueue:
-        return WriteQueue(table, key, self.duplicates, self.deadline_seconds, self.backoff())
+    def queue(self, table: str, key: TableKey, *, sorts: bool = False) -> WriteQueue:
+        held = HeldWrites() if sorts and self.pace is None else None
+        return WriteQueue(table, key, self.duplicates, self.deadline_seconds, self.backoff(), held)
 
 
 class BatchState:
@@ -89,8 +94,8 @@ class BatchState:
         self._options = options
         self._workers = options.workers or workers
 
-    def _open(self, key: TableKey) -> None:
-        self._queue = self._options.queue(self._table, key)
+    def _open(self, key: TableKey, *, sorts: bool = False) -> None:
+        self._queue = self._options.queue(self._table, key, sorts=sorts)
 
     @property
     def done(self) -> int:
@@ -162,12 +167,16 @@ class Batch(BatchState):
         options: BatchOptions | None = None,
         workers: int = 4,
         loading: Callable[[str], Loading | None] | None = None,
+        *,
+        sorts: bool = False,
     ) -> None:
+        """`sorts`: a long batch may be sent in the order in which Penstock keeps items."""
         super().__init__(table, options or BatchOptions(), workers)
-        self._open(key)
+        self._open(key, sorts=sorts)
         self._execute = execute
         self._pool: ThreadPoolExecutor | None = None
-        self._in_flight: dict[Future[dict[str, Any] | PenstockError], Chunk] = {}
+        self._in_flight: dict[Answering, Chunk] = {}
+        self._answered = threading.Event()
         self._local = None if loading is None else self._gathering(key, loading)
 
     def _gathering(self, key: TableKey, loading: Callable[[str], Loading | None]) -> LocalWrites | None:
@@ -188,8 +197,7 @@ class Batch(BatchState):
             return
         self._refuse_after_failure()
         self._queue.put(item)
-        if self._queue.may_fill_one:
-            self._send(whole=True)
+        self._send_some()
 
     def delete(self, key: Key) -> None:
         """Will delete the item with this key."""
@@ -197,13 +205,13 @@ class Batch(BatchState):
             return
         self._refuse_after_failure()
         self._queue.delete(key)
-        if self._queue.may_fill_one:
-            self._send(whole=True)
+        self._send_some()
 
     def flush(self) -> None:
         """Returns when everything given so far is done; raises `BatchIncomplete` if a part of it cannot be."""
         if self._local is not None:
             self._local.flush()
+        self._queue.release()
         while (len(self._queue) or self._in_flight) and self._queue.fatal is None:
             self._send(whole=False)
             self._await_one()
@@ -240,6 +248,28 @@ class Batch(BatchState):
                 return
             self._start(chunk)
 
+    def _send_some(self) -> None:
+        """Sends what there is to send after an action was given."""
+        if self._queue.holds_back:
+            self._feed()
+        elif self._queue.may_fill_one:
+            self._send(whole=True)
+
+    def _feed(self) -> None:
+        """Keeps requests in flight while others are held back; once those are enough, waits for those before them."""
+        queue = self._queue
+        if not queue.is_due:
+            return
+        if queue.may_release(self._now()):
+            self._send(whole=False)
+            queue.release()
+        self._collect()
+        while queue.fatal is None and len(self._in_flight) < self._workers and self._wait_seconds() <= 0:
+            chunk = queue.next_chunk(self._now(), whole=False)
+            if chunk is None:
+                return
+            self._start(chunk)
+
     def _pause(self) -> None:
         seconds = self._wait_seconds()
         if seconds > 0 and len(self._queue):
@@ -253,7 +283,9 @@ class Batch(BatchState):
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="penstock-batch")
         # The caller's context goes with it: a meter's label, a trace's span.
-        self._in_flight[self._pool.submit(copy_context().run, self._call, chunk)] = chunk
+        future = self._pool.submit(copy_context().run, self._call, chunk)
+        self._in_flight[future] = chunk
+        future.add_done_callback(self._note_answer)
 
     def _call(self, chunk: Chunk) -> dict[str, Any] | PenstockError:
         request, pace = self._queue.request(chunk), self._options.pace
@@ -271,13 +303,24 @@ class Batch(BatchState):
         except Exception as error:
             return as_ours(error)
 
+    def _note_answer(self, _: Answering) -> None:
+        self._answered.set()
+
     def _await_one(self) -> None:
-        if self._in_flight:
-            self._collect(wait(self._in_flight, return_when=FIRST_COMPLETED).done)
+        """Like `futures.wait`, which makes locks for each of them, each time."""
+        while self._in_flight:
+            self._answered.clear()  # before the look: an answer after it sets it again
+            if self._collect():
+                return
+            self._answered.wait()
 
     def _await_all(self) -> None:
-        self._collect(wait(self._in_flight).done)
+        while self._in_flight:
+            self._await_one()
 
-    def _collect(self, finished: set[Future[dict[str, Any] | PenstockError]]) -> None:
+    def _collect(self) -> int:
+        """Takes the answers that are there."""
+        finished = [future for future in self._in_flight if future.done()]
         for future in finished:
             self._settle(self._in_flight.pop(future), future.result())
+        return len(finished)

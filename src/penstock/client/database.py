@@ -143,6 +143,12 @@ class Database:
         """Requests of a batch that are in flight unless told otherwise."""
         return workers_for(self.transport)
 
+    @property
+    def sorts_batches(self) -> bool:
+        """Whether a long batch is sent in the order in which Penstock keeps items: not to AWS or through a wrapper."""
+        transport = self.transport.inner if type(self.transport) is Retrying else self.transport
+        return bool(getattr(transport, "sorts_batches", False))
+
     def loading(self, table: str) -> Loading | None:
         """How batches write to the engine of this process; None for any other, and for one that is wrapped."""
         transport = self.transport

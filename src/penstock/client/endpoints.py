@@ -86,6 +86,11 @@ class Endpoint:
     aws: bool = False
     profile: str | None = None
 
+    @property
+    def is_amazons(self) -> bool:
+        """Whether AWS answers there, as far as names tell: also by a name of its private links."""
+        return self.aws or "amazonaws" in self.host.host or self.host.host.endswith(".aws")
+
 
 Target = File | Endpoint
 

@@ -11,9 +11,10 @@ again in the course of a load; of neighbours, many share one. So a server's file
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
-from penstock.client.keys import Identity, TableKey
+from penstock.client.keys import TableKey
 from penstock.wire import keys
 from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.values import Item
@@ -30,26 +31,25 @@ class HeldWrites:
     """Those of one batch; pure."""
 
     def __init__(self) -> None:
-        self._writes: dict[Identity, Write] = {}
+        self._writes: dict[Hashable, Write] = {}
         self._bytes = 0
         self._began_at: float | None = None
         self._given_out = 0
 
-    def __len__(self) -> int:
-        return len(self._writes)
-
-    def __contains__(self, identity: Identity) -> bool:
+    def __contains__(self, identity: Hashable) -> bool:
         return identity in self._writes
 
-    def add(self, write: Write) -> None:
+    def add(self, write: Write) -> int:
+        """How many there are now."""
         self._writes[write.identity] = write
-        self._bytes += write.bytes
+        self._bytes += write.length
+        return len(self._writes)
 
-    def pop(self, identity: Identity) -> Write | None:
+    def pop(self, identity: Hashable) -> Write | None:
         """Takes back what a later action on its key replaces."""
         found = self._writes.pop(identity, None)
         if found is not None:
-            self._bytes -= found.bytes
+            self._bytes -= found.length
         return found
 
     def are_enough(self, now: float) -> bool:
@@ -59,20 +59,18 @@ class HeldWrites:
         most = max(LONG_BATCH, self._given_out)
         return len(self._writes) >= most or self._bytes >= HELD_BYTES or now - self._began_at >= HELD_SECONDS
 
-    def given_out(self) -> list[Write]:
+    def given_out(self) -> dict[Hashable, Write]:
         """All of them, in order."""
-        writes = sorted(self._writes.values(), key=_place)
+        writes = self._writes
         self._given_out += len(writes)
         self._writes, self._bytes, self._began_at = {}, 0, None
-        return writes
+        return {place: writes[place] for place in sorted(writes)}  # type: ignore[type-var]  # they are bytes
 
 
-def _place(write: Write) -> bytes:
-    return write.place
-
-
-def place_of(key: TableKey, item: Item) -> bytes:
-    """Where Penstock keeps the item with this key: a row key of its table (wire/keys.py)."""
-    first, *others = key.attributes
-    start = keys.partition(item[first.name])
-    return start + keys.data_of(item[others[0].name]) if others else start
+def places(key: TableKey) -> Callable[[Item], bytes]:
+    """Of an item or a key: where Penstock keeps it, which is the key of its row (wire/keys.py)."""
+    partition, *others = (attribute.name for attribute in key.attributes)
+    if not others:
+        return lambda item: keys.partition(item[partition])
+    sort = others[0]
+    return lambda item: keys.partition(item[partition]) + keys.data_of(item[sort])

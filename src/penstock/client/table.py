@@ -53,7 +53,8 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
 
     def _batch(self, options: BatchOptions) -> Batch:
         database = self._database
-        return Batch(self.name, self.key, database.execute, options, database.batch_workers, database.loading)
+        workers, sorts = database.batch_workers, database.sorts_batches
+        return Batch(self.name, self.key, database.execute, options, workers, database.loading, sorts=sorts)
 
     def _write(self, puts: Iterable[Mapping[str, Any]], deletes: Iterable[Key], options: BatchOptions) -> BatchReport:
         with self._batch(options) as batch:

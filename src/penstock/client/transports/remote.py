@@ -59,6 +59,7 @@ class RemoteTransport(RemoteState[Pool]):
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(endpoint, Pool, credentials, limits, now)
+        self.sorts_batches = not endpoint.is_amazons
 
     def execute(self, operation: str, request: Request) -> Answer:
         messages = self._messages
