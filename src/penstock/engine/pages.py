@@ -3,6 +3,7 @@
 1. Everything read counts towards the page, whether a filter then keeps it or not.
 2. The item that fills the page belongs to it; LastEvaluatedKey is its key.
 3. Without filter and projection no item is decoded but the last one, whose key may be needed.
+4. What an index of keys alone holds stands in its rows: the items are not read.
 """
 
 from __future__ import annotations
@@ -63,12 +64,14 @@ def read_page(
     """One page. `whole_items`: a local index shall give attributes that it does not hold."""
     page = Page()
     index = walk.index
-    view = None if index is None or index.projected is None or whole_items else index.view
-    decode = keep is not None or project is not None or view is not None
-    narrow = index is not None and index.projected is not None
-    blob = b""
-    for blob, size in _rows(call, walk, limit):
-        item: Item | None = orjson.loads(blob) if decode or narrow else None
+    held = None if index is None or whole_items else index.held_in_keys
+    narrow = index is not None and index.projected is not None and held is None
+    view = index.view if index is not None and narrow and not whole_items else None
+    if index is not None and held is not None:
+        looked_at = _held(call, walk, index, limit, held)
+    else:
+        looked_at = _decoded(call, walk, limit, narrow or keep is not None or project is not None)
+    for item, blob, size in looked_at:
         page.scanned += 1
         page.size += _index_size(index, item) if narrow else size
         if whole_items and narrow:
@@ -80,9 +83,35 @@ def read_page(
         else:
             _take(page, item, view, keep, project, count_only)
         if page.size >= PAGE_BYTES or page.scanned == limit:
-            page.last = None if walk.single else _position(walk, orjson.loads(blob))
+            page.last = None if walk.single else _position(walk, item or orjson.loads(blob))
             break
     return page
+
+
+_LookedAt = Iterator[tuple[Item | None, bytes, int]]
+"""Items with their JSON and sizes, as far as they were read."""
+
+
+def _decoded(call: Call, walk: Walk, limit: int | None, wanted: bool) -> _LookedAt:
+    if walk.index is None:
+        source = f"SELECT r.item, r.size FROM {walk.table.storage} r"  # noqa: S608
+    else:
+        # CROSS JOIN keeps SQLite from walking the table instead of the index.
+        source = (
+            f"SELECT t.item, t.size FROM {walk.index.storage} r "  # noqa: S608
+            f"CROSS JOIN {walk.table.storage} t ON t.key = r.item_key"
+        )
+    for blob, size in _rows(call, source, walk, limit):
+        yield orjson.loads(blob) if wanted else None, blob, size
+
+
+def _held(
+    call: Call, walk: Walk, index: IndexInfo, limit: int | None, read: Callable[[bytes, bytes], Item]
+) -> _LookedAt:
+    source = f"SELECT r.key, r.item_key FROM {index.storage} r"  # noqa: S608
+    for key, item_key in _rows(call, source, walk, limit):
+        item = read(key, item_key)
+        yield item, b"", item_size(item)
 
 
 def _take(
@@ -111,8 +140,8 @@ def _position(walk: Walk, item: Item) -> Item:
     return {name: item[name] for name in names}
 
 
-def _rows(call: Call, walk: Walk, limit: int | None) -> Iterator[tuple[bytes, int]]:
-    """(item, size) of the rows of the walk."""
+def _rows(call: Call, source: str, walk: Walk, limit: int | None) -> Iterator[tuple[Any, Any]]:
+    """What the source selects of the rows of the walk."""
     conditions: list[str] = []
     bounds: list[bytes | int] = []
     if walk.low is not None:
@@ -123,14 +152,6 @@ def _rows(call: Call, walk: Walk, limit: int | None) -> Iterator[tuple[bytes, in
         bounds.append(walk.high)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     order = "ASC" if walk.forward else "DESC"
-    if walk.index is None:
-        source = f"SELECT r.item, r.size FROM {walk.table.storage} r"  # noqa: S608
-    else:
-        # CROSS JOIN keeps SQLite from walking the table instead of the index.
-        source = (
-            f"SELECT t.item, t.size FROM {walk.index.storage} r "  # noqa: S608
-            f"CROSS JOIN {walk.table.storage} t ON t.key = r.item_key"
-        )
     sql = f"{source}{where} ORDER BY r.key {order}"
     if limit is not None:
         sql += " LIMIT ?"

@@ -72,6 +72,17 @@ class IndexInfo:
             return None
         return self.hash[0].name, self.range[0].name if self.range else None
 
+    @cached_property
+    def held_in_keys(self) -> Callable[[bytes, bytes], Item] | None:
+        """What the index holds of an item, given the key of its row and the item's; None where they do not tell it.
+
+        An index of nothing but keys, all of them texts, is read without its items.
+        """
+        names = self._text_names
+        if self.projection != "KEYS_ONLY" or names is None or any(part.kind != "S" for part in self.table_key):
+            return None
+        return _reader_of_keys(names, [part.name for part in self.table_key])
+
     # SQL texts, made once, as a table's are.
 
     @cached_property
@@ -234,6 +245,25 @@ class TableInfo:
 def index_tail(table_key: tuple[KeyAttribute, ...], item: Item, row_key: bytes) -> bytes:
     """What the keys of an item's rows in indexes end with, the same in all of them."""
     return keys.tie([item[part.name] for part in table_key]) + row_key
+
+
+def _reader_of_keys(own: tuple[str, str | None], of_table: list[str]) -> Callable[[bytes, bytes], Item]:
+    (hashed, ranged), (table_hash, *table_range) = own, of_table
+
+    def read(key: bytes, item_key: bytes) -> Item:
+        text, end = keys.partition_text(key)
+        item: Item = {hashed: {"S": text}}
+        if ranged is not None:
+            # Two zeros end it; the tie and the item's key follow.
+            sort = key[end : len(key) - len(item_key) - keys.TIE_BYTES - 2]
+            item[ranged] = {"S": keys.unescape(sort).decode()}
+        text, end = keys.partition_text(item_key)
+        item[table_hash] = {"S": text}
+        if table_range:
+            item[table_range[0]] = {"S": item_key[end:].decode()}
+        return item
+
+    return read
 
 
 def fits(value: AttributeValue, part: KeyAttribute, most_bytes: int) -> bool:

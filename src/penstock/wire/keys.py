@@ -21,6 +21,7 @@ from penstock.wire.limits import SORT_KEY_BYTES
 from penstock.wire.values import AttributeValue, binary
 
 HASH_BYTES = 8
+LENGTH_BYTES = 2
 TIE_BYTES = 4
 
 SHORT_TEXT = SORT_KEY_BYTES // 4
@@ -76,21 +77,21 @@ def partition(value: AttributeValue) -> bytes:
     if kind == "N":
         return number_partition(data)
     raw = binary(data)
-    return _md5(_SALT + raw).digest()[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+    return _md5(_SALT + raw).digest()[:HASH_BYTES] + len(raw).to_bytes(LENGTH_BYTES, "big") + raw
 
 
 @lru_cache(maxsize=1024)
 def number_partition(text: str) -> bytes:
     """The same for a number; remembered, because those that are partition keys are often flags or states."""
     raw = numbers.encode(text)
-    return _md5(_SALT + numbers.hash_bytes(text)).digest()[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+    return _md5(_SALT + numbers.hash_bytes(text)).digest()[:HASH_BYTES] + len(raw).to_bytes(LENGTH_BYTES, "big") + raw
 
 
 def text_partition(text: str) -> bytes:
     """The same for a text."""
     raw = text.encode()
     digest = _md5(_SALT + raw).digest()
-    return digest[:HASH_BYTES] + len(raw).to_bytes(2, "big") + raw
+    return digest[:HASH_BYTES] + len(raw).to_bytes(LENGTH_BYTES, "big") + raw
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +105,7 @@ def partition_of_many(values: list[AttributeValue]) -> bytes:
     if len(values) == 1:
         return partition(values[0])
     raws = [data_of(value) for value in values]
-    framed = b"".join(len(raw).to_bytes(2, "big") + raw for raw in raws)
+    framed = b"".join(len(raw).to_bytes(LENGTH_BYTES, "big") + raw for raw in raws)
     return _md5(_SALT + framed).digest()[:HASH_BYTES] + framed
 
 
@@ -130,6 +131,18 @@ def escaped(value: AttributeValue) -> bytes:
 def escape(raw: bytes) -> bytes:
     """Bytes in which no zero stands before anything but 0xFF, so that two zeros can end them."""
     return raw.replace(b"\0", b"\0\xff")
+
+
+def unescape(raw: bytes) -> bytes:
+    """What `escape` was given."""
+    return raw.replace(b"\0\xff", b"\0")
+
+
+def partition_text(row_key: bytes) -> tuple[str, int]:
+    """The text of the partition key that a row key begins with, and where it ends."""
+    start = HASH_BYTES + LENGTH_BYTES
+    end = start + int.from_bytes(row_key[HASH_BYTES:start], "big")
+    return row_key[start:end].decode(), end
 
 
 def after(prefix: bytes) -> bytes | None:

@@ -26,6 +26,7 @@ from penstock.engine.settings import Settings
 from penstock.engine.storage.checkpoints import Checkpoints
 from penstock.engine.storage.holders import writer_text
 from penstock.engine.storage.private import make_if_absent
+from penstock.engine.storage.turns import Turns
 from penstock.errors import StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
@@ -87,9 +88,9 @@ CREATE INDEX journal_by_table ON journal (table_id, at);
 def _bind_bytes_as_they_are() -> None:
     """Spares every key and item that is given to SQLite a search.
 
-    Of the types that can be taken as they are, Python's sqlite3 forgets one: for each bytes it looks for an adapter, for
-    `__adapt__`, and for `__conform__`, whose absence raises an error that nobody sees: a third of a read by key. An
-    adapter that gives back what it is given ends the search at once. It is the process's, and does nothing to others.
+    Of the types that can be taken as they are, Python's sqlite3 forgets one: for each bytes it looks for an adapter, and
+    for methods whose absence raises an error that nobody sees, which takes a third of a read by key. An adapter that
+    gives back what it is given ends the search at once. It is the process's, and does nothing to others.
     """
     if (bytes, sqlite3.PrepareProtocol) not in sqlite3.adapters:
         sqlite3.register_adapter(bytes, bytes.__bytes__)
@@ -120,6 +121,7 @@ class Store:
         self._forked = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
+        self._turns = Turns(settings.busy_seconds)
         if not self.memory:
             make_if_absent(path)
         self._checkpoints = None if self.memory else Checkpoints(self._open)
@@ -157,7 +159,7 @@ class Store:
         """Starts a write transaction; waits for other processes."""
         self.count_rows(connection)
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            self._turns.begin(connection)
         except sqlite3.Error as error:
             raise self.trouble(error) from error
 
