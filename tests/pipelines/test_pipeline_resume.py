@@ -14,7 +14,7 @@ from penstock.files import BadKey, Files, NoSpace, SavedFile
 from penstock.files.sources import Data
 from penstock.jobs.app import App
 from penstock.jobs.job import JobCancelled, JobNotFound
-from penstock.jobs.new import NewJob
+from penstock.jobs.new import BadJob, NewJob
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore
 from penstock.pipelines import (
@@ -433,3 +433,16 @@ def test_the_lineage_shows_what_was_made_from_something_older(store: JobStore) -
     assert "(as it was before)" in str(found)
     with pytest.raises(JobNotFound):
         lineage(store, "words_2")
+
+
+@pytest.mark.parametrize("percent", [140, -1, float("nan"), "50"])
+def test_a_steps_progress_is_a_number_from_0_to_100(store: JobStore, percent: float) -> None:
+    pipeline = Pipeline("words")
+
+    @pipeline.step(inputs=(), outputs=("count",))
+    def count(context: StepContext) -> int:
+        context.progress(percent)
+        return 1
+
+    with pytest.raises(BadJob, match="progress is a number from 0 to 100"):
+        pipeline.run(store, job_id=JOB)

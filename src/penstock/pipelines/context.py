@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from typing import Any, Literal, TypeVar, cast, overload
 
 from penstock.files import Data, SavedFile
+from penstock.jobs.new import checked_progress
 from penstock.jobs.run import Run
 from penstock.pipelines.errors import ItemFailure, required_job_id
 from penstock.pipelines.fanout import IN_FLIGHT, FanOut, Key
@@ -70,7 +71,7 @@ class StepContext:
 
     def progress(self, percent: float, message: str = "") -> None:
         """How far this step is, 0 to 100. Raises where the run should stop: the step begins again in the next one."""
-        self._ledger.tell(self.step, message, self._overall(percent))
+        self._ledger.tell(self.step, message, self._overall(checked_progress(percent)))
 
     def log(self, message: object, **data: Any) -> None:
         """A numbered entry of words in the job's log."""
