@@ -88,8 +88,8 @@ CREATE INDEX journal_by_table ON journal (table_id, at);
 def _bind_bytes_as_they_are() -> None:
     """Spares every key and item that is given to SQLite a search.
 
-    Of the types that can be taken as they are, Python's sqlite3 forgets one: for each bytes it looks for an adapter, and
-    for methods whose absence raises an error that nobody sees, which takes a third of a read by key. An adapter that
+    Of the types that can be taken as they are, Python's sqlite3 forgets one: for each bytes it looks for an adapter,
+    then for methods whose absence raises an error that nobody sees: a third of a read by key. An adapter that
     gives back what it is given ends the search at once. It is the process's, and does nothing to others.
     """
     if (bytes, sqlite3.PrepareProtocol) not in sqlite3.adapters:
