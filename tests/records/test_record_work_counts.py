@@ -21,8 +21,6 @@ from penstock.records.standing import NONE, Standing
 from penstock.records.steps import drive_together
 from penstock.records.work import Found
 
-GROUP = 25
-
 
 @contextmanager
 def statements(db: Database) -> Iterator[list[str]]:
@@ -35,19 +33,20 @@ def statements(db: Database) -> Iterator[list[str]]:
     connection.set_trace_callback(None)
 
 
+@pytest.mark.parametrize(("group", "most"), [(8, 9), (25, 12), (31, 20)])
 @pytest.mark.parametrize("by", ["index", "table"])
-def test_what_a_clerk_claims_and_marks_together_is_few_statements(db: Database, by: str) -> None:
-    table = filled(db, 2 * GROUP)
+def test_what_a_clerk_claims_and_marks_together_is_few_statements(db: Database, by: str, group: int, most: int) -> None:
+    table = filled(db, 2 * group)
     records = processor(table) if by == "index" else RecordProcessor(table)
     found = [one for page in records._source.pages(random.Random(1)) for one in page]
-    first = drive_together([records._store.claiming(one) for one in found[:GROUP]], db)
+    first = drive_together([records._store.claiming(one) for one in found[:group]], db)
     marking = [records._store.marking(one, None) for one in first if isinstance(one, Claim)]
-    claiming = [records._store.claiming(one) for one in found[GROUP:]]
+    claiming = [records._store.claiming(one) for one in found[group:]]
     with statements(db) as told:
         drive_together([*marking, *claiming], db)
     words = Counter(one.split()[0] for one in told)
     assert words["BEGIN"] == words["COMMIT"] == 1
-    assert sum(words.values()) <= 12, f"{words} for {2 * GROUP} records"
+    assert sum(words.values()) <= most, f"{words} for {2 * group} records"
 
 
 def test_a_record_is_two_writes_and_no_read_of_its_own(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

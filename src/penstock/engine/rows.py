@@ -27,8 +27,9 @@ Row = tuple[bytes, int, bytes | bytearray]
 """What an item is in its table: row key, size in DynamoDB's counting, JSON."""
 
 # One statement of many rows costs half as much a row as many of one; and between two statements a thread may have to
-# wait for another one that computes. Few different sizes, because each is kept prepared.
-_ROWS_AT_ONCE = (4096, 1024, 256, 64, 25, 5, 1)
+# wait for another one that computes. Few different sizes, because each is kept prepared; small ones by powers of two,
+# because what several threads leave to one is a few rows, of any number.
+_ROWS_AT_ONCE = (4096, 1024, 256, 64, 32, 25, 16, 8, 4, 2, 1)
 _ROWS_REPLACED_AT_ONCE = 1024  # such a statement holds copies of the pages that it changes: 8 MB
 
 WHOLE_ROWS = 1024
