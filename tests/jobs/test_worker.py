@@ -580,6 +580,8 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
         assert Retries(1, on=[OSError]).allows(OSError(), 0)  # type: ignore[arg-type]
         with pytest.raises(BadJob, match=r"A schedule gives no arguments.*'name'"):
             app.task("hourly", cron="@hourly")(_greet)
+        with pytest.raises(penstock.PenstockError, match="keep_seconds=60 is less than 4 leases of 30 s"):
+            penstock.App(":memory:", keep_seconds=60).task()(_greet)
         assert set(app.tasks) == {"one"}
 
 

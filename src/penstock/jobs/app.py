@@ -40,6 +40,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _WAIT_SECONDS: Final = (0.02, 1.0)
+_LEASES_KEPT: Final = 4
 URL_VARIABLE: Final = "PENSTOCK_URL"
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
 
@@ -108,6 +109,13 @@ class App:
             time_limit_seconds=time_limit_seconds,
             margin_seconds=margin_seconds,
         )
+
+        # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
+        if self._keep_seconds < _LEASES_KEPT * lease_seconds:
+            raise PenstockError(
+                f"keep_seconds={self._keep_seconds:g} is less than {_LEASES_KEPT} leases of {lease_seconds:g} s: a job "
+                "would expire while it runs. Keep jobs for longer, or give the task a shorter lease."
+            )
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
             task: Task[Any, Any] = Task(name or function.__name__, function, settings)
