@@ -27,7 +27,7 @@ from penstock.engine.rows import WHOLE_ROWS, Row
 from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.values import Item
 
-GROUP_BYTES = 32 * 1024 * 1024
+GROUP_BYTES = 40 * 1024 * 1024
 HELD_SECONDS = 5.0  # then a group that could be a request waits for no more: its source is slow
 APART_BYTES = 1024 * 1024  # below it, handing a group to a thread costs more than it saves
 _DELETE_BYTES = 100
