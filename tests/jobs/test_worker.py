@@ -580,6 +580,11 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
         assert Retries(1, on=[OSError]).allows(OSError(), 0)  # type: ignore[arg-type]
         with pytest.raises(BadJob, match=r"A schedule gives no arguments.*'name'"):
             app.task("hourly", cron="@hourly")(_greet)
+        for after in ("job_1", [app.enqueue(one)]):
+            with pytest.raises(BadJob, match=r"after is a list of the ids of other jobs, such as \[job.id\]"):
+                one.options(after=after)  # type: ignore[arg-type]
+        with pytest.raises(BadJob, match="run_in_seconds is a number of seconds, not '5'"):
+            one.options(run_in_seconds="5")  # type: ignore[arg-type]
         with pytest.raises(penstock.PenstockError, match="keep_seconds=60 is less than 4 leases of 30 s"):
             penstock.App(":memory:", keep_seconds=60).task()(_greet)
         assert set(app.tasks) == {"one"}

@@ -125,6 +125,10 @@ class Task(Generic[P, R]):
         it that has not ended. `after`: ids of jobs that must complete first. `limit_key`: at most `limit` jobs with it
         run at once.
         """
+        if run_in_seconds is not None and not isinstance(run_in_seconds, int | float):
+            raise BadJob(f"run_in_seconds is a number of seconds, not {run_in_seconds!r}.")
+        if isinstance(after, str) or not all(isinstance(one, str) for one in after):
+            raise BadJob(f"after is a list of the ids of other jobs, such as [job.id], not {after!r:.200}.")
         options = Options(key, unique, tenant, queue, priority, run_at, run_in_seconds, tuple(after), limit_key, limit)
         return Task(self.name, self._plain, self.settings, options)
 
