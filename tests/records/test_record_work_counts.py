@@ -140,3 +140,16 @@ def test_what_failed_is_left_to_a_pass_that_waits(clock: ManualClock) -> None:
     assert neighbours.ours([found], 1) == []
     clock.advance(5.0)
     assert neighbours.ours([found], 1) == [found]
+
+
+# ── pages ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_lies_together_in_a_file_comes_together_from_an_index(db: Database) -> None:
+    records = processor(filled(db, 600))
+    first, second, *_ = records._source.pages(random.Random(1))
+    assert (len(first), len(second)) == (64, 256)
+    names = [tuple(found.key[name]["S"] for name in ("AccountId", "RunTime")) for found in second]
+    parts = [names[start : start + 16] for start in range(0, len(names), 16)]
+    assert names != sorted(names)
+    assert sorted(parts) == [sorted(names)[start : start + 16] for start in range(0, len(names), 16)]

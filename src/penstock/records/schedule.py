@@ -23,6 +23,7 @@ MOST_WAITING: Final = 10_000
 LOW_WATER: Final = 32
 """Records ready below which the feeder reads its next page; twice the workers where they are more."""
 
+_NEVER: Final = 1 << 60
 _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
 
 
@@ -128,6 +129,7 @@ class Schedule:
         self._ends.append(end)  # without the lock: most ends wake nobody
         if len(self._ends) >= self._gathered:
             with self._work:
+                self._gathered = _NEVER  # the clerk has been called
                 self._work.notify()
 
     def batch(
@@ -154,9 +156,13 @@ class Schedule:
 
     def more(self, number: int, seconds: float) -> tuple[list[Any], list[Task]]:
         """What has ended until `number` have, `seconds` at most; and one record to look at in place of each."""
-        with self._work:
+
+        def have_ended() -> bool:
             self._gathered = number
-            self._work.wait_for(lambda: len(self._ends) >= number or self.stopping, seconds)
+            return len(self._ends) >= number or self.stopping
+
+        with self._work:
+            self._work.wait_for(have_ended, seconds)
             ends = self._ended_so_far()
             return ends, [] if self.stopping else self._next(len(ends))
 
