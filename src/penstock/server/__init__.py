@@ -4,7 +4,8 @@ The life of a request, one file a step:
 
     reading.py        bytes of one connection → requests
     heads.py          heads that have come before, which need no parsing
-    protocol.py       one connection: its requests in order, its answers in order
+    protocol.py       one connection: what a request asks for, and how long its client may take
+    answering.py      its calls in order, its answers in order
     http1.py          the HTTP/1.1 parser: httptools where installed, ours where not
     routing.py        which operation is meant, or which refusal DynamoDB would give
     origins.py        which web pages may call

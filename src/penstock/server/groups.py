@@ -24,7 +24,7 @@ from penstock.errors import DynamoDBError, InternalServerError
 from penstock.server.replies import Style
 
 if TYPE_CHECKING:
-    from penstock.server.protocol import Connection
+    from penstock.server.answering import Answering
 
 HEAVY_THREADS = 4
 WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1, "TransactGetItems": 4, "BatchGetItem": 16}
@@ -37,7 +37,7 @@ PASS_CALLS = 64  # of the others, whose answers have at most an item of 400 KB
 _log = logging.getLogger(__name__)
 
 Answer = bytes | DynamoDBError
-_Wide = tuple[Pending, "Connection", Style]
+_Wide = tuple[Pending, "Answering", Style]
 
 
 class AnswersCalls(Protocol):
@@ -55,20 +55,20 @@ class Groups:
         self._engine = engine
         self._loop = loop
         self._calls: list[Pending] = []
-        self._waiting: list[tuple[Connection, Style]] = []
+        self._waiting: list[tuple[Answering, Style]] = []
         self._wide: deque[_Wide] = deque()
         self._large_until = 0.0
         self._threads = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy")
         self._large_thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-large")
 
-    def add(self, connection: Connection, style: Style, call: Pending) -> None:
+    def add(self, connection: Answering, style: Style, call: Pending) -> None:
         """Answers with the next group, through `connection.answered`."""
         if not self._calls and not self._wide:
             self._loop.call_soon(self._flush)
         self._calls.append(call)
         self._waiting.append((connection, style))
 
-    def add_wide(self, connection: Connection, style: Style, call: Pending) -> None:
+    def add_wide(self, connection: Answering, style: Style, call: Pending) -> None:
         """Answers with one of the next groups, through `connection.answered_alone`."""
         if not self._calls and not self._wide:
             self._loop.call_soon(self._flush)
@@ -102,7 +102,7 @@ class Groups:
         for (_, connection, style), answer in zip(wide, answers[len(calls) :], strict=True):
             self._answer_alone(connection, style, answer)
 
-    def _answer_alone(self, connection: Connection, style: Style, answer: Answer) -> None:
+    def _answer_alone(self, connection: Answering, style: Style, answer: Answer) -> None:
         if isinstance(answer, bytes) and len(answer) > LARGE_BYTES:
             self._large_until = self._loop.time() + LARGE_SECONDS
         try:
@@ -138,7 +138,7 @@ class Groups:
     def _in_thread(self, call: Pending, done: Callable[[Answer], None]) -> None:
         self._loop.call_soon_threadsafe(done, self._answer_of(call))
 
-    def _wide_in_thread(self, call: Pending, connection: Connection, style: Style) -> None:
+    def _wide_in_thread(self, call: Pending, connection: Answering, style: Style) -> None:
         """Nothing is read for a client that has gone."""
         if not connection.is_gone:
             self._loop.call_soon_threadsafe(self._answer_alone, connection, style, self._answer_of(call))
@@ -157,7 +157,7 @@ class Groups:
         self._large_thread.shutdown(wait=True)
 
 
-def _abandoned(connection: Connection, error: Exception) -> None:
+def _abandoned(connection: Answering, error: Exception) -> None:
     _log.error("an answer could not be sent", exc_info=error)
     connection.abort()
 
