@@ -23,6 +23,7 @@ from penstock.jobs.loading import load_app
 from penstock.jobs.state import State
 from penstock.jobs.worker import Worker
 from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.tables.single import make
 
 APP = """
 import time
@@ -347,6 +348,17 @@ def test_a_large_result_is_read_from_where_PENSTOCK_FILES_says(
         assert told.exit_code == 0, told.output
         text = Path(f"{job.id}.html").read_text() if command[0] == "report" else told.stdout
         assert "it is in a file of 400,002 bytes. PENSTOCK_FILES says where" in unescape(text)
+
+
+def test_a_table_of_something_else_is_named(folder: Path) -> None:
+    with penstock.connect(folder / "orders.db") as db:
+        make(db, penstock.Table("orders", "id:S"), "orders")
+    with pytest.raises(penstock.PenstockError, match=r"The table orders of .*orders\.db cannot be used for jobs"):
+        _ = penstock.App(folder / "orders.db", table="orders").store
+    for command in (["list"], ["show", "job_1"]):
+        answer = run(*command, "--db", "orders.db", "--table", "orders")
+        assert answer.exit_code == 1
+        assert "orders of orders.db is no table of jobs" in answer.stderr
 
 
 def test_numbers_of_any_size_are_shown(app: penstock.App, folder: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
 from penstock.client.database import MEMORY, Database, connect
 from penstock.clock import Clock
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.cron import Schedule
@@ -203,7 +203,13 @@ class App:
         store = JobStore(
             db, self._layout, files=self._open_files(url), clock=self._clock, keep_seconds=self._keep_seconds
         )
-        store.ensure_tables()
+        try:
+            store.ensure_tables()
+        except ValidationException as error:
+            table = self._layout.table
+            raise PenstockError(
+                f"The table {table} of {db.name} cannot be used for jobs ({error}): give App(table=…) another name."
+            ) from error
         return store
 
     def _open_files(self, url: str | os.PathLike[str] | Database) -> Files | None:

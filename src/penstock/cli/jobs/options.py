@@ -13,7 +13,7 @@ import click
 from penstock.cli import databases
 from penstock.cli.conversation import Ended
 from penstock.clock import utc_text
-from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.errors import PenstockError, ResourceNotFoundException, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
 from penstock.jobs.job import Job, JobNotFound, Payload
@@ -62,6 +62,10 @@ def opened(url: str | None, table: str) -> Iterator[JobStore]:
         except ResourceNotFoundException as error:
             raise PenstockError(
                 f"{place} has no table {table}: no app has used it yet, or its jobs are in another one (--table)."
+            ) from error
+        except ValidationException as error:
+            raise PenstockError(
+                f"{table} of {place} is no table of jobs ({error}): name theirs with --table."
             ) from error
         except JobNotFound as error:
             raise Ended(NOT_FOUND, str(error)) from error
