@@ -1,4 +1,4 @@
-"""A function that forks: only the process that called it comes back."""
+"""A function that forks: only the process that called it comes back, and it alone stops calmly."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
 
 from penstock.records.attempts import RetryRules, attempt
-from penstock.records.forks import without_children
+from penstock.records.forks import not_in_children, without_children
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -71,3 +72,32 @@ def test_a_records_function_may_fork() -> None:
     ended = attempt(forks(lambda: None, ends), {"id": "r1"}, RetryRules())
     assert ended.failure is None
     assert ends == [0]
+
+
+@pytest.fixture
+def calls() -> Iterator[list[int]]:
+    """A handler of SIGTERM and SIGINT for this process; what it was called with."""
+    found: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, not_in_children(lambda number, frame: found.append(number))) for number in numbers]
+    yield found
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+def test_a_pool_of_processes_ends_although_its_parent_stops_calmly(calls: list[int]) -> None:
+    child = get_context("fork").Process(target=time.sleep, args=(60,))
+    child.start()
+    child.terminate()
+    child.join(30)
+    assert child.exitcode == -signal.SIGTERM
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert calls == [signal.SIGTERM]
+
+
+def test_the_first_interrupt_is_left_to_the_parent(calls: list[int]) -> None:
+    ends: list[int | str] = []
+    without_children(forks(lambda: os.kill(os.getpid(), signal.SIGINT), ends))()
+    without_children(forks(lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)], ends))()
+    assert ends == [0, -signal.SIGINT]
+    assert calls == []

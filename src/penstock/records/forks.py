@@ -1,6 +1,8 @@
-"""Work that forks: a child that comes back from a task, or from a record's function, ends there.
+"""Work that forks, by itself or by multiprocessing.
 
-Otherwise it would go on as a copy of its parent: end the job a second time, and take others under the same name.
+1. A child that comes back from a task, or from a record's function, ends there. Otherwise it would go on as a copy of
+   its parent: end the job a second time, and take others under the same name.
+2. A worker's way to stop calmly is not its children's: they end when they are told to. (A pool waits until they do.)
 """
 
 from __future__ import annotations
@@ -8,11 +10,14 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import signal
 from collections.abc import Callable
 from functools import wraps
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Handler = Callable[[int, FrameType | None], None]
 _LOG = logging.getLogger("penstock.records")
 
 
@@ -63,3 +68,22 @@ def end_child_of(process: int, function: Callable[..., Any], error: BaseExceptio
         exc_info=error,
     )
     os._exit(int(error is not None))
+
+
+def not_in_children(handler: Handler) -> Handler:
+    """A handler of signals for this process alone (2).
+
+    A process that was forked from it is ended by SIGTERM, and by the second Ctrl-C: the first one reaches its parent as
+    well, which may want to let it finish.
+    """
+    process = os.getpid()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == process:
+            handler(number, frame)
+            return
+        signal.signal(number, signal.SIG_DFL)
+        if number != signal.SIGINT:
+            os.kill(os.getpid(), number)
+
+    return handle

@@ -12,6 +12,7 @@ from penstock.cli.jobs.options import FAILED
 from penstock.cli.logs import log_warnings
 from penstock.jobs.job import Job
 from penstock.jobs.worker import Worker
+from penstock.records.forks import not_in_children
 from penstock.systems.delphi.poller import DEFAULT_INTERVAL_SECONDS
 
 
@@ -57,5 +58,5 @@ def _stop_on_signals(worker: Worker) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         worker.stop()
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, not_in_children(stop))
+    signal.signal(signal.SIGTERM, not_in_children(stop))

@@ -12,6 +12,7 @@ from penstock.cli.excel.options import Place, place_options
 from penstock.cli.jobs.options import FAILED
 from penstock.cli.logs import log_warnings
 from penstock.jobs.worker import Worker
+from penstock.records.forks import not_in_children
 
 
 @click.command("worker")
@@ -49,5 +50,5 @@ def _stop_on_signals(worker: Worker) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
         worker.stop()
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, not_in_children(stop))
+    signal.signal(signal.SIGTERM, not_in_children(stop))

@@ -17,6 +17,7 @@ from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
 from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Counts, Worker
+from penstock.records.forks import not_in_children
 
 _LINE = 300
 """Characters of what is said of a job; all of it is in `penstock jobs show`."""
@@ -114,5 +115,5 @@ def _stop_on_signals(worker: Worker) -> None:
         click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
         worker.stop()
 
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, not_in_children(stop))
+    signal.signal(signal.SIGTERM, not_in_children(stop))

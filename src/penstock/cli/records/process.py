@@ -32,6 +32,7 @@ from penstock.client.database import Database, embedded_engine
 from penstock.errors import PenstockError
 from penstock.records.attempts import Function
 from penstock.records.executors import ExecutorOrMaker, process_pool
+from penstock.records.forks import not_in_children
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from penstock.records.processor import MOST_WORKERS, RecordProcessor
 from penstock.records.report import Progress, Report, seconds_text
@@ -204,7 +205,7 @@ def _stopping_on_signals(processor: RecordProcessor, grace: float) -> Iterator[N
 
     before: dict[signal.Signals, Callable[..., Any] | int | None] = {}
     for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, stop)
+        before[number] = signal.signal(number, not_in_children(stop))
     try:
         yield
     finally:
