@@ -50,7 +50,13 @@ def command(
         show_json({"redriven": 0 if dry_run else wanted, "parked": count, "dry_run": dry_run})
     elif dry_run:
         click.echo(f"{wanted:,} would be pending again. Nothing was changed.")
+    elif wanted:
+        again = "is pending again: `penstock records process` runs it" if wanted == 1 else _AGAIN
+        click.echo(f"{wanted:,} {again}.")
+    elif kind is not None or message is not None:
+        click.echo(f"None is parked with such an error: `penstock records failures {table}` shows those that are.")
     else:
-        click.echo(
-            f"{wanted:,} are pending again: `penstock records process` runs them." if wanted else "None is parked."
-        )
+        click.echo("None is parked.")
+
+
+_AGAIN = "are pending again: `penstock records process` runs them"
