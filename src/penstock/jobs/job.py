@@ -18,9 +18,11 @@ DEFAULT_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 9
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_SUFFIX_DIGITS: Final = 6
-_LARGEST_SUFFIX: Final = 36**_SUFFIX_DIGITS
-_SUFFIX_STEP: Final = 10_000
+_PAIR: Final = [first + second for first in _DIGITS for second in _DIGITS]
+_PAIRS: Final = len(_PAIR)
+_LARGEST_SUFFIX: Final = _PAIRS**3
+_STEP_BITS: Final = 13
+_SUFFIX_STEP: Final = 2**_STEP_BITS
 
 
 class JobNotFound(PenstockError):
@@ -209,29 +211,29 @@ def cut(text: str, characters: int) -> str:
 
 def new_id(now: float) -> str:
     """`job_{milliseconds in base 36}_{6 random digits}`: they sort by age, within a process always."""
-    at = int(now * 1000)
-    suffix = _base36(_SUFFIXES.next(at)).rjust(_SUFFIX_DIGITS, "0")
-    return f"job_{_base36(at)}_{suffix}"
+    return _IDS.next(int(now * 1000))
 
 
-class _Suffixes:
+class _Ids:
     """Random numbers that grow within a millisecond: jobs that are made one after the other are claimed so."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._at = 0
+        self._at = -1
+        self._start = ""
         self._last = 0
 
-    def next(self, at: int) -> int:
+    def next(self, at: int) -> str:
         with self._lock:
             if at == self._at and self._last < _LARGEST_SUFFIX - _SUFFIX_STEP:
-                self._last += 1 + secrets.randbelow(_SUFFIX_STEP)
+                self._last += 1 + secrets.randbits(_STEP_BITS)
             else:
-                self._at, self._last = at, secrets.randbelow(_LARGEST_SUFFIX // 2)
-            return self._last
+                self._at, self._start, self._last = at, f"job_{_base36(at)}_", secrets.randbelow(_LARGEST_SUFFIX // 2)
+            high, low = divmod(self._last, _PAIRS)
+            return f"{self._start}{_PAIR[high // _PAIRS]}{_PAIR[high % _PAIRS]}{_PAIR[low]}"
 
 
-_SUFFIXES: Final = _Suffixes()
+_IDS: Final = _Ids()
 
 
 def _base36(number: int) -> str:
