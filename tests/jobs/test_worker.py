@@ -17,12 +17,13 @@ import pytest
 
 import penstock
 from penstock.jobs.app import JobFailed
+from penstock.jobs.ends import Counts
 from penstock.jobs.job import Job
 from penstock.jobs.json_text import NotJson, from_json
 from penstock.jobs.new import BadJob
 from penstock.jobs.state import State
 from penstock.jobs.tasks import Retries
-from penstock.jobs.worker import Counts, Worker
+from penstock.jobs.worker import Worker
 from penstock.testing.invariants import check
 
 AT_ONCE = Retries(2, base_seconds=0.0)
@@ -139,6 +140,56 @@ def test_a_task_that_exits_fails_and_its_worker_lives(app: penstock.App, error: 
     assert failed.error is not None
     assert failed.error.kind == type(error).__name__
     assert app.result(here.id, timeout_seconds=30) == "here"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt("now")])
+def test_an_async_task_that_exits_ends_neither_the_worker_nor_the_others(
+    app: penstock.App, error: BaseException
+) -> None:
+    @app.task(retries=2)
+    async def leave(run: penstock.AsyncRun) -> None:
+        raise error
+
+    @app.task()
+    async def stay(run: penstock.AsyncRun) -> str:
+        await asyncio.sleep(0)
+        return "here"
+
+    gone, here = app.enqueue(leave.options(priority=9)), app.enqueue(stay)
+    work(app, concurrency=1)
+    failed = ended(app, gone)
+    assert failed.error is not None
+    assert (failed.error.kind, failed.error.message) == (type(error).__name__, str(error))
+    assert failed.attempt == 1
+    assert app.result(here.id, timeout_seconds=30) == "here"
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_error_that_cannot_be_shown_fails_its_job_alone(app: penstock.App, is_async: bool) -> None:
+    @app.task("speechless")
+    def fail(run: penstock.Run) -> None:
+        raise Unspeakable
+
+    @app.task("speechless_async")
+    async def fail_async(run: penstock.AsyncRun) -> None:
+        raise Unspeakable
+
+    @app.task()
+    def fine(run: penstock.Run) -> int:
+        return 1
+
+    bad = app.enqueue(app.tasks["speechless_async" if is_async else "speechless"].options(priority=9))
+    good = app.enqueue(fine)
+    work(app, concurrency=1)
+    failed = ended(app, bad)
+    assert failed.error is not None
+    assert failed.error.message == "Unspeakable was raised, whose message cannot be shown: LookupError"
+    assert app.result(good.id, timeout_seconds=30) == 1
 
 
 def test_a_task_that_forks_harms_nobody(tmp_path: Path) -> None:

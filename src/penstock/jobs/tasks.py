@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
+from penstock.jobs.calling import called_by_a_worker
 from penstock.jobs.job import DEFAULT_PRIORITY
 from penstock.jobs.new import MOST_RETRIES, BadJob, NewJob, checked_name
-from penstock.records.forks import without_children
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 
 P = ParamSpec("P")
@@ -93,7 +93,7 @@ class Task(Generic[P, R]):
         options: Options = _NO_OPTIONS,
     ) -> None:
         self.name = checked_name(name, "task")
-        self.function = without_children(function)
+        self.function = called_by_a_worker(function)
         self._plain = function
         self.settings = settings
         self._options = options

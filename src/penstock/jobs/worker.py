@@ -13,7 +13,6 @@ import asyncio
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -25,8 +24,9 @@ from penstock.errors import PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.bundle import MOST_TOGETHER, Returned, Turn
 from penstock.jobs.claims import LimitReached, short_result
+from penstock.jobs.ends import Counts, Ends
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS, LATER_SECONDS, Feed, Verdict
-from penstock.jobs.job import Job, JobCancelled, JobError
+from penstock.jobs.job import Job, JobCancelled
 from penstock.jobs.json_text import from_json
 from penstock.jobs.keeping import Keeper
 from penstock.jobs.run import AsyncRun, HandOver, Run
@@ -39,10 +39,7 @@ _LOG = logging.getLogger("penstock.jobs")
 DEFAULT_CONCURRENCY: Final = 8
 MOST_CONCURRENCY: Final = 1_000
 DEFAULT_GRACE_SECONDS: Final = 30.0
-_TRACE_CHARACTERS: Final = 4_000
-_MESSAGE_CHARACTERS: Final = 2_000
 _TROUBLE_SECONDS: Final = 1.0
-_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -51,22 +48,6 @@ class _Following:
 
     run: Run | None = None
     candidate: Job | None = None
-
-
-@dataclass(slots=True)
-class Counts:
-    """What a worker has done."""
-
-    completed: int = 0
-    failed: int = 0
-    retried: int = 0
-    handed_over: int = 0
-    cancelled: int = 0
-    lost: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.completed + self.failed + self.retried + self.handed_over + self.cancelled + self.lost
 
 
 class Worker:
@@ -90,7 +71,6 @@ class Worker:
             raise PenstockError("The app has no task: nothing could be run. Decorate a function with @app.task().")
         self.app = app
         self.name = name or new_owner()
-        self.counts = Counts()
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
         # step of every statement: in turn, each job costs half as much.
         embedded = embedded_engine(app.store.db.transport) is not None
@@ -98,20 +78,20 @@ class Worker:
         self._turn: AbstractContextManager[Any] = turn or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if embedded else 1
         self.feed = Feed(app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, turn=turn)
+        self._ends = Ends(app.store, self.feed, on_end)
+        self.counts = self._ends.counts
         self._store = app.store
         self._queues = queues
         self._concurrency = concurrency
         self._grace_seconds = grace_seconds
-        self._on_end = on_end
         self._started_at = self._store.clock.now()
         self._registry = Registry(self._store.db, self._store.layout)
         self._keeper = Keeper(self, app, self._registry)
         self._runs: dict[str, Run] = {}
         self._places: dict[str, threading.Thread] = {}
         self._threads: list[threading.Thread] = []
-        self._counting = threading.Lock()
+        self._opening = threading.Lock()
         self._stopping = threading.Event()
-        self._blocked: dict[str, float] = {}
         self._unknown: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -159,7 +139,7 @@ class Worker:
         """A task that did not stop in time: the job is another worker's now, whatever the task still does."""
         try:
             run.finish(lambda job: self._store.hand_over(job, "its worker could not wait for it any longer"))
-            self._count("handed_over", run.job)
+            self._ends.count("handed_over", run.job)
         except PenstockError as error:
             _LOG.warning("%s could not be handed over: %s", run.id, error)
         run.give_up(LeaseLost(run.id, None, "its worker has given it back"))
@@ -199,7 +179,7 @@ class Worker:
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
             return "leave"
-        is_free = job.limit_key is None or self._blocked.get(job.limit_key, 0.0) < time.monotonic()
+        is_free = job.limit_key is None or self._ends.blocked.get(job.limit_key, 0.0) < time.monotonic()
         return "take" if is_free else "later"
 
     def _work(self) -> None:
@@ -245,7 +225,7 @@ class Worker:
                 self.feed.contended()
                 return None
         except LimitReached as reached:
-            self._blocked[reached.limit_key or ""] = time.monotonic() + LATER_SECONDS
+            self._ends.blocked[reached.limit_key or ""] = time.monotonic() + LATER_SECONDS
             return None
         finally:
             self.feed.tried(candidate.id)
@@ -273,14 +253,14 @@ class Worker:
                 self._returned(run, value, following)
             return is_back
         except LeaseLost as lost:
-            self._lost(run, lost)
+            self._ends.lost(run, lost)
         except JobCancelled:
-            self._end(run, "cancelled", self._store.end_cancelled)
+            self._ends.end(run, "cancelled", self._store.end_cancelled)
         except HandOver as reason:
             text = str(reason)
-            self._end(run, "handed_over", lambda job: self._store.hand_over(job, text))
+            self._ends.end(run, "handed_over", lambda job: self._store.hand_over(job, text))
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a task's are failures of the task
-            self._failed(run, task, error)
+            self._ends.failed(run, task, error)
         self._runs.pop(run.id, None)
         return is_back or self._is_back(run)
 
@@ -293,7 +273,7 @@ class Worker:
         result = None if run.is_lost else short_result(value)
         if result is None:
             with self._turn:
-                self._end(run, "completed", lambda job: self._store.complete(job, value))
+                self._ends.end(run, "completed", lambda job: self._store.complete(job, value))
             self._runs.pop(run.id, None)
             return
         run.has_returned()
@@ -353,9 +333,9 @@ class Worker:
     def _told(self, one: Returned, ended: Job | None) -> None:
         """Counts what has been ended; what could not be ended with the others is ended alone."""
         if ended is None:
-            self._end(one.run, "completed", lambda job: self._store.complete(job, from_json(one.result)))
+            self._ends.end(one.run, "completed", lambda job: self._store.complete(job, from_json(one.result)))
         else:
-            self._count("completed", ended)
+            self._ends.count("completed", ended)
         self._runs.pop(one.run.id, None)
 
     def _call(self, task: Task[Any, Any], run: Run, arguments: dict[str, Any]) -> Any:
@@ -367,21 +347,11 @@ class Worker:
         return future.result()
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
-        with self._counting:
+        with self._opening:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="penstock-async", daemon=True).start()
             return self._loop
-
-    # ── ends ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _failed(self, run: Run, task: Task[Any, Any], error: BaseException, *, patient: bool = True) -> None:
-        retries = task.settings.retries
-        failures = run.job.failures
-        at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
-        told = job_error(error)
-        how = "failed" if at is None else "retried"
-        self._end(run, how, lambda job: self._store.fail(job, told, retry_at=at), patient=patient)
 
     def fail_at_limit(self, run: Run, seconds: float) -> None:
         """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
@@ -390,7 +360,7 @@ class Worker:
             return  # it has returned at this moment
         error = TimeoutError(f"it took longer than its time limit of {seconds:g} s")
         # The keeper calls this: while it waited, nobody's lease would be renewed.
-        self._failed(run, self.app.tasks[run.job.task], error, patient=False)
+        self._ends.failed(run, self.app.tasks[run.job.task], error, patient=False)
         run.give_up(LeaseLost(run.id, None, "its time limit is over"))
         self._runs.pop(run.id, None)
         self.feed.came_back()
@@ -398,62 +368,3 @@ class Worker:
             thread = self._new_thread(len(self._threads))
             thread.start()  # first: a list without a living thread means that the work is done
             self._threads = [thread if one is stuck else one for one in self._threads]
-
-    def _end(self, run: Run, how: str, end: Callable[[Job], Job], *, patient: bool = True) -> None:
-        """Stores the outcome. What fails for a passing reason is tried again, for as long as a lease lasts."""
-        lease = run.job.lease
-        until = time.monotonic() + (lease.seconds if patient and lease is not None else 0.0)
-        while True:
-            try:
-                run.finish(end)
-            except LeaseLost as lost:
-                self._lost(run, lost)
-            except JobCancelled:
-                self._end(run, "cancelled", self._store.end_cancelled, patient=patient)
-            except (PenstockError, OSError) as error:
-                if _may_pass(error) and time.monotonic() < until:
-                    time.sleep(_AGAIN_SECONDS)
-                    continue
-                self._end_unstored(run, how, error)
-            else:
-                self._count(how, run.job)
-            return
-
-    def _end_unstored(self, run: Run, how: str, error: Exception) -> None:
-        """The outcome cannot be stored: for its own sake (a result that is not JSON), or for the database's.
-
-        Only the first is a failure of the task. In the second case the lease runs out, and another worker goes on.
-        """
-        if how == "completed" and not _may_pass(error):
-            self._end(run, "failed", lambda job: self._store.fail(job, job_error(error)))
-        else:
-            _LOG.error("%s has %s, which could not be stored: %s", run.id, how, error)
-            self._count("lost", run.job)
-
-    def _lost(self, run: Run, lost: LeaseLost) -> None:
-        _LOG.warning("%s", lost)
-        self._count("lost", run.job)
-
-    def _count(self, how: str, job: Job) -> None:
-        with self._counting:
-            setattr(self.counts, how, getattr(self.counts, how) + 1)
-        if job.limit_key is not None and self._blocked.pop(job.limit_key, None) is not None:
-            self.feed.wake()
-        if job.has_children and job.is_terminal:
-            self.feed.wake()
-        self._on_end(job, how)
-
-
-def job_error(error: BaseException) -> JobError:
-    """An exception as it is stored."""
-    trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS:]
-    return JobError(type(error).__name__, _clean(str(error))[:_MESSAGE_CHARACTERS], _clean(trace))
-
-
-def _may_pass(error: Exception) -> bool:
-    """Whether the same write may succeed later: the database is away, or throttles."""
-    return isinstance(error, PenstockError) and error.retryable
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 import click
@@ -13,10 +14,11 @@ from penstock.cli.jobs.options import FAILED, LEASE_LOST, names_told
 from penstock.cli.jobs.supervisor import Supervisor
 from penstock.cli.logs import log_warnings
 from penstock.cli.terminal import one_line
+from penstock.jobs.ends import Counts
 from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
-from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Counts, Worker
+from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
 from penstock.records.forks import not_in_children
 
 _LINE = 300
@@ -88,14 +90,15 @@ def command(
     counts = worker.run()
     found.close()
     if not quiet:
-        click.echo(_counted(counts), err=True)
+        click.echo(_counted(worker), err=True)
         click.echo(f"Looking for jobs took {worker.feed.read_units:,.0f} read units.", err=True)
     if burst and (counts.lost or counts.failed):
         raise SystemExit(LEASE_LOST if counts.lost else FAILED)
 
 
-def _counted(counts: Counts) -> str:
+def _counted(worker: Worker) -> str:
     """The usual three, and the others where there are any."""
+    counts = worker.counts
     others = {"cancelled": counts.cancelled, "handed over": counts.handed_over, "lost": counts.lost}
     rest = "".join(f", {number:,} {how}" for how, number in others.items() if number)
     return f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry{rest}."
@@ -106,7 +109,8 @@ def _tell(job: Job, how: str) -> None:
         f": {job.error.kind}: {job.error.message}" if job.error is not None and how in ("failed", "retried") else ""
     )
     line = one_line(f"{job.id} {job.task} {how.replace('_', ' ')}{reason}")
-    click.echo(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…", err=True)
+    with suppress(OSError):  # nobody reads it any more: the work goes on
+        click.echo(line if len(line) <= _LINE else f"{line[: _LINE - 1]}…", err=True)
 
 
 def _stop_on_signals(worker: Worker) -> None:

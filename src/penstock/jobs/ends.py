@@ -1,0 +1,125 @@
+"""How a worker stores what became of a job, and counts it.
+
+1. What cannot be stored for a passing reason (the database is away, or throttles) is tried again for as long as the
+   job's lease lasts; then the lease runs out, and another worker goes on.
+2. Only what is wrong with the outcome itself, such as a result that is not JSON, is a failure of the task.
+3. Whatever a task has raised can be stored: its text is cut, and half surrogate pairs are spelt out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.errors import PenstockError
+from penstock.jobs.feed import Feed
+from penstock.jobs.job import Job, JobCancelled, JobError
+from penstock.jobs.run import Run
+from penstock.jobs.store import JobStore
+from penstock.jobs.tasks import Task
+from penstock.records.leases import LeaseLost
+
+_LOG = logging.getLogger("penstock.jobs")
+
+_TRACE_CHARACTERS: Final = 4_000
+_MESSAGE_CHARACTERS: Final = 2_000
+_AGAIN_SECONDS: Final = 0.1
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a worker has done."""
+
+    completed: int = 0
+    failed: int = 0
+    retried: int = 0
+    handed_over: int = 0
+    cancelled: int = 0
+    lost: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.completed + self.failed + self.retried + self.handed_over + self.cancelled + self.lost
+
+
+class Ends:
+    """Of one worker's jobs. Safe to share between its threads."""
+
+    def __init__(self, store: JobStore, feed: Feed, on_end: Callable[[Job, str], None]) -> None:
+        self.counts = Counts()
+        self.blocked: dict[str, float] = {}
+        """Limit keys of which as many jobs run as may, and until when that is believed."""
+        self._store = store
+        self._feed = feed
+        self._on_end = on_end
+        self._counting = threading.Lock()
+
+    def end(self, run: Run, how: str, end: Callable[[Job], Job], *, patient: bool = True) -> None:
+        """Stores the outcome (1)."""
+        lease = run.job.lease
+        until = time.monotonic() + (lease.seconds if patient and lease is not None else 0.0)
+        while True:
+            try:
+                run.finish(end)
+            except LeaseLost as lost:
+                self.lost(run, lost)
+            except JobCancelled:
+                self.end(run, "cancelled", self._store.end_cancelled, patient=patient)
+            except (PenstockError, OSError) as error:
+                if _may_pass(error) and time.monotonic() < until:
+                    time.sleep(_AGAIN_SECONDS)
+                    continue
+                self._end_unstored(run, how, error)
+            else:
+                self.count(how, run.job)
+            return
+
+    def failed(self, run: Run, task: Task[Any, Any], error: BaseException, *, patient: bool = True) -> None:
+        """The task has raised this: it is retried, or has failed."""
+        retries = task.settings.retries
+        failures = run.job.failures
+        at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
+        told = job_error(error)
+        how = "failed" if at is None else "retried"
+        self.end(run, how, lambda job: self._store.fail(job, told, retry_at=at), patient=patient)
+
+    def lost(self, run: Run, lost: LeaseLost) -> None:
+        """Another worker has the job now."""
+        _LOG.warning("%s", lost)
+        self.count("lost", run.job)
+
+    def count(self, how: str, job: Job) -> None:
+        """One more; and the feed is told where that lets other jobs begin."""
+        with self._counting:
+            setattr(self.counts, how, getattr(self.counts, how) + 1)
+        if job.limit_key is not None and self.blocked.pop(job.limit_key, None) is not None:
+            self._feed.wake()
+        if job.has_children and job.is_terminal:
+            self._feed.wake()
+        self._on_end(job, how)
+
+    def _end_unstored(self, run: Run, how: str, error: Exception) -> None:
+        if how == "completed" and not _may_pass(error):
+            self.end(run, "failed", lambda job: self._store.fail(job, job_error(error)))  # (2)
+        else:
+            _LOG.error("%s has %s, which could not be stored: %s", run.id, how, error)
+            self.count("lost", run.job)
+
+
+def job_error(error: BaseException) -> JobError:
+    """An exception as it is stored (3)."""
+    trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS:]
+    return JobError(type(error).__name__, _clean(str(error))[:_MESSAGE_CHARACTERS], _clean(trace))
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, PenstockError) and error.retryable
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
