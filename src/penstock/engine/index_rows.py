@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.call import Call
 from penstock.engine.rows import delete_keys, put_index_rows
-from penstock.engine.schema import IndexInfo, TableInfo, index_tail
+from penstock.engine.schema import TableInfo, index_tail
 
 if TYPE_CHECKING:
     from penstock.engine.changes import Change
@@ -42,29 +42,31 @@ def follow(call: Call, change: Change) -> None:
 
 def follow_many(call: Call, table: TableInfo, changes: Sequence[Change]) -> None:
     """The same for changes that follow one another: of what they do to a row, the last counts."""
+    left: dict[str, dict[bytes, bytes | None]] = {}  # the rows of each index's storage; None for one that is gone
+    for change in changes:
+        _note(left, table, change)
+    for storage, rows in left.items():
+        delete_keys(call, storage, [key for key, item_key in rows.items() if item_key is None])
+        put_index_rows(call, storage, [(key, item_key) for key, item_key in rows.items() if item_key is not None])
+
+
+def _note(left: dict[str, dict[bytes, bytes | None]], table: TableInfo, change: Change) -> None:
+    old, new = change.old or {}, change.new or {}
+    moved = [name for name in table.index_kinds if old.get(name) != new.get(name)]
+    if not moved:
+        return
+    tail = index_tail(table.key, new or old, change.key)
     for index in table.index_list:
-        left: dict[bytes, bytes | None] = {}
-        for change in changes:
-            _note(left, index, table, change)
-        gone = [key for key, item_key in left.items() if item_key is None]
-        put = [(key, item_key) for key, item_key in left.items() if item_key is not None]
-        delete_keys(call, index.storage, gone)
-        put_index_rows(call, index.storage, put)
-
-
-def _note(left: dict[bytes, bytes | None], index: IndexInfo, table: TableInfo, change: Change) -> None:
-    old, new = change.old, change.new
-    if old is not None and new is not None and all(old.get(name) == new.get(name) for name in index.own_names):
-        return
-    before = None if old is None else index.start(old)
-    after = None if new is None else index.start(new)
-    if before == after:
-        return
-    tail = index_tail(table.key, new or old or {}, change.key)
-    if before is not None:
-        left[before + tail] = None
-    if after is not None:
-        left[after + tail] = change.key
+        if index.own_names.isdisjoint(moved):
+            continue
+        before, after = index.start(old), index.start(new)
+        if before == after:
+            continue
+        rows = left.setdefault(index.storage, {})
+        if before is not None:
+            rows[before + tail] = None
+        if after is not None:
+            rows[after + tail] = change.key
 
 
 def _come_or_gone(call: Call, change: Change) -> None:
