@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import secrets
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,26 @@ def test_an_async_task_that_exits_ends_neither_the_worker_nor_the_others(
     assert (failed.error.kind, failed.error.message) == (type(error).__name__, str(error))
     assert failed.attempt == 1
     assert app.result(here.id, timeout_seconds=30) == "here"
+
+
+def test_a_worker_keeps_nothing_of_async_tasks_that_are_done(app: penstock.App) -> None:
+    kept: list[weakref.ref[Any]] = []
+
+    class Heavy(list[int]):
+        """What a task returns; a plain list has no weak references."""
+
+    @app.task(time_limit_seconds=60)
+    async def heavy(run: penstock.AsyncRun) -> list[int]:
+        made = Heavy([1, 2, 3])
+        kept.append(weakref.ref(made))
+        return made
+
+    app.enqueue_all(heavy, [{}] * 5)
+    worker = Worker(app, burst=True, concurrency=2, idle_seconds=0.05)
+    assert worker.run().completed == 5
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * 5
+    assert worker.counts.completed == 5, "the worker is still there"
 
 
 class Unspeakable(Exception):

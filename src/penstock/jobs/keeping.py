@@ -35,7 +35,7 @@ class Keeper:
         self._app = app
         self._registry = registry
         self._changed = threading.Condition()
-        self._futures: dict[str, Future[Any]] = {}
+        self._futures: dict[Run, Future[Any]] = {}
         self._beat_at = 0.0
         self._fire_at = 0.0
         self._ended = False
@@ -66,7 +66,10 @@ class Keeper:
                     self._changed.notify()
 
     def cancel_at_limit(self, run: Run, future: Future[Any]) -> None:
-        self._futures[run.id] = future
+        """Until it is done: a worker that lives for long must not keep what all its async tasks have returned."""
+        if run.seconds_left is not None:
+            self._futures[run] = future
+            future.add_done_callback(lambda _: self._futures.pop(run, None))
 
     def _keep(self) -> None:
         while True:
@@ -115,7 +118,7 @@ class Keeper:
 
     def _over(self, run: Run) -> None:
         limit = self._app.tasks[run.job.task].settings.time_limit_seconds or 0.0
-        future = self._futures.pop(run.id, None)
+        future = self._futures.pop(run, None)
         self._worker.fail_at_limit(run, limit)
         if future is not None:
             future.cancel()
