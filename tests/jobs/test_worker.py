@@ -166,6 +166,23 @@ def test_an_async_task_that_exits_ends_neither_the_worker_nor_the_others(
     assert app.result(here.id, timeout_seconds=30) == "here"
 
 
+def test_a_listener_that_raises_stops_no_worker(app: penstock.App) -> None:
+    told: list[str] = []
+
+    @app.task()
+    def fine(run: penstock.Run) -> int:
+        return 1
+
+    def listen(job: Job, how: str) -> None:
+        told.append(how)
+        raise OSError("nobody reads any more")
+
+    app.enqueue_all(fine, [{}] * 6)
+    counts = work(app, concurrency=1, on_end=listen)
+    assert (counts.completed, counts.failed, counts.lost) == (6, 0, 0)
+    assert told == ["completed"] * 6
+
+
 def test_a_worker_keeps_nothing_of_async_tasks_that_are_done(app: penstock.App) -> None:
     kept: list[weakref.ref[Any]] = []
 

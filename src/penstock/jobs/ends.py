@@ -101,7 +101,10 @@ class Ends:
             self._feed.wake()
         if job.has_children and job.is_terminal:
             self._feed.wake()
-        self._on_end(job, how)
+        try:
+            self._on_end(job, how)
+        except Exception:
+            _LOG.exception("%s has %s, and what was to be told of that raised", job.id, how)
 
     def _end_unstored(self, run: Run, how: str, error: Exception) -> None:
         if how == "completed" and not _may_pass(error):
