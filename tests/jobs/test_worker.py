@@ -183,6 +183,23 @@ def test_a_listener_that_raises_stops_no_worker(app: penstock.App) -> None:
     assert told == ["completed"] * 6
 
 
+@pytest.mark.parametrize("name", ["wrong", "wrong_async"])
+def test_a_step_is_given_a_function_not_what_it_returned(app: penstock.App, name: str) -> None:
+    @app.task()
+    def wrong(run: penstock.Run) -> object:
+        return run.step("rows", [1, 2])  # type: ignore[arg-type]
+
+    @app.task()
+    async def wrong_async(run: penstock.AsyncRun) -> object:
+        return await run.step("rows", [1, 2])  # type: ignore[arg-type]
+
+    job = app.enqueue(app.tasks[name])
+    work(app)
+    failed = ended(app, job)
+    assert failed.error is not None
+    assert "run.step('rows', …) is given a function, not a list" in failed.error.message
+
+
 def test_a_worker_keeps_nothing_of_async_tasks_that_are_done(app: penstock.App) -> None:
     kept: list[weakref.ref[Any]] = []
 

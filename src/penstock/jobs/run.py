@@ -20,7 +20,7 @@ from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Data, Files
 from penstock.jobs.job import Job, JobCancelled, JobFile
 from penstock.jobs.json_text import NotJson, to_json
-from penstock.jobs.new import checked_name
+from penstock.jobs.new import BadJob, checked_name
 from penstock.jobs.store import JobStore
 from penstock.records.leases import RENEWALS, LeaseLost
 
@@ -148,6 +148,7 @@ class Run:
 
     def step(self, name: str, function: Callable[[], T]) -> T:
         """Does it once: what it returned is a checkpoint, and is what later attempts get."""
+        _check_function(name, function)
         found = self._store.checkpoint(self.id, checked_name(name, "checkpoint"))
         if found is not None:
             self._versions[name] = found.version
@@ -265,6 +266,12 @@ class Run:
                 self._lost = LeaseLost(self.id, current.lease.owner if current.lease else None)
 
 
+def _check_function(name: str, function: object) -> None:
+    if not callable(function):
+        kind = type(function).__name__
+        raise BadJob(f"run.step({name!r}, …) is given a function, not a {kind}: run.step({name!r}, lambda: fetch(x)).")
+
+
 def _shown(data: dict[str, Any]) -> dict[str, Any]:
     """The data of an entry, with what is not JSON as Python shows it."""
     shown: dict[str, Any] = {}
@@ -371,6 +378,7 @@ class AsyncRun:
         return await asyncio.to_thread(self.blocking.resume, name, default)
 
     async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
+        _check_function(name, function)
         missing = object()
         value = await self.resume(name, missing)
         if value is missing:
