@@ -19,6 +19,7 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.jobs.feed import Feed
 from penstock.jobs.job import Job, JobCancelled, JobError
+from penstock.jobs.json_text import writable
 from penstock.jobs.run import Run
 from penstock.jobs.store import JobStore
 from penstock.jobs.tasks import Task
@@ -117,12 +118,8 @@ class Ends:
 def job_error(error: BaseException) -> JobError:
     """An exception as it is stored (3)."""
     trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS:]
-    return JobError(type(error).__name__, _clean(str(error))[:_MESSAGE_CHARACTERS], _clean(trace))
+    return JobError(type(error).__name__, writable(str(error))[:_MESSAGE_CHARACTERS], writable(trace))
 
 
 def _may_pass(error: Exception) -> bool:
     return isinstance(error, PenstockError) and error.retryable
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()

@@ -61,6 +61,23 @@ def same_json(one: str, other: str) -> bool:
     return one == other or _sorted(one) == _sorted(other)
 
 
+def shown(data: dict[str, Any]) -> dict[str, Any]:
+    """The same, with values that are not JSON as Python shows them: for logs."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        try:
+            to_json(value, name)
+            found[writable(name)] = value
+        except NotJson:
+            found[writable(name)] = writable(repr(value))
+    return found
+
+
+def writable(text: str) -> str:
+    """Text that every database holds: half surrogate pairs are spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _sorted(text: str) -> str:
     return json.dumps(json.loads(text), sort_keys=True)
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Data, Files
 from penstock.jobs.job import Job, JobCancelled, JobFile
-from penstock.jobs.json_text import NotJson, to_json
+from penstock.jobs.json_text import NotJson, shown, writable
 from penstock.jobs.new import BadJob, checked_name
 from penstock.jobs.store import JobStore
 from penstock.records.leases import RENEWALS, LeaseLost
@@ -112,14 +112,14 @@ class Run:
     def log(self, message: object, **data: Any) -> None:
         """A numbered entry of words. Bytes and other values, in its data too, are written as Python shows them."""
         text = message if isinstance(message, str) else repr(message)
-        self._report(message=_writable(text), data=data or None)
+        self._report(message=writable(text), data=data or None)
 
     def _report(self, **entry: Any) -> None:
         try:
             try:
                 self._write(**entry)
             except NotJson:  # in its data: a report ends no task
-                self._write(**{**entry, "data": _shown(entry["data"])})
+                self._write(**{**entry, "data": shown(entry["data"])})
         except (TransportError, DynamoDBError) as error:
             if not error.retryable:
                 raise
@@ -270,22 +270,6 @@ def _check_function(name: str, function: object) -> None:
     if not callable(function):
         kind = type(function).__name__
         raise BadJob(f"run.step({name!r}, …) is given a function, not a {kind}: run.step({name!r}, lambda: fetch(x)).")
-
-
-def _shown(data: dict[str, Any]) -> dict[str, Any]:
-    """The data of an entry, with what is not JSON as Python shows it."""
-    shown: dict[str, Any] = {}
-    for name, value in data.items():
-        try:
-            to_json(value, name)
-            shown[_writable(name)] = value
-        except NotJson:
-            shown[_writable(name)] = _writable(repr(value))
-    return shown
-
-
-def _writable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 class RunFiles:
