@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.records.attempts import RetryRules, attempt
-from penstock.records.forks import not_in_children, without_children
+from penstock.records.forks import for_handlers, not_in_children, without_children
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -86,18 +87,52 @@ def calls() -> Iterator[list[int]]:
 
 
 def test_a_pool_of_processes_ends_although_its_parent_stops_calmly(calls: list[int]) -> None:
-    child = get_context("fork").Process(target=time.sleep, args=(60,))
+    context = get_context("fork")
+    begun = context.Event()
+
+    def wait_long() -> None:
+        begun.set()
+        time.sleep(60)
+
+    child = context.Process(target=wait_long)
     child.start()
+    assert begun.wait(30)
     child.terminate()
     child.join(30)
     assert child.exitcode == -signal.SIGTERM
     os.kill(os.getpid(), signal.SIGTERM)
+    until = time.monotonic() + 20
+    while not calls and time.monotonic() < until:  # where there are other threads, it is heard a little later
+        time.sleep(0.01)
     assert calls == [signal.SIGTERM]
+
+
+def interrupted(times: int) -> None:
+    for _ in range(times):
+        os.kill(os.getpid(), signal.SIGINT)
+        while signal.getsignal(signal.SIGINT) is not signal.SIG_DFL:
+            time.sleep(0.01)  # it is heard
 
 
 def test_the_first_interrupt_is_left_to_the_parent(calls: list[int]) -> None:
     ends: list[int | str] = []
-    without_children(forks(lambda: os.kill(os.getpid(), signal.SIGINT), ends))()
-    without_children(forks(lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(2)], ends))()
+    without_children(forks(lambda: interrupted(1), ends))()
+    without_children(forks(lambda: interrupted(2), ends))()
     assert ends == [0, -signal.SIGINT]
     assert calls == []
+
+
+def test_a_signal_that_comes_while_a_lock_is_held_is_heard_when_it_is_free() -> None:
+    lock, stopped = threading.Lock(), threading.Event()
+
+    def stop() -> None:
+        with lock:
+            stopped.set()
+
+    ask = for_handlers(stop)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: ask())
+    with lock:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert not stopped.is_set()
+    assert stopped.wait(30)
+    signal.signal(signal.SIGTERM, before)

@@ -1,8 +1,10 @@
-"""Work that forks, by itself or by multiprocessing.
+"""Work that forks, by itself or by multiprocessing; and signals.
 
 1. A child that comes back from a task, or from a record's function, ends there. Otherwise it would go on as a copy of
    its parent: end the job a second time, and take others under the same name.
 2. A worker's way to stop calmly is not its children's: they end when they are told to. (A pool waits until they do.)
+3. A signal interrupts the main thread anywhere, also where it holds a lock; so what a handler calls for is called by
+   another thread.
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ import inspect
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable
 from functools import wraps
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -87,3 +91,15 @@ def not_in_children(handler: Handler) -> Handler:
             os.kill(os.getpid(), number)
 
     return handle
+
+
+def for_handlers(call: Callable[[], object]) -> Callable[[], None]:
+    """What a handler of signals may call, once, to have this called (3)."""
+    asked: SimpleQueue[None] = SimpleQueue()  # its `put` may interrupt itself
+
+    def wait() -> None:
+        asked.get()
+        call()
+
+    threading.Thread(target=wait, name="penstock-signals", daemon=True).start()
+    return lambda: asked.put(None)

@@ -18,7 +18,7 @@ from penstock.clock import Clock
 from penstock.jobs.app import App
 from penstock.jobs.loading import load_app
 from penstock.jobs.worker import Worker
-from penstock.records.forks import not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 
 
 class SkewedClock:
@@ -45,7 +45,8 @@ def main(place: str, told: str) -> None:
     app = load_app(place)
     hurt(app, **orders.get("hurt", {}))
     worker = Worker(app, name=orders.get("name"), **orders.get("worker", {}))
-    signal.signal(signal.SIGTERM, not_in_children(lambda number, frame: worker.stop()))
+    stop = for_handlers(worker.stop)
+    signal.signal(signal.SIGTERM, not_in_children(lambda number, frame: stop()))
     worker.run()
 
 

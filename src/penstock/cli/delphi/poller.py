@@ -12,7 +12,7 @@ from penstock.cli.jobs.options import FAILED
 from penstock.cli.logs import log_warnings
 from penstock.jobs.job import Job
 from penstock.jobs.worker import Worker
-from penstock.records.forks import not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 from penstock.systems.delphi.poller import DEFAULT_INTERVAL_SECONDS
 
 
@@ -55,8 +55,10 @@ def _tell(job: Job, how: str) -> None:
 
 
 def _stop_on_signals(worker: Worker) -> None:
+    stop_worker = for_handlers(worker.stop)
+
     def stop(number: int, frame: FrameType | None) -> None:
-        worker.stop()
+        stop_worker()
 
     signal.signal(signal.SIGINT, not_in_children(stop))
     signal.signal(signal.SIGTERM, not_in_children(stop))

@@ -12,7 +12,7 @@ from penstock.cli.excel.options import Place, place_options
 from penstock.cli.jobs.options import FAILED
 from penstock.cli.logs import log_warnings
 from penstock.jobs.worker import Worker
-from penstock.records.forks import not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 
 
 @click.command("worker")
@@ -46,9 +46,11 @@ def command(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
 
 
 def _stop_on_signals(worker: Worker) -> None:
+    stop_worker = for_handlers(worker.stop)
+
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
-        worker.stop()
+        stop_worker()
 
     signal.signal(signal.SIGINT, not_in_children(stop))
     signal.signal(signal.SIGTERM, not_in_children(stop))

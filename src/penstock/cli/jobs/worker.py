@@ -19,7 +19,7 @@ from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app
 from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
-from penstock.records.forks import not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 
 _LINE = 300
 """Characters of what is said of a job; all of it is in `penstock jobs show`."""
@@ -113,10 +113,12 @@ def _tell(job: Job, how: str) -> None:
 
 
 def _stop_on_signals(worker: Worker) -> None:
+    stop_worker = for_handlers(worker.stop)
+
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+        stop_worker()
         click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
-        worker.stop()
 
     signal.signal(signal.SIGINT, not_in_children(stop))
     signal.signal(signal.SIGTERM, not_in_children(stop))

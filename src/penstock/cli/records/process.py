@@ -32,7 +32,7 @@ from penstock.client.database import Database, embedded_engine
 from penstock.errors import PenstockError
 from penstock.records.attempts import Function
 from penstock.records.executors import ExecutorOrMaker, process_pool
-from penstock.records.forks import not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from penstock.records.processor import MOST_WORKERS, RecordProcessor
 from penstock.records.report import Progress, Report, seconds_text
@@ -197,11 +197,12 @@ def _run(
 @contextmanager
 def _stopping_on_signals(processor: RecordProcessor, grace: float) -> Iterator[None]:
     """The first Ctrl-C, or SIGTERM, stops calmly; the next one at once."""
+    stop_processor = for_handlers(processor.stop)
 
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.default_int_handler)
         click.echo(f"\nStopping: running records may finish ({grace:g} s). Once more to end at once.", err=True)
-        processor.stop()
+        stop_processor()
 
     before: dict[signal.Signals, Callable[..., Any] | int | None] = {}
     for number in (signal.SIGINT, signal.SIGTERM):
