@@ -202,8 +202,8 @@ def looked_at_by_a_poll(finished: int) -> tuple[int, int, list[str]]:
     with connect() as db:
         store = new_store(db, ManualClock(START))
         fill(store, finished)
-        for _ in range(5):
-            made(store)
+        for number in range(5):
+            made(store, id=f"waiting_{number}")  # the same each time: ids decide in which shards they are
         counting_store, counting = counted(store)
         job = counting_store.claimable("default", 10).jobs[0]
         assert counting_store.claim(job, "w1", 30.0) is not None
