@@ -1,0 +1,150 @@
+"""`python -m bench.instructions [PART ...] [--source DIR]`: machine instructions of hot paths, counted by valgrind.
+
+Seconds depend on who else uses the machine; instructions do not, so that a change of two in a hundred shows. The
+kernel's are not counted, and one costs more than another: what is gained is told by the clock, in an A/B of many runs.
+
+Each part runs in a process of its own, with few and with many repetitions; the difference is what one costs. `--source`
+counts another checkout's `src`. Needs valgrind (Debian: `apt install valgrind`); a part takes half a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import penstock
+from penstock.jobs.tasks import Task
+from penstock.records.processor import RecordProcessor
+from penstock.tables.definitions import Index, Table
+from penstock.tables.single import make
+
+ROOT = Path(__file__).parent.parent
+FEW, MANY = 70, 490
+TOGETHER = 7
+TABLE = Table("Records", ("AccountId:S", "RunTime:S"), indexes=(Index("Processed", "Processed:N"),))
+COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
+
+
+def get(folder: Path, count: int) -> None:
+    """A GetItem in process."""
+    with penstock.connect(folder / "x.db") as db:
+        make(db, TABLE, TABLE.name)
+        key = {"AccountId": {"S": "a"}, "RunTime": {"S": "1"}}
+        db.execute("PutItem", {"TableName": TABLE.name, "Item": {**key, "Text": {"S": "x" * 500}}})
+        for _ in range(count):
+            db.execute("GetItem", {"TableName": TABLE.name, "Key": key})
+
+
+def put(folder: Path, count: int) -> None:
+    """A PutItem in process, of an item of ten attributes in one index."""
+    with penstock.connect(folder / "x.db") as db:
+        make(db, TABLE, TABLE.name)
+        rest = {f"attribute{number}": {"S": "x" * 40} for number in range(7)}
+        for number in range(count):
+            key = {"AccountId": {"S": f"a{number % 97}"}, "RunTime": {"S": f"{number:08}"}, "Processed": {"N": "0"}}
+            db.execute("PutItem", {"TableName": TABLE.name, "Item": {**key, **rest}})
+
+
+def enqueue(folder: Path, count: int) -> None:
+    """`app.enqueue` of a job without arguments."""
+    app, task = _app(folder)
+    for _ in range(count):
+        app.enqueue(task)
+    app.close()
+
+
+def job(folder: Path, count: int) -> None:
+    """A job found, claimed and completed, seven by one commit, as a worker of eight threads does it."""
+    app, task = _app(folder)
+    app.enqueue_all(task, [{} for _ in range(MANY + 2 * TOGETHER)])
+    store, running, done = app.store, list[penstock.Job](), 0
+    found: list[penstock.Job] = []
+    while done < count:
+        if len(found) < TOGETHER:
+            ids = {one.id for one in running}
+            found = [one for one in store.claimable("default", 96, evenly=True).jobs if one.id not in ids]
+        taken, found = found[:TOGETHER], found[TOGETHER:]
+        asked = [(one, "null") for one in running], [(one, 30.0) for one in taken]
+        ended, claimed = store.complete_and_claim(*asked, "worker")
+        done += len(ended)
+        running = [one for one in claimed if one is not None]
+    app.close()
+
+
+def record(folder: Path, count: int) -> None:
+    """A record of an index, claimed and marked, of a function that does nothing, by one worker."""
+    with penstock.connect(folder / "x.db") as db:
+        make(db, TABLE, TABLE.name)
+        records = ({"AccountId": f"a{n % 97}", "RunTime": f"{n:08}", "Processed": 0} for n in range(count))
+        db.table(TABLE.name).batch_write(records)
+        processor = RecordProcessor(
+            db.table(TABLE.name), index="Processed", value=0, set={"Processed": 1}, max_workers=1
+        )
+        assert processor.process_all(lambda _: None).processed == count
+
+
+def _app(folder: Path) -> tuple[penstock.App, Task[[], None]]:
+    app = penstock.App(folder / "x.db")
+
+    @app.task()
+    def no_op(_: penstock.Run) -> None: ...
+
+    return app, no_op
+
+
+def _take_time() -> None:
+    """Under valgrind all takes long: nobody else is to be suspected of it (engine/storage/turns.py)."""
+    with contextlib.suppress(ImportError):
+        from penstock.engine.storage import turns
+
+        turns.__dict__["_WAITED_SECONDS"] = float("inf")
+
+
+PARTS: dict[str, Callable[[Path, int], None]] = {one.__name__: one for one in (get, put, enqueue, job, record)}
+
+
+def counted(part: str, count: int, source: Path) -> int:
+    """Instructions of a process that does it so often."""
+    words = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", sys.executable]
+    environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}", "PYTHONHASHSEED": "1"}
+    words += ["-m", "bench.instructions", "--run", part, str(count)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    found = COUNTED.search(done.stderr)
+    if done.returncode or found is None:
+        raise SystemExit(f"{part} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return int(found[1].replace(",", ""))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=(__doc__ or "").split(": ", 1)[1])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; all where none is given")
+    parser.add_argument("--source", type=Path, default=ROOT / "src", help="the folder that `penstock` is imported from")
+    parser.add_argument("--run", nargs=2, metavar=("PART", "COUNT"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.run:
+        _take_time()
+        with tempfile.TemporaryDirectory() as folder:
+            PARTS[options.run[0]](Path(folder), int(options.run[1]))
+        return
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"there is no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
+    if shutil.which("valgrind") is None:
+        raise SystemExit("valgrind is not there: `apt install valgrind`.")
+    for part in options.parts or PARTS:
+        each = (counted(part, MANY, options.source) - counted(part, FEW, options.source)) / (MANY - FEW)
+        about = (PARTS[part].__doc__ or "").rstrip(".")
+        sys.stdout.write(f"{part:8} {each / 1000:7,.0f} thousand instructions   {about}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
