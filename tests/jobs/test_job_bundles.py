@@ -183,9 +183,9 @@ def test_a_job_that_has_lost_a_worker_is_in_no_bundle_and_has_none_beside_it(app
     worker = Worker(app, concurrency=8)
     assert app.store.is_plain(job)
     assert not app.store.is_plain(altered(job, {"crashes": 1}))
-    worker._runs["one"] = Run(app.store, job)
+    worker._runs[Run(app.store, job)] = None
     assert worker._room() == 8
-    worker._runs["other"] = Run(app.store, altered(job, {"crashes": 1}))
+    worker._runs[Run(app.store, altered(job, {"crashes": 1}))] = None
     assert worker._room() == 1
 
 

@@ -323,6 +323,36 @@ def test_a_task_near_its_time_limit_hands_over_at_a_checkpoint(app: penstock.App
     assert (ended(app, job).failures, ended(app, job).crashes) == (0, 0)
 
 
+def test_an_attempt_that_comes_back_after_its_time_takes_nothing_from_the_next_one(app: penstock.App) -> None:
+    second_runs, first_is_back = threading.Event(), threading.Event()
+
+    @app.task(time_limit_seconds=2, margin_seconds=0, retries=AT_ONCE)
+    def overrun(run: penstock.Run) -> int:
+        if run.attempt == 1:
+            second_runs.wait(60)
+            threading.Timer(0.3, first_is_back.set).start()  # when it has returned
+        else:
+            second_runs.set()
+            first_is_back.wait(60)
+        return run.attempt
+
+    job = app.enqueue(overrun)
+    counts = work(app)
+    assert app.result(job.id, timeout_seconds=30) == 2
+    assert (ended(app, job).attempt, ended(app, job).crashes) == (2, 0)
+    assert (counts.completed, counts.retried, counts.lost) == (1, 1, 0)
+
+
+def test_an_async_task_that_is_cancelled_at_its_limit_is_counted_once(app: penstock.App) -> None:
+    @app.task(time_limit_seconds=0.3, margin_seconds=0)
+    async def hang(run: penstock.AsyncRun) -> None:
+        await asyncio.sleep(60)
+
+    app.enqueue(hang)
+    counts = work(app)
+    assert (counts.failed, counts.lost) == (1, 0)
+
+
 def test_ten_megabytes_come_back_and_binary_is_logged_as_python_shows_it(app: penstock.App) -> None:
     @app.task()
     def large(run: penstock.Run) -> str:

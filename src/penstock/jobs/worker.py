@@ -87,8 +87,9 @@ class Worker:
         self._started_at = self._store.clock.now()
         self._registry = Registry(self._store.db, self._store.layout)
         self._keeper = Keeper(self, app, self._registry)
-        self._runs: dict[str, Run] = {}
-        self._places: dict[str, threading.Thread] = {}
+        # By run: the attempt before, which has overrun its time limit, may still be there beside the next one.
+        self._runs: dict[Run, None] = {}
+        self._places: dict[Run, threading.Thread] = {}
         self._threads: list[threading.Thread] = []
         self._opening = threading.Lock()
         self._stopping = threading.Event()
@@ -125,14 +126,14 @@ class Worker:
         self.feed.stop()
         while (waiting := self.feed.bundle.begun()) is not None:
             self._give_back(waiting)
-            self._runs.pop(waiting.id, None)
-        for run in list(self._runs.values()):
+            self._runs.pop(waiting, None)
+        for run in self.runs:
             run.stop(self._keeper.stop_reason)
         end = time.monotonic() + self._grace_seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._write_ended(0)
-        for run in list(self._runs.values()):
+        for run in self.runs:
             self._give_back(run)
 
     def _give_back(self, run: Run) -> None:
@@ -165,7 +166,7 @@ class Worker:
     @property
     def runs(self) -> list[Run]:
         """Those under way."""
-        return list(self._runs.values())
+        return list(self._runs)
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -233,7 +234,7 @@ class Worker:
 
     def _run_of(self, job: Job) -> Run:
         run = Run(self._store, job, margin_seconds=self.app.tasks[job.task].settings.margin_seconds)
-        self._runs[run.id] = run
+        self._runs[run] = None
         return run
 
     def _perform(self, run: Run, following: _Following) -> bool:
@@ -242,7 +243,7 @@ class Worker:
         run.begin(task.settings.time_limit_seconds)
         if self._stopping.is_set():
             run.stop(self._keeper.stop_reason)
-        self._places[run.id] = threading.current_thread()
+        self._places[run] = threading.current_thread()
         self._keeper.watch(run)
         is_back = False
         try:
@@ -251,22 +252,27 @@ class Worker:
             is_back = self._is_back(run)
             if is_back:
                 self._returned(run, value, following)
-            return is_back
-        except LeaseLost as lost:
-            self._ends.lost(run, lost)
-        except JobCancelled:
-            self._ends.end(run, "cancelled", self._store.end_cancelled)
-        except HandOver as reason:
-            text = str(reason)
-            self._ends.end(run, "handed_over", lambda job: self._store.hand_over(job, text))
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a task's are failures of the task
-            self._ends.failed(run, task, error)
-        self._runs.pop(run.id, None)
-        return is_back or self._is_back(run)
+            is_back = is_back or self._is_back(run)
+            if is_back:  # otherwise its time was up, and its end has been told
+                self._raised(run, task, error)
+                self._runs.pop(run, None)
+        return is_back
+
+    def _raised(self, run: Run, task: Task[Any, Any], error: BaseException) -> None:
+        match error:
+            case LeaseLost():
+                self._ends.lost(run, error)
+            case JobCancelled():
+                self._ends.end(run, "cancelled", self._store.end_cancelled)
+            case HandOver():
+                self._ends.end(run, "handed_over", lambda job: self._store.hand_over(job, str(error)))
+            case _:
+                self._ends.failed(run, task, error)
 
     def _is_back(self, run: Run) -> bool:
         """Whether the task has come back before its time was up; if not, its thread has been replaced."""
-        return self._places.pop(run.id, None) is not None
+        return self._places.pop(run, None) is not None
 
     def _returned(self, run: Run, value: Any, following: _Following) -> None:
         """Ends the job, with the next ones claimed by the same commit; or leaves it to be ended with them."""
@@ -274,7 +280,7 @@ class Worker:
         if result is None:
             with self._turn:
                 self._ends.end(run, "completed", lambda job: self._store.complete(job, value))
-            self._runs.pop(run.id, None)
+            self._runs.pop(run, None)
             return
         run.has_returned()
         following.run = self.feed.bundle.ended(run, result)
@@ -336,7 +342,7 @@ class Worker:
             self._ends.end(one.run, "completed", lambda job: self._store.complete(job, from_json(one.result)))
         else:
             self._ends.count("completed", ended)
-        self._runs.pop(one.run.id, None)
+        self._runs.pop(one.run, None)
 
     def _call(self, task: Task[Any, Any], run: Run, arguments: dict[str, Any]) -> Any:
         if not task.is_async:
@@ -355,14 +361,14 @@ class Worker:
 
     def fail_at_limit(self, run: Run, seconds: float) -> None:
         """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
-        stuck = self._places.pop(run.id, None)
+        stuck = self._places.pop(run, None)
         if stuck is None:
             return  # it has returned at this moment
         error = TimeoutError(f"it took longer than its time limit of {seconds:g} s")
         # The keeper calls this: while it waited, nobody's lease would be renewed.
         self._ends.failed(run, self.app.tasks[run.job.task], error, patient=False)
         run.give_up(LeaseLost(run.id, None, "its time limit is over"))
-        self._runs.pop(run.id, None)
+        self._runs.pop(run, None)
         self.feed.came_back()
         if stuck in self._threads:
             thread = self._new_thread(len(self._threads))
