@@ -93,6 +93,42 @@ def test_a_renewal_that_the_marker_has_not_heard_of_takes_nothing_from_it(any_db
     assert isinstance(world.a.mark(claim, None), Written)
 
 
+def test_a_renewal_between_a_request_and_its_answer_is_no_change_by_somebody(any_db: Database) -> None:
+    world = World(any_db)
+    claim = claimed(world.a.claim(FOUND))
+    steps = world.a.marking(claim, None)
+    request = next(steps)
+    world.clock.advance(1)
+    assert isinstance(world.a.renew(claim), Written)  # by the watcher, and the claim says so
+    with pytest.raises(ConditionalCheckFailedException) as refused:
+        any_db.execute(*request)
+    any_db.execute(*steps.throw(refused.value))
+    with pytest.raises(StopIteration) as end:
+        steps.send({})
+    assert isinstance(end.value.value, Written)
+    assert world.item() == {**key(0), "Processed": 1, "Number": 0}
+
+
+def test_a_renewal_before_a_failure_is_written_takes_nothing_from_it(
+    any_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(any_db)
+    claim = claimed(world.a.claim(FOUND))
+    execute, renewed = world.a._execute, False
+
+    def renew_first(*call: Any) -> Any:
+        nonlocal renewed
+        if not renewed:
+            renewed = True
+            world.clock.advance(1)
+            assert isinstance(world.a.renew(claim), Written)
+        return execute(*call)
+
+    monkeypatch.setattr(world.a, "_execute", renew_first)
+    failed = claim.standing.after_failure("E", "m", world.clock.now(), world.clock.now() + 3)
+    assert isinstance(world.a.put_standing(claim, failed), Written)
+
+
 def test_a_record_that_is_changed_while_it_runs_is_not_marked(any_db: Database) -> None:
     world = World(any_db)
     claim = claimed(world.a.claim(FOUND))

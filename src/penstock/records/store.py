@@ -173,7 +173,7 @@ class RecordStore:
         wire = standing.wire()
         names, values = {"#b": self._name}, {":b": wire}
         for _ in range(_TRIES):
-            values[":own"] = claim.wire
+            own = values[":own"] = claim.wire
             try:
                 self._execute(*self._update(claim.key, "SET #b = :b", "#b = :own", names, values))
             except ConditionalCheckFailedException as error:
@@ -181,16 +181,18 @@ class RecordStore:
                 now = None if there is None else there.get(self._name)
                 if error.maybe_ours and now == wire:  # our own first try (5)
                     return Written(standing)
-                if not self._adopted(claim, now):
+                if not self._adopted(claim, own, now):
                     return Gone() if there is None else self._lost(now)
             else:
                 return Written(standing)
         return Lost()
 
-    def _adopted(self, claim: Claim, now: AttributeValue | None) -> bool:
-        """Whether it is ours still, with a renewal that this writer had not heard of."""
-        if now is None or now == claim.wire:
+    def _adopted(self, claim: Claim, own: AttributeValue, now: AttributeValue | None) -> bool:
+        """Whether it is ours still, with a renewal that this writer, who asked for `own`, had not heard of."""
+        if now is None or now == own:
             return False
+        if now == claim.wire:
+            return True  # heard of meanwhile: the watcher's thread has written it
         standing = self._standing(claim.key, now)
         if not standing.is_of(claim.standing):
             return False
@@ -229,22 +231,24 @@ class RecordStore:
         if not self.source.work.has_marks:
             values[":b"] = claim.standing.finished(self.clock.now()).wire()
         for _ in range(_TRIES):
-            values[":own"] = claim.wire
+            own = values[":own"] = claim.wire
             try:
                 yield self._update(claim.key, text.update, text.condition, text.names, values)
             except ConditionalCheckFailedException as error:
                 there = self._there(claim.key, error)
-                if there is None or not self._adopted(claim, there.get(self._name)):
-                    return self._not_marked(claim, there, marks, maybe_ours=error.maybe_ours)
+                if there is None or not self._adopted(claim, own, there.get(self._name)):
+                    return self._not_marked(claim, own, there, marks, maybe_ours=error.maybe_ours)
             else:
                 return Written(claim.standing)
         return Lost()
 
-    def _not_marked(self, claim: Claim, there: WireItem | None, marks: WireItem, *, maybe_ours: bool) -> MarkAnswer:
+    def _not_marked(
+        self, claim: Claim, own: AttributeValue, there: WireItem | None, marks: WireItem, *, maybe_ours: bool
+    ) -> MarkAnswer:
         if there is None:
             return Gone()
         now = there.get(self._name)
-        if now == claim.wire:
+        if now == own:
             return Changed(self.marks.changed(claim.record, there))
         if maybe_ours and self._is_marked(there, marks, claim):
             return Written(claim.standing)
