@@ -53,7 +53,7 @@ class Loading:
         """What putting the item will leave; it is as `check_item` gives it. None: it takes the ordinary way."""
         row = row_of_checked(self._table, item, size)
         # orjson cuts its answer from a larger piece of memory, whose rest fits nothing: a group of copies takes half.
-        return None if row is None else (row[0], size, bytearray(row[2]))
+        return None if row is None else (row[0], size, bytes(memoryview(row[2])))
 
     def key(self, key: Item) -> bytes | None:
         """The row key of an item to delete, likewise."""

@@ -23,7 +23,7 @@ from penstock.wire.values import Item, check_item
 
 T = TypeVar("T")
 
-Row = tuple[bytes, int, bytes | bytearray]
+Row = tuple[bytes, int, bytes]
 """What an item is in its table: row key, size in DynamoDB's counting, JSON."""
 
 # One statement of many rows costs half as much a row as many of one; and between two statements a thread may have to
@@ -80,7 +80,7 @@ def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = T
     while done < len(ordered):
         most = len(ordered) - done if new else min(_ROWS_REPLACED_AT_ONCE, len(ordered) - done)
         many = next(size for size in _ROWS_AT_ONCE if size <= most)
-        values = _parameters(ordered[done : done + many])
+        values = tuple(chain.from_iterable(ordered[done : done + many]))
         if new and not _inserted(call, table, many, values):
             new = False
             continue
@@ -90,17 +90,7 @@ def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = T
     return new
 
 
-def _parameters(rows: Iterable[Row]) -> list[Any]:
-    """What a statement of these rows is given. A bytearray is bound as it is; for bytes, Python's sqlite3 first looks
-    for an adapter, which takes longer than a copy."""
-    return [
-        value
-        for key, size, item in rows
-        for value in (bytearray(key), size, item if type(item) is bytearray else bytearray(item))
-    ]
-
-
-def _inserted(call: Call, table: TableInfo, many: int, values: list[Any]) -> bool:
+def _inserted(call: Call, table: TableInfo, many: int, values: tuple[Any, ...]) -> bool:
     """Whether none of the rows was there. If one was, some may be inserted: they all have to be put."""
     try:
         call.db.execute(_sql_insert(table.storage, many), values)
