@@ -65,7 +65,7 @@ def write_many(call: Call, changes: Sequence[Change]) -> None:
         written = [(change.key, change.size, orjson.dumps(change.new)) for change in of_table]
         put_rows(call, table, {row[0]: row for row in written}.values(), new=False)
         if table.watched:
-            index_rows.follow_many(call, table, of_table)
+            index_rows.follow_many(call, of_table)
             for change, row in zip(of_table, written, strict=True):
                 _follow_beside_indexes(call, change, row[2])
 
