@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import pytest
 from job_worlds import START, new_store
 
+import penstock
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.engine import Engine
@@ -69,3 +70,14 @@ def store(db: Database, clock: ManualClock) -> Iterator[JobStore]:
     table = f"jobs-{secrets.token_hex(4)}"
     yield new_store(db, clock, table)
     db.execute("DeleteTable", {"TableName": table})
+
+
+@pytest.fixture(params=["memory", "file", *(["elsewhere"] if ELSEWHERE else [])])
+def app(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[penstock.App]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    url = {"memory": ":memory:", "file": str(tmp_path / "jobs.db"), "elsewhere": ELSEWHERE}[request.param]
+    table = f"jobs-{secrets.token_hex(4)}"
+    with penstock.App(url, table=table, files=tmp_path / "files") as app:
+        yield app
+        app.store.db.execute("DeleteTable", {"TableName": table})

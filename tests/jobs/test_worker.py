@@ -3,63 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
-import secrets
-import signal
 import sys
 import threading
 import time
-import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from worker_worlds import AT_ONCE, ended, work
 
 import penstock
 from penstock.jobs.app import JobFailed
-from penstock.jobs.ends import Counts
-from penstock.jobs.job import Job
 from penstock.jobs.json_text import NotJson, from_json
 from penstock.jobs.new import BadJob
 from penstock.jobs.state import State
 from penstock.jobs.tasks import Retries
 from penstock.jobs.worker import Worker
 from penstock.testing.invariants import check
-
-AT_ONCE = Retries(2, base_seconds=0.0)
-
-
-ELSEWHERE = os.environ.get("PENSTOCK_JOBS_URL", "")
-"""Another server on this machine: moto's, or DynamoDB Local."""
-
-
-@pytest.fixture(params=["memory", "file", *(["elsewhere"] if ELSEWHERE else [])])
-def app(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[penstock.App]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    url = {"memory": ":memory:", "file": str(tmp_path / "jobs.db"), "elsewhere": ELSEWHERE}[request.param]
-    table = f"jobs-{secrets.token_hex(4)}"
-    with penstock.App(url, table=table, files=tmp_path / "files") as app:
-        yield app
-        app.store.db.execute("DeleteTable", {"TableName": table})
-
-
-def work(app: penstock.App, **options: Any) -> Counts:
-    """Runs until there is nothing to do; then every job must keep the rules."""
-    worker = Worker(app, burst=True, **{"concurrency": 2, "idle_seconds": 0.05, **options})
-    watchdog = threading.Timer(60, worker.stop)
-    watchdog.daemon = True
-    watchdog.start()
-    counts = worker.run()
-    watchdog.cancel()
-    check(app.store, [job.id for job in app.store.find(limit=1000).jobs], ended=False)
-    return counts
-
-
-def ended(app: penstock.App, job: Job) -> Job:
-    return app.get(job.id)
 
 
 def test_a_task_gets_its_arguments_and_its_result_is_kept(app: penstock.App) -> None:
@@ -124,233 +84,6 @@ def test_a_failed_job_is_retried_by_hand_and_goes_on_at_its_checkpoint(app: pens
     assert [event.type for event in app.store.history(job.id).events] == [
         *("created", "started", "failed", "retried", "started", "completed")
     ]
-
-
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
-def test_a_task_that_exits_fails_and_its_worker_lives(app: penstock.App, error: BaseException) -> None:
-    @app.task()
-    def leave(run: penstock.Run) -> None:
-        raise error
-
-    @app.task()
-    def stay(run: penstock.Run) -> str:
-        return "here"
-
-    gone, here = app.enqueue(leave), app.enqueue(stay)
-    work(app, concurrency=1)
-    failed = ended(app, gone)
-    assert failed.error is not None
-    assert failed.error.kind == type(error).__name__
-    assert app.result(here.id, timeout_seconds=30) == "here"
-
-
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt("now")])
-def test_an_async_task_that_exits_ends_neither_the_worker_nor_the_others(
-    app: penstock.App, error: BaseException
-) -> None:
-    @app.task(retries=2)
-    async def leave(run: penstock.AsyncRun) -> None:
-        raise error
-
-    @app.task()
-    async def stay(run: penstock.AsyncRun) -> str:
-        await asyncio.sleep(0)
-        return "here"
-
-    gone, here = app.enqueue(leave.options(priority=9)), app.enqueue(stay)
-    work(app, concurrency=1)
-    failed = ended(app, gone)
-    assert failed.error is not None
-    assert (failed.error.kind, failed.error.message) == (type(error).__name__, str(error))
-    assert failed.attempt == 1
-    assert app.result(here.id, timeout_seconds=30) == "here"
-
-
-def test_a_listener_that_raises_stops_no_worker(app: penstock.App) -> None:
-    told: list[str] = []
-
-    @app.task()
-    def fine(run: penstock.Run) -> int:
-        return 1
-
-    def listen(job: Job, how: str) -> None:
-        told.append(how)
-        raise OSError("nobody reads any more")
-
-    app.enqueue_all(fine, [{}] * 6)
-    counts = work(app, concurrency=1, on_end=listen)
-    assert (counts.completed, counts.failed, counts.lost) == (6, 0, 0)
-    assert told == ["completed"] * 6
-
-
-@pytest.mark.parametrize("name", ["wrong", "wrong_async"])
-def test_a_step_is_given_a_function_not_what_it_returned(app: penstock.App, name: str) -> None:
-    @app.task()
-    def wrong(run: penstock.Run) -> object:
-        return run.step("rows", [1, 2])  # type: ignore[arg-type]
-
-    @app.task()
-    async def wrong_async(run: penstock.AsyncRun) -> object:
-        return await run.step("rows", [1, 2])  # type: ignore[arg-type]
-
-    job = app.enqueue(app.tasks[name])
-    work(app)
-    failed = ended(app, job)
-    assert failed.error is not None
-    assert "run.step('rows', …) is given a function, not a list" in failed.error.message
-
-
-def test_a_worker_keeps_nothing_of_async_tasks_that_are_done(app: penstock.App) -> None:
-    kept: list[weakref.ref[Any]] = []
-
-    class Heavy(list[int]):
-        """What a task returns; a plain list has no weak references."""
-
-    @app.task(time_limit_seconds=60)
-    async def heavy(run: penstock.AsyncRun) -> list[int]:
-        made = Heavy([1, 2, 3])
-        kept.append(weakref.ref(made))
-        return made
-
-    app.enqueue_all(heavy, [{}] * 5)
-    worker = Worker(app, burst=True, concurrency=2, idle_seconds=0.05)
-    assert worker.run().completed == 5
-    gc.collect()
-    assert [ref() for ref in kept] == [None] * 5
-    assert worker.counts.completed == 5, "the worker is still there"
-
-
-class Unspeakable(Exception):
-    def __str__(self) -> str:
-        raise LookupError("no words")
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_an_error_that_cannot_be_shown_fails_its_job_alone(app: penstock.App, is_async: bool) -> None:
-    @app.task("speechless")
-    def fail(run: penstock.Run) -> None:
-        raise Unspeakable
-
-    @app.task("speechless_async")
-    async def fail_async(run: penstock.AsyncRun) -> None:
-        raise Unspeakable
-
-    @app.task()
-    def fine(run: penstock.Run) -> int:
-        return 1
-
-    bad = app.enqueue(app.tasks["speechless_async" if is_async else "speechless"].options(priority=9))
-    good = app.enqueue(fine)
-    work(app, concurrency=1)
-    failed = ended(app, bad)
-    assert failed.error is not None
-    assert failed.error.message == "Unspeakable was raised, whose message cannot be shown: LookupError"
-    assert app.result(good.id, timeout_seconds=30) == 1
-
-
-def test_a_task_that_forks_harms_nobody(tmp_path: Path) -> None:
-    with penstock.App(tmp_path / "jobs.db") as app:
-
-        @app.task()
-        def fork(run: penstock.Run) -> int:
-            child = os.fork()
-            if child == 0:
-                os._exit(0)
-            os.waitpid(child, 0)
-            run.progress(50)
-            return 1
-
-        job = app.enqueue(fork)
-        work(app)
-        assert app.result(job.id, timeout_seconds=30) == 1
-
-
-def test_a_child_that_comes_back_from_a_task_is_no_second_worker(tmp_path: Path) -> None:
-    with penstock.App(tmp_path / "jobs.db") as app:
-
-        @app.task()
-        def fork(run: penstock.Run) -> str:
-            child = os.fork()
-            if child == 0:
-                return "child"
-            for _ in range(2_000):
-                if os.waitpid(child, os.WNOHANG)[0]:
-                    return "parent"
-                time.sleep(0.01)
-            os.kill(child, signal.SIGKILL)
-            return "the child lived on"
-
-        job = app.enqueue(fork.options(priority=9))
-        work(app)
-        assert app.result(job.id, timeout_seconds=30) == "parent"
-
-
-def test_a_task_that_hangs_has_failed_at_its_time_limit_and_its_place_is_free(app: penstock.App) -> None:
-    release = threading.Event()
-
-    @app.task(time_limit_seconds=0.3, margin_seconds=0)
-    def hang(run: penstock.Run) -> None:
-        release.wait(30)
-
-    @app.task()
-    def quick(run: penstock.Run) -> int:
-        return 1
-
-    stuck, after = app.enqueue(hang.options(priority=9)), app.enqueue(quick)
-    work(app, concurrency=1)
-    failed = ended(app, stuck)
-    assert failed.state is State.FAILED
-    assert failed.error is not None
-    assert failed.error.kind == "TimeoutError"
-    assert "0.3 s" in failed.error.message
-    assert app.result(after.id, timeout_seconds=30) == 1
-    release.set()
-
-
-def test_a_task_near_its_time_limit_hands_over_at_a_checkpoint(app: penstock.App) -> None:
-    @app.task(time_limit_seconds=30, margin_seconds=29.999)
-    def long(run: penstock.Run) -> list[int]:
-        done: list[int] = run.resume("done", [])
-        if len(done) < 3:
-            time.sleep(0.002)
-            run.checkpoint("done", [*done, run.attempt])
-        return done
-
-    job = app.enqueue(long)
-    counts = work(app)
-    assert counts.handed_over == 3
-    assert app.result(job.id, timeout_seconds=30) == [1, 2, 3]
-    assert (ended(app, job).failures, ended(app, job).crashes) == (0, 0)
-
-
-def test_an_attempt_that_comes_back_after_its_time_takes_nothing_from_the_next_one(app: penstock.App) -> None:
-    second_runs, first_is_back = threading.Event(), threading.Event()
-
-    @app.task(time_limit_seconds=2, margin_seconds=0, retries=AT_ONCE)
-    def overrun(run: penstock.Run) -> int:
-        if run.attempt == 1:
-            second_runs.wait(60)
-            threading.Timer(0.3, first_is_back.set).start()  # when it has returned
-        else:
-            second_runs.set()
-            first_is_back.wait(60)
-        return run.attempt
-
-    job = app.enqueue(overrun)
-    counts = work(app)
-    assert app.result(job.id, timeout_seconds=30) == 2
-    assert (ended(app, job).attempt, ended(app, job).crashes) == (2, 0)
-    assert (counts.completed, counts.retried, counts.lost) == (1, 1, 0)
-
-
-def test_an_async_task_that_is_cancelled_at_its_limit_is_counted_once(app: penstock.App) -> None:
-    @app.task(time_limit_seconds=0.3, margin_seconds=0)
-    async def hang(run: penstock.AsyncRun) -> None:
-        await asyncio.sleep(60)
-
-    app.enqueue(hang)
-    counts = work(app)
-    assert (counts.failed, counts.lost) == (1, 0)
 
 
 def test_ten_megabytes_come_back_and_binary_is_logged_as_python_shows_it(app: penstock.App) -> None:

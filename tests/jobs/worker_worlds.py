@@ -1,0 +1,31 @@
+"""A worker in this process, run until there is nothing to do."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import penstock
+from penstock.jobs.ends import Counts
+from penstock.jobs.job import Job
+from penstock.jobs.tasks import Retries
+from penstock.jobs.worker import Worker
+from penstock.testing.invariants import check
+
+AT_ONCE = Retries(2, base_seconds=0.0)
+
+
+def work(app: penstock.App, **options: Any) -> Counts:
+    """Runs until there is nothing to do; then every job must keep the rules."""
+    worker = Worker(app, burst=True, **{"concurrency": 2, "idle_seconds": 0.05, **options})
+    watchdog = threading.Timer(60, worker.stop)
+    watchdog.daemon = True
+    watchdog.start()
+    counts = worker.run()
+    watchdog.cancel()
+    check(app.store, [job.id for job in app.store.find(limit=1000).jobs], ended=False)
+    return counts
+
+
+def ended(app: penstock.App, job: Job) -> Job:
+    return app.get(job.id)
