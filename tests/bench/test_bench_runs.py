@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -41,3 +43,17 @@ def test_a_section_that_cannot_be_measured_ends_with_1_and_says_why() -> None:
     done = bench("conformance")
     assert done.returncode == 1
     assert "give --suite DIR" in done.stderr
+
+
+@pytest.mark.parametrize("part", ["get", "put", "enqueue", "job", "record"])
+def test_what_is_counted_under_valgrind_runs_without_it_too(part: str) -> None:
+    words = [sys.executable, "-m", "bench.instructions", "--run", part, "14"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_part_that_is_not_there_is_named_with_those_that_are() -> None:
+    words = [sys.executable, "-m", "bench.instructions", "gets"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 2
+    assert "there is no part gets: choose from get, put, enqueue, job, record" in done.stderr
