@@ -10,7 +10,6 @@ counts another checkout's `src`. Needs valgrind (Debian: `apt install valgrind`)
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import shutil
@@ -100,14 +99,6 @@ def _app(folder: Path) -> tuple[penstock.App, Task[[], None]]:
     return app, no_op
 
 
-def _take_time() -> None:
-    """Under valgrind all takes long: nobody else is to be suspected of it (engine/storage/turns.py)."""
-    with contextlib.suppress(ImportError):
-        from penstock.engine.storage import turns
-
-        turns.__dict__["_WAITED_SECONDS"] = float("inf")
-
-
 PARTS: dict[str, Callable[[Path, int], None]] = {one.__name__: one for one in (get, put, enqueue, job, record)}
 
 
@@ -130,7 +121,6 @@ def main() -> None:
     parser.add_argument("--run", nargs=2, metavar=("PART", "COUNT"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        _take_time()
         with tempfile.TemporaryDirectory() as folder:
             PARTS[options.run[0]](Path(folder), int(options.run[1]))
         return

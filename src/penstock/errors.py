@@ -6,6 +6,7 @@
     │   ├── (read again, decide)   ConditionalCheckFailedException, TransactionCanceledException, …
     │   └── (repeat it)            ProvisionedThroughputExceededException, InternalServerError, …
     ├── StorageError               the database file cannot be used: it says which file and why
+    │   └── (repeat it)            DatabaseLocked
     ├── JobNotFound, BadJob, …     a job is not there, or cannot be as it was asked for (penstock.jobs)
     ├── LeaseLost, JobCancelled    stop working on it: nothing more will be stored (penstock.records, penstock.jobs)
     ├── FileError, …               a file is missing, has changed, or cannot be kept (penstock.files)
@@ -20,7 +21,7 @@ Callers ask `error.retryable`; nobody matches message text. Facts are attributes
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 _DYNAMODB = "com.amazonaws.dynamodb.v20120810#"
 _CORAL_SERVICE = "com.amazon.coral.service#"
@@ -36,6 +37,12 @@ class PenstockError(Exception):
 
 class StorageError(PenstockError):
     """The database file cannot be opened, read or written."""
+
+
+class DatabaseLocked(StorageError):
+    """Another process held the file's write lock for longer than a write waits: repeat it."""
+
+    retryable = True
 
 
 class DynamoDBError(PenstockError):
@@ -68,6 +75,14 @@ class DynamoDBError(PenstockError):
             answer[self.message_key] = self.message
         answer.update(self.fields)
         return answer
+
+    def as_answer(self) -> Self:
+        """The error as a value to keep: without the frames that raised it, which hold the request and lists of answers.
+
+        With them, an error in a list of answers is a cycle, and a large request lives until the collector comes.
+        """
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
 
 
 # ── fix the call ─────────────────────────────────────────────────────────────────────────────────

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice, takewhile
@@ -26,8 +27,10 @@ from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, QUICK, WRITES, Operation, Request, Response
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
 from penstock.engine.storage.store import Connection, Store
+from penstock.engine.storage.write_lock import is_busy
 from penstock.engine.unreadable import refuse_unreadable, tables_meant
 from penstock.errors import (
+    DatabaseLocked,
     DynamoDBError,
     InternalServerError,
     PenstockError,
@@ -43,6 +46,7 @@ operations.load()
 
 _log = logging.getLogger(__name__)
 
+_RECOVERY_SECONDS = 0.001
 _CATALOG_CHANGES = 20
 """How often a read begins again because tables came and went under it."""
 
@@ -53,6 +57,9 @@ class Pending(NamedTuple):
     operation: str
     request: Request
     scope: Scope = DEFAULT_SCOPE
+
+
+Answer = bytes | DynamoDBError
 
 
 class Engine:
@@ -116,15 +123,38 @@ class Engine:
         except orjson.JSONDecodeError as error:  # a request's JSON was read before: it is an item's
             raise self._unreadable_item(request) from error
 
-    def answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
+    def answer_many(self, calls: Sequence[Pending]) -> list[Answer]:
         """Answers calls that arrived together: one snapshot if all of them read, otherwise one commit."""
         # Throttled calls are undone one by one, which a group cannot.
         if len(calls) > 1 and self.simulation is None:
             try:
-                return self._together(calls, any(call[0] in WRITES for call in calls))
+                return self._write_together(calls) if _have_writes(calls) else self._read_together(calls)
+            except DatabaseLocked as error:
+                locked = InternalServerError(str(error))  # apart, each would wait for as long again
+                return [locked if call.operation in WRITES else self._alone(call) for call in calls]
             except Exception:  # noqa: S110
                 pass  # What went wrong concerns one call or all: apart, each gets its own answer.
         return [self._alone(call) for call in calls]
+
+    def try_answer_many(self, calls: Sequence[Pending]) -> list[Answer] | None:
+        """The same for a caller that must not wait; None, with nothing done, where a write would wait.
+
+        A write waits for one of another thread or process, or for a checkpoint that is far behind. Reads never do.
+        """
+        if not _have_writes(calls):
+            return self.answer_many(calls)
+        store = self.store
+        if self.simulation is not None or not store.lock.acquire(blocking=False):
+            return None
+        try:
+            db = store.connection()
+            if not store.try_begin(db):
+                return None
+            return self._committed(db, calls)
+        except Exception:
+            return None  # `answer_many` finds out what is wrong, and with which
+        finally:
+            store.lock.release()
 
     @contextmanager
     def writing(self) -> Iterator[Call]:
@@ -154,37 +184,48 @@ class Engine:
 
         return Simulation(self.settings.throttling, self.clock.now())
 
-    def _alone(self, call: Pending) -> bytes | DynamoDBError:
+    def _alone(self, call: Pending) -> Answer:
         try:
             return self.answer(*call)
         except DynamoDBError as error:
-            return error
+            return error.as_answer()
         except Exception as error:
             # The other calls of the group may be committed by now: they must still be answered.
             _log.exception("%s failed", call.operation)
             return InternalServerError(str(error) if isinstance(error, StorageError) else "Internal server error")
 
-    def _together(self, calls: Sequence[Pending], writes: bool) -> list[bytes | DynamoDBError]:
-        store = self.store
-        db = store.connection()
-        with store.lock if writes else db.busy:
-            if writes:
-                store.begin(db)
-            else:
-                db.execute("BEGIN")
+    def _read_together(self, calls: Sequence[Pending]) -> list[Answer]:
+        db = self.store.connection()
+        with db.busy:
+            db.execute("BEGIN")
             try:
-                if writes:
-                    self.catalog.refresh(db)
-                answers = self._in_order(db, calls, is_fresh=writes)
+                answers = self._in_order(db, calls, is_fresh=False)
                 db.execute("COMMIT")
             except BaseException:
                 self._roll_back(db)
                 raise
         return answers
 
-    def _in_order(self, db: Connection, calls: Sequence[Pending], is_fresh: bool) -> list[bytes | DynamoDBError]:
+    def _write_together(self, calls: Sequence[Pending]) -> list[Answer]:
+        db = self.store.connection()
+        with self.store.lock:
+            self.store.begin(db)
+            return self._committed(db, calls)
+
+    def _committed(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
+        """The answers of a group, in the write transaction that has begun, after its commit."""
+        try:
+            self.catalog.refresh(db)
+            answers = self._in_order(db, calls, is_fresh=True)
+            db.execute("COMMIT")
+        except BaseException:
+            self._roll_back(db)
+            raise
+        return answers
+
+    def _in_order(self, db: Connection, calls: Sequence[Pending], is_fresh: bool) -> list[Answer]:
         """The answers of a group; what is not quick looks at the catalog as this transaction sees it."""
-        answers: list[bytes | DynamoDBError] = []
+        answers: list[Answer] = []
         cursor = db.cursor()
         now = self.clock.now()
         context = Call(self, db, calls[0].scope, now)
@@ -195,8 +236,10 @@ class Engine:
             if scope is not context.scope:
                 context = Call(self, db, scope, now)
             if is_fresh and update_groups.belongs(operation, request):
-                answers += update_groups.answers(context, _updates_from(calls, place))
-                continue
+                updates = _updates_from(calls, place)
+                if len(updates) > 1:
+                    answers += update_groups.answers(context, updates)
+                    continue
             answer = QUICK[operation](context, cursor, request) if operation in QUICK else None
             if answer is not None:
                 answers.append(answer)
@@ -243,9 +286,17 @@ class Engine:
         raise ResourceInUseException("The table is being made and deleted too often to be read")
 
     def _run_read(self, found: Operation, call: Call, request: Request) -> Response:
-        if found.kind == "snapshot":
-            return _in_snapshot(call.db, found, call, request)
-        return found.run(call, request)
+        """Reads; waits where another process reads the log anew, as the first one does after a crash."""
+        end = time.monotonic() + self.settings.busy_seconds
+        while True:
+            try:
+                if found.kind == "snapshot":
+                    return _in_snapshot(call.db, found, call, request)
+                return found.run(call, request)
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > end:
+                    raise
+            time.sleep(_RECOVERY_SECONDS)
 
     def _write(self, found: Operation, request: Request, scope: Scope) -> Response:
         store = self.store
@@ -287,6 +338,10 @@ class Engine:
         return InternalServerError(str(self.store.damaged("an item cannot be read", tables_meant(request))))
 
 
+def _have_writes(calls: Sequence[Pending]) -> bool:
+    return any(call[0] in WRITES for call in calls)
+
+
 def _updates_from(calls: Sequence[Pending], place: int) -> list[Request]:
     """The UpdateItems that stand together from this place on."""
     scope = calls[place].scope
@@ -301,7 +356,7 @@ class _Undo(Exception):
     """A call failed after it had begun to write."""
 
 
-def _inside(context: Call, operation: str, request: Request) -> bytes | DynamoDBError:
+def _inside(context: Call, operation: str, request: Request) -> Answer:
     """One call of a group: its answer, or its error if it has changed nothing."""
     changes = context.db.total_changes
     try:
@@ -310,7 +365,7 @@ def _inside(context: Call, operation: str, request: Request) -> bytes | DynamoDB
     except DynamoDBError as error:
         if context.db.total_changes != changes:
             raise _Undo from error
-        return error
+        return error.as_answer()
 
 
 def _checked(operation: str, request: Request) -> tuple[Operation, Request]:

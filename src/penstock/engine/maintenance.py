@@ -15,6 +15,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from penstock.engine.storage.write_lock import is_busy
+
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
 
@@ -124,7 +126,9 @@ class Maintenance:
     def _round(self) -> float | None:
         try:
             return self.run_due()
-        except Exception:
+        except Exception as error:
+            if isinstance(error, sqlite3.Error) and is_busy(error):
+                return _SHORTEST_WAIT_SECONDS  # another process reads the log anew, which is soon done
             # A full disk, or a file that another process holds: the work is still there when that is over.
             _LOG.exception("Background work failed; it is tried again in %s s.", _LONGEST_WAIT_SECONDS)
             return _LONGEST_WAIT_SECONDS

@@ -44,7 +44,7 @@ def _prepared(call: Call, given: Request) -> _Prepared | DynamoDBError:
         request = requests.check("UpdateItem", given)
         return request, item_writes.resolved_update(call, request)
     except DynamoDBError as error:
-        return error
+        return error.as_answer()
 
 
 _Found = dict[tuple[int, bytes], Item | None]
@@ -68,7 +68,7 @@ def _decided(call: Call, request: Request, write: Update, found: _Found, made: l
     try:
         write.decide()
     except DynamoDBError as error:
-        return error
+        return error.as_answer()
     answer = orjson.dumps(item_writes.update_response(call, request, write))
     if write.new is not None:
         made.append(changes.Change(write.table, write.key, write.old, write.new, write.size))

@@ -40,6 +40,11 @@ class Checkpoints:
         self._ended = False
         self._thread: threading.Thread | None = None
 
+    @property
+    def are_behind(self) -> bool:
+        """Whether the next write would wait for a checkpoint (3). One write's rows do not take it far past its bound."""
+        return self._rows >= AHEAD_ROWS and not self._idle.is_set()
+
     def wrote(self, rows: int) -> None:
         """Takes notice of rows that were written. May wait."""
         self._rows += rows  # of two threads at once, one may be overlooked: it is a measure, not an account

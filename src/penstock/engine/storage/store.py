@@ -26,8 +26,8 @@ from penstock.engine.settings import Settings
 from penstock.engine.storage.checkpoints import Checkpoints
 from penstock.engine.storage.holders import writer_text
 from penstock.engine.storage.private import make_if_absent
-from penstock.engine.storage.turns import Turns
-from penstock.errors import StorageError
+from penstock.engine.storage.write_lock import WriteLock, is_busy
+from penstock.errors import DatabaseLocked, StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
@@ -121,7 +121,7 @@ class Store:
         self._forked = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
-        self._turns = Turns(settings.busy_seconds)
+        self._write_lock = WriteLock(settings.busy_seconds)
         if not self.memory:
             make_if_absent(path)
         self._checkpoints = None if self.memory else Checkpoints(self._open)
@@ -156,12 +156,19 @@ class Store:
         return None
 
     def begin(self, connection: Connection) -> None:
-        """Starts a write transaction; waits for other processes."""
+        """Starts a write transaction; waits for other processes, and for checkpoints that are far behind."""
         self.count_rows(connection)
         try:
-            self._turns.begin(connection)
+            self._write_lock.begin(connection)
         except sqlite3.Error as error:
             raise self.trouble(error) from error
+
+    def try_begin(self, connection: Connection) -> bool:
+        """Starts a write transaction where nothing is to be waited for; otherwise does nothing."""
+        if self._checkpoints is not None and self._checkpoints.are_behind:
+            return False
+        self.count_rows(connection)
+        return self._write_lock.try_begin(connection)
 
     def count_rows(self, connection: Connection) -> None:
         """Tells the checkpoints what this connection has written: before each transaction, and after a large one."""
@@ -206,8 +213,9 @@ class Store:
         if _DAMAGED in text:
             return self.damaged(text, table)
         advice = next((advice for part, advice in _ADVICE if part in text), "")
-        holder = writer_text(self.path) if _LOCKED in text else ""
-        return StorageError(f"{self.path}: {text}.{holder}{advice}")
+        if is_busy(error):
+            return DatabaseLocked(f"{self.path}: {text}.{writer_text(self.path)}{advice}")
+        return StorageError(f"{self.path}: {text}.{advice}")
 
     def damaged(self, text: str, table: str = "") -> StorageError:
         """For what cannot be read any more, although other tables and other keys still can."""
@@ -258,6 +266,7 @@ class Store:
         cache_bytes = settings.page_cache_bytes // (_LATER_CACHES if self._connections else 1)
         connection.execute(f"PRAGMA cache_size = {-cache_bytes // 1024}")
         connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA busy_timeout = 0")  # from now on, who waits does so in write_lock.py
 
     def _longest_log(self) -> int:
         """In pages. On a small disk, a part of what is free: a log that takes all of it could not be copied."""
@@ -339,7 +348,6 @@ _UPGRADES: tuple[Callable[[Connection], None], ...] = ()
 """Steps from each format to the next; the first one would lead from 1 to 2."""
 
 _DAMAGED = "malformed"
-_LOCKED = "locked"
 _ADVICE = (
     ("unable to open", " Check that its folder exists and may be written to."),
     ("not a database", " It is not an SQLite file: name another one."),
@@ -348,7 +356,7 @@ _ADVICE = (
         " The file or its folder is read-only: change its permissions, or use a copy (`penstock backup` only reads).",
     ),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
-    (_LOCKED, " Another process held the file for too long: repeat the call, or raise busy_seconds."),
+    ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
     (
         "disk I/O",
         " The disk refused: see whether it is full or failing, then repeat the call; nothing was half-written.",
