@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -30,7 +31,7 @@ def path(tmp_path: object) -> str:
 
 @pytest.fixture
 def connection(path: str) -> Iterator[Counted]:
-    connection = sqlite3.connect(path, timeout=0, isolation_level=None, factory=Counted)
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, factory=Counted, check_same_thread=False)
     connection.asked = []
     connection.execute("PRAGMA journal_mode = WAL")
     connection.asked.clear()
@@ -63,13 +64,15 @@ def test_it_asks_until_the_other_is_done(
 ) -> None:
     waits: list[float] = []
 
-    def sleep(seconds: float) -> None:
+    def wait(seconds: float) -> bool:
         waits.append(seconds)
         if len(waits) == 3:
             holder.execute("ROLLBACK")
+        return False
 
-    monkeypatch.setattr(write_lock.time, "sleep", sleep)
-    WriteLock(BUSY_SECONDS).begin(connection)
+    lock = WriteLock(BUSY_SECONDS)
+    monkeypatch.setattr(lock._stopped, "wait", wait)
+    lock.begin(connection)
     assert connection.in_transaction
     assert connection.asked == ["BEGIN IMMEDIATE"] * 4
     assert min(waits) >= 0.001  # (1)
@@ -82,11 +85,32 @@ def test_it_gives_up_with_sqlites_own_error(connection: Counted, holder: sqlite3
 
 
 def test_trying_does_not_wait(connection: Counted, holder: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_lock.time, "sleep", lambda _: pytest.fail("it waits"))
     lock = WriteLock(BUSY_SECONDS)
+    monkeypatch.setattr(lock._stopped, "wait", lambda _: pytest.fail("it waits"))
     assert not lock.try_begin(connection)
     holder.execute("ROLLBACK")
     assert lock.try_begin(connection)
+
+
+def test_who_waits_gives_up_when_nobody_is_to_wait(connection: Counted, holder: sqlite3.Connection) -> None:
+    lock = WriteLock(BUSY_SECONDS)
+    gave_up = threading.Event()
+
+    def wait_for_it() -> None:
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            lock.begin(connection)
+        gave_up.set()
+
+    waiter = threading.Thread(target=wait_for_it)
+    connection.asked.clear()
+    waiter.start()
+    while not connection.asked:
+        gave_up.wait(0.001)
+    with lock.without_waiting():
+        waiter.join()
+    assert gave_up.is_set()
+    holder.execute("ROLLBACK")
+    lock.begin(connection)
 
 
 def test_what_is_not_about_a_lock_is_told_at_once(connection: Counted) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +41,8 @@ class EchoEngine:
         self.groups: list[int] = []
         self.order: list[str] = []
         self.lock = threading.Lock()
+        self.must_wait = False
+        """Whether a PutItem would wait for another process."""
 
     def answer(self, operation: str, request: dict[str, Any], scope: Scope) -> bytes:
         time.sleep(request.get("Sleep", 0))
@@ -56,6 +59,14 @@ class EchoEngine:
     def answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError]:
         self.groups.append(len(calls))
         return [self._one(call) for call in calls]
+
+    def try_answer_many(self, calls: Sequence[Pending]) -> list[bytes | DynamoDBError] | None:
+        if self.must_wait and any(call.operation == "PutItem" for call in calls):
+            return None
+        return self.answer_many(calls)
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _one(self, call: Pending) -> bytes | DynamoDBError:
         try:

@@ -38,6 +38,7 @@ def old_item(call: Call, table: TableInfo, key: bytes) -> Item | None:
     row = call.db.execute(table.sql_get, (key,)).fetchone()
     if row is None:
         return None
+    call.db.refuse_long_work(row[0])
     item: Item = orjson.loads(row[0])
     return item
 

@@ -12,7 +12,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice, takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -139,7 +139,8 @@ class Engine:
     def try_answer_many(self, calls: Sequence[Pending]) -> list[Answer] | None:
         """The same for a caller that must not wait; None, with nothing done, where a write would wait.
 
-        A write waits for one of another thread or process, or for a checkpoint that is far behind. Reads never do.
+        A write waits for one of another thread or process, or for a checkpoint that is far behind; and one that looks
+        into a large item takes long itself. Reads never wait.
         """
         if not _have_writes(calls):
             return self.answer_many(calls)
@@ -150,11 +151,16 @@ class Engine:
             db = store.connection()
             if not store.try_begin(db):
                 return None
-            return self._committed(db, calls)
+            with db.hurrying():
+                return self._committed(db, calls)
         except Exception:
             return None  # `answer_many` finds out what is wrong, and with which
         finally:
             store.lock.release()
+
+    def without_waiting(self) -> AbstractContextManager[None]:
+        """For the length of a block, writes that would wait for another process give up, as do those that wait now."""
+        return self.store.write_lock.without_waiting()
 
     @contextmanager
     def writing(self) -> Iterator[Call]:

@@ -58,6 +58,7 @@ def _items_of(prepared: Sequence[_Prepared], call: Call) -> _Found:
     found: _Found = {}
     for number, (table, wanted) in keys.items():
         for key, data in rows.get_rows(call, table, wanted):
+            call.db.refuse_long_work(data)
             found[number, key] = orjson.loads(data)
     return found
 

@@ -10,19 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.engine import Pending
-from penstock.server.groups import WIDE_MEGABYTES, Answer
+from penstock.engine.engine import Answer, Pending
+from penstock.server.groups import WIDE_MEGABYTES
+from penstock.server.large_bodies import Outcome, Unrouted
 from penstock.server.reading import RequestReader
 from penstock.server.replies import Reply, Style
+from penstock.server.routing import Routed, Target
 
 if TYPE_CHECKING:
     from penstock.server.run import Server
 
 PIPELINE = 32
 
-Waiting = tuple[Style, Pending | None, bool, Reply | None]
+Waiting = tuple[Style, Pending | Unrouted | None, bool, Reply | None]
 """A request that must wait for those before it: its call and whether that is heavy, or its finished reply."""
 
 
@@ -45,6 +48,7 @@ class Answering(RequestReader):
         "_transport",
         "_unsent",
         "_write",
+        "is_deferred",
         "server",
     )
 
@@ -58,6 +62,7 @@ class Answering(RequestReader):
         self._add_wide = server.groups.add_wide
         super().__init__()
         self._in_group = 0
+        self.is_deferred = False  # those in the group wait for others' writes (groups.py, 6)
         self._out: list[bytes] = []
         self._backlog: deque[Waiting] = deque()
         self._busy = False  # a heavy call is under way
@@ -70,25 +75,27 @@ class Answering(RequestReader):
 
     # ── calls ──
 
-    def _call(self, style: Style, call: Pending, heavy: bool) -> None:
+    def _call(self, style: Style, call: Pending | Unrouted, heavy: bool) -> None:
         """Executes the call after those before it."""
         if self._backlog or self._busy or self._slow_reader or (self._in_group and not self._may_join(call, heavy)):
             self._backlog.append((style, call, heavy, None))
             self._hold()
-        elif heavy or call[0] in WIDE_MEGABYTES:
+        elif heavy or call[0] in WIDE_MEGABYTES or isinstance(call, Unrouted):
             self._start(style, call, heavy)
         else:  # as `_start` does: nearly all calls come this way
             self._in_group += 1
             self._add(self, style, call)
 
-    def _may_join(self, call: Pending, heavy: bool) -> bool:
+    def _may_join(self, call: Pending | Unrouted, heavy: bool) -> bool:
         """Whether it may be in the engine together with others of this connection."""
-        if heavy or call.operation in WIDE_MEGABYTES or self._in_group >= PIPELINE:
+        if heavy or call[0] in WIDE_MEGABYTES or self._in_group >= PIPELINE or self.is_deferred:
             return False
         return not self.server.groups.are_crowded
 
-    def _start(self, style: Style, call: Pending, heavy: bool) -> None:
-        if heavy:
+    def _start(self, style: Style, call: Pending | Unrouted, heavy: bool) -> None:
+        if isinstance(call, Unrouted):
+            self._start_large(style, call)
+        elif heavy:
             self._run_heavy(style, call)
         elif call.operation in WIDE_MEGABYTES:
             self._busy = True
@@ -100,6 +107,30 @@ class Answering(RequestReader):
     def _run_heavy(self, style: Style, call: Pending) -> None:
         self._busy = True
         self.server.groups.run_heavy(call, lambda answer: self.answered_alone(style, answer))
+
+    def _start_large(self, style: Style, request: Unrouted) -> None:
+        self._busy = True
+        size = len(request.body)
+        self.server.large_bodies.add(
+            request, lambda: self.is_gone, lambda outcome: self._large_done(style, size, outcome)
+        )
+
+    def _large_done(self, style: Style, size: int, outcome: Outcome) -> None:
+        self._has_room(-size)
+        if isinstance(outcome, Reply):
+            self._finish_alone(self._replies.build(style, outcome))
+        elif isinstance(outcome, Routed):
+            self._busy = False
+            self._start(style_of(style, outcome.target), outcome.call(), outcome.is_heavy)
+        else:
+            target, answer = outcome
+            self.answered_alone(style_of(style, target), answer)
+
+    def _forget_backlog(self) -> None:
+        for _, call, _, _ in self._backlog:
+            if isinstance(call, Unrouted):
+                self._has_room(-len(call.body))
+        self._backlog.clear()
 
     def _reply(self, style: Style, reply: Reply) -> None:
         """Answers without the engine, after the requests before it."""
@@ -139,8 +170,11 @@ class Answering(RequestReader):
 
     def answered_alone(self, style: Style, answer: Answer) -> None:
         """The answer of a call that was alone in the engine."""
+        self._finish_alone(self._replies.answer(style, answer))
+
+    def _finish_alone(self, data: bytes) -> None:
         self._busy = False
-        self._send(self._replies.answer(style, answer))
+        self._send(data)
         self._proceed()
 
     def _send(self, data: bytes) -> None:
@@ -153,12 +187,14 @@ class Answering(RequestReader):
             self._count_unsent()  # more than there was when it began to be slow
 
     def answered(self, style: Style, answer: Answer) -> None:
-        """The next answer of this connection; all of a group leave in one write."""
+        """The next answer of this connection; all of a group leave in one write, unless some of it waits."""
         data = self._replies.answer(style, answer)
         left = self._in_group = self._in_group - 1
-        if left:
+        if left and not self.is_deferred:
             self._out.append(data)
             return
+        if not left:
+            self.is_deferred = False
         if self._out:
             self._out.append(data)
             data = b"".join(self._out)
@@ -169,6 +205,8 @@ class Answering(RequestReader):
             self._write = nowhere
         if self._slow_reader:
             self._count_unsent()
+        if left:
+            return
         if self._backlog:
             self._proceed()
         elif self._closing:
@@ -238,6 +276,10 @@ class Answering(RequestReader):
     def abort(self) -> None:
         self._write = nowhere
         self._transport.abort()
+
+
+def style_of(style: Style, target: Target) -> Style:
+    return replace(style, silent=True) if target.silent else style
 
 
 def nowhere(data: bytes) -> None:

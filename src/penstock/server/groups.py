@@ -7,6 +7,9 @@
 5. One pass answers so many calls, and so many megabytes of what may be large; the rest waits for the next pass. While
    such answers are large indeed, a thread makes them, one after the other. So few answers are held at once, and a call
    with a small one does not wait for a crowd of large ones.
+6. The event loop waits for nobody. Where a write would wait, for a thread or another process, a thread of its own waits
+   with it and with the writes that come meanwhile, which share the next transaction. Reads are answered as ever, except
+   those that follow such a write on its connection.
 """
 
 from __future__ import annotations
@@ -16,9 +19,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.engine.engine import Pending
+from penstock.engine.engine import Answer, Pending
+from penstock.engine.registry import WRITES
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, InternalServerError
 from penstock.server.replies import Style
@@ -26,7 +31,7 @@ from penstock.server.replies import Style
 if TYPE_CHECKING:
     from penstock.server.answering import Answering
 
-HEAVY_THREADS = 4
+HEAVY_THREADS = 4  # for reads, and as many for writes: those may all wait for another process
 WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1, "TransactGetItems": 4, "BatchGetItem": 16}
 """Calls whose answers may be large, and how large: DynamoDB's limits."""
 PASS_MEGABYTES = 16  # of those, if all were as large as they can be; at least one call
@@ -36,8 +41,8 @@ PASS_CALLS = 64  # of the others, whose answers have at most an item of 400 KB
 
 _log = logging.getLogger(__name__)
 
-Answer = bytes | DynamoDBError
-_Wide = tuple[Pending, "Answering", Style]
+_Waiting = tuple["Answering", Style]
+_Asked = tuple[Pending, "Answering", Style]
 
 
 class AnswersCalls(Protocol):
@@ -47,6 +52,10 @@ class AnswersCalls(Protocol):
 
     def answer_many(self, calls: Sequence[Pending]) -> list[Answer]: ...
 
+    def try_answer_many(self, calls: Sequence[Pending]) -> list[Answer] | None: ...
+
+    def without_waiting(self) -> AbstractContextManager[None]: ...
+
 
 class Groups:
     """Collects calls and answers them through their connections."""
@@ -55,10 +64,14 @@ class Groups:
         self._engine = engine
         self._loop = loop
         self._calls: list[Pending] = []
-        self._waiting: list[tuple[Answering, Style]] = []
-        self._wide: deque[_Wide] = deque()
+        self._waiting: list[_Waiting] = []
+        self._wide: deque[_Asked] = deque()
         self._large_until = 0.0
-        self._threads = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy")
+        self._deferred: deque[_Asked] = deque()
+        self._is_writing = False  # the thread has deferred ones
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="penstock-writes")
+        self._heavy_reads = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy-reads")
+        self._heavy_writes = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy-writes")
         self._large_thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-large")
 
     def add(self, connection: Answering, style: Style, call: Pending) -> None:
@@ -79,11 +92,6 @@ class Groups:
         """Whether more wait than one pass answers: each connection has one turn then, not as many as it asks for."""
         return len(self._calls) >= PASS_CALLS
 
-    def flush_now(self) -> None:
-        """Answers what waits for the end of the pass."""
-        if self._calls:
-            self._flush()
-
     def _flush(self) -> None:
         calls, waiting = self._calls, self._waiting
         self._calls, self._waiting = [], []
@@ -93,12 +101,13 @@ class Groups:
         wide = self._next_wide() if self._wide else ()
         if self._calls or self._wide:
             self._loop.call_soon(self._flush)
-        answers = self._answers([*calls, *(call for call, _, _ in wide)] if wide else calls)
+        asked = [*calls, *(call for call, _, _ in wide)] if wide else calls
+        answers = self._try_answers(asked)
+        if answers is None:
+            calls, waiting = self._defer_writes(calls, waiting)
+            answers = self._answers([*calls, *(call for call, _, _ in wide)])
         for (connection, style), answer in zip(waiting, answers, strict=not wide):
-            try:
-                connection.answered(style, answer)
-            except Exception as error:  # one broken connection must not cost the others their answers
-                _abandoned(connection, error)
+            _answer(connection, style, answer)
         for (_, connection, style), answer in zip(wide, answers[len(calls) :], strict=True):
             self._answer_alone(connection, style, answer)
 
@@ -107,54 +116,119 @@ class Groups:
             self._large_until = self._loop.time() + LARGE_SECONDS
         try:
             connection.answered_alone(style, answer)
-        except Exception as error:  # as above
+        except Exception as error:  # as in `_answer`
             _abandoned(connection, error)
 
-    def _next_wide(self) -> Sequence[_Wide]:
+    def _next_wide(self) -> Sequence[_Asked]:
         """Those whose turn it is (5); none while a thread makes them."""
         if self._loop.time() < self._large_until:
             for one in self._wide:
                 self._large_thread.submit(self._wide_in_thread, *one)
             self._wide.clear()
             return ()
-        taken: list[_Wide] = []
+        taken: list[_Asked] = []
         megabytes = 0
         while self._wide and megabytes < PASS_MEGABYTES:
             taken.append(self._wide.popleft())
             megabytes += WIDE_MEGABYTES[taken[-1][0].operation]
         return taken
 
+    def _try_answers(self, calls: list[Pending]) -> list[Answer] | None:
+        """None where a write has to wait: for another, or for those before it."""
+        if self._is_writing and any(call.operation in WRITES for call in calls):
+            return None
+        try:
+            return self._engine.try_answer_many(calls)
+        except Exception as error:  # the outermost loop: a fault is answered and recorded
+            return [_recorded(error)] * len(calls)
+
+    def _defer_writes(self, calls: list[Pending], waiting: list[_Waiting]) -> tuple[list[Pending], list[_Waiting]]:
+        """Leaves the writes, and what follows one on its connection, to the thread; returns the rest (6)."""
+        now = self._deferred_out_of(calls, waiting)
+        self._calls, self._waiting = self._deferred_out_of(self._calls, self._waiting)  # those of the next pass
+        self._write_deferred()
+        return now
+
+    def _deferred_out_of(self, calls: list[Pending], waiting: list[_Waiting]) -> tuple[list[Pending], list[_Waiting]]:
+        rest: tuple[list[Pending], list[_Waiting]] = ([], [])
+        for call, (connection, style) in zip(calls, waiting, strict=True):
+            if call.operation in WRITES or connection.is_deferred:
+                connection.is_deferred = True
+                self._deferred.append((call, connection, style))
+            else:
+                rest[0].append(call)
+                rest[1].append((connection, style))
+        return rest
+
+    def _write_deferred(self) -> None:
+        if self._deferred and not self._is_writing:
+            self._is_writing = True
+            some = [self._deferred.popleft() for _ in range(min(PASS_CALLS, len(self._deferred)))]
+            self._writer.submit(self._in_writer, some)
+
+    def _in_writer(self, some: list[_Asked]) -> None:
+        answers = self._answers([call for call, _, _ in some])
+        self._loop.call_soon_threadsafe(self._written, some, answers)
+
+    def _written(self, some: list[_Asked], answers: list[Answer]) -> None:
+        self._is_writing = False
+        self._write_deferred()
+        for (_, connection, style), answer in zip(some, answers, strict=True):
+            _answer(connection, style, answer)
+
     def _answers(self, calls: list[Pending]) -> list[Answer]:
         try:
             return self._engine.answer_many(calls)
-        except Exception as error:  # the outermost loop: a fault is answered and recorded
-            fault = _recorded(error)
-            return [fault] * len(calls)
+        except Exception as error:  # likewise
+            return [_recorded(error)] * len(calls)
 
     def run_heavy(self, call: Pending, done: Callable[[Answer], None]) -> None:
         """Calls `done` on the loop when a thread has the answer."""
-        self._threads.submit(self._in_thread, call, done)
+        threads = self._heavy_writes if may_write(call) else self._heavy_reads
+        threads.submit(self._in_thread, call, done)
 
     def _in_thread(self, call: Pending, done: Callable[[Answer], None]) -> None:
-        self._loop.call_soon_threadsafe(done, self._answer_of(call))
+        self._loop.call_soon_threadsafe(done, self.answer_of(call))
 
     def _wide_in_thread(self, call: Pending, connection: Answering, style: Style) -> None:
         """Nothing is read for a client that has gone."""
         if not connection.is_gone:
-            self._loop.call_soon_threadsafe(self._answer_alone, connection, style, self._answer_of(call))
+            self._loop.call_soon_threadsafe(self._answer_alone, connection, style, self.answer_of(call))
 
-    def _answer_of(self, call: Pending) -> Answer:
+    def answer_of(self, call: Pending) -> Answer:
+        """Answers one call; may wait."""
         try:
             return self._engine.answer(*call)
         except DynamoDBError as error:
-            return error
+            return error.as_answer()
         except Exception as error:  # likewise
             return _recorded(error)
 
     def close(self) -> None:
-        """Waits for the threads; they finish what they have begun."""
-        self._threads.shutdown(wait=True)
-        self._large_thread.shutdown(wait=True)
+        """Waits for the threads; they finish what they have begun, except that nobody waits for another process."""
+        with self._engine.without_waiting():
+            for threads in (self._writer, self._heavy_reads, self._heavy_writes, self._large_thread):
+                threads.shutdown(cancel_futures=True)
+
+
+def may_write(call: Pending) -> bool:
+    """Whether a call may wait for other writes. A statement that selects does not."""
+    if call.operation not in ("ExecuteStatement", "BatchExecuteStatement"):
+        return call.operation in WRITES
+    statements = call.request.get("Statements")
+    given = statements if isinstance(statements, list) else [call.request]
+    return not all(isinstance(one, dict) and _selects(one.get("Statement")) for one in given)
+
+
+def _selects(statement: object) -> bool:
+    return isinstance(statement, str) and statement[:100].lstrip()[:6].upper() == "SELECT"
+
+
+def _answer(connection: Answering, style: Style, answer: Answer) -> None:
+    try:
+        connection.answered(style, answer)
+    except Exception as error:  # one broken connection must not cost the others their answers
+        _abandoned(connection, error)
 
 
 def _abandoned(connection: Answering, error: Exception) -> None:
@@ -164,6 +238,6 @@ def _abandoned(connection: Answering, error: Exception) -> None:
 
 def _recorded(error: Exception) -> DynamoDBError:
     if isinstance(error, DynamoDBError):
-        return error
+        return error.as_answer()
     _log.error("a call failed", exc_info=error)
     return InternalServerError("Internal server error")

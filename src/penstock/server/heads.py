@@ -46,7 +46,7 @@ class Meaning(NamedTuple):
     style: Style
     operation: str
     scope: Scope
-    filters: bool
+    may_be_costly: bool
     """Whether the call may be heavy, which its body shows."""
 
 

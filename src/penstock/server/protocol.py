@@ -10,18 +10,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import orjson
 
 from penstock.engine.engine import Pending
-from penstock.errors import DynamoDBError
-from penstock.server.answering import Answering, nowhere
+from penstock.server.answering import Answering, nowhere, style_of
 from penstock.server.crowd import STALLED_TICKS
-from penstock.server.encodings import BodyTooLarge, chosen_encoding
+from penstock.server.encodings import chosen_encoding
 from penstock.server.heads import Meaning
-from penstock.server.reading import FIRST_ACCEPT_ENCODING, TOO_LARGE
+from penstock.server.large_bodies import Unrouted, is_large, route
+from penstock.server.reading import FIRST_ACCEPT_ENCODING, NO_ROOM
 from penstock.server.replies import (
     JSON,
     JSON_10,
@@ -29,9 +28,8 @@ from penstock.server.replies import (
     TEXT,
     Reply,
     Style,
-    error_body,
 )
-from penstock.server.routing import LARGE_BYTES, Refused, content_type_of, is_filtered
+from penstock.server.routing import HEAVY_BYTES, LARGE_BYTES, content_type_of, is_costly
 
 if TYPE_CHECKING:
     from penstock.server.run import Server
@@ -74,7 +72,7 @@ class Connection(Answering):
         self._deaf = True
         self._slow_reader = False
         self._write = nowhere
-        self._backlog.clear()
+        self._forget_backlog()
         self._rest = b""
         self._forget_body()
         self.server.disconnected(self)
@@ -90,26 +88,29 @@ class Connection(Answering):
     def _received(self, body: bytes) -> None:
         method = self._parser.get_method()
         style = self._style(method)
-        if len(body) > LARGE_BYTES:
-            self.server.groups.flush_now()  # so that the values of one large body at a time are in memory
-        try:
-            target, request, scope = self.server.router.route(method, self._url, self._headers, body)
-        except DynamoDBError as error:
-            self._reply(style, Reply(error.status, error_body(error)))
-        except Refused as refused:
-            self._reply(style, refused.reply)
-        except BodyTooLarge:
-            self._reply(style, TOO_LARGE)
+        request = Unrouted(method, self._url, self._headers, body)
+        if is_large(self._headers, body):
+            self._take_large(style, request)
+            return
+        outcome = route(self.server.router, request)
+        if isinstance(outcome, Reply):
+            self._reply(style, outcome)
+            return
+        target = outcome.target
+        self._call(style_of(style, target), outcome.call(), outcome.is_heavy)
+        if self.server.router.checks_form_alone and not target.heavy and not target.silent and not self._closing:
+            self._meaning = Meaning(style, target.operation, outcome.scope, target.may_be_costly)
+
+    def _take_large(self, style: Style, request: Unrouted) -> None:
+        """It is held until its turn has come (large_bodies.py, 3)."""
+        if self._has_room(len(request.body)):
+            self._call(style, request, heavy=True)
         else:
-            if target.silent:
-                style = replace(style, silent=True)
-            heavy = target.heavy or (target.filters and is_filtered(request))
-            self._call(style, Pending(target.operation, request, scope), heavy)
-            if self.server.router.checks_form_alone and not target.heavy and not self._closing:
-                self._meaning = Meaning(style, target.operation, scope, target.filters)
+            self._has_room(-len(request.body))
+            self._refuse(NO_ROOM)
 
     def _understood(self, meaning: Meaning, body: bytes) -> bool:
-        style, operation, scope, filters = meaning
+        style, operation, scope, may_be_costly = meaning
         if len(body) > LARGE_BYTES:
             return False
         try:
@@ -119,7 +120,8 @@ class Connection(Answering):
         if type(request) is not dict:
             return False
         self._since = self.server.tick
-        self._call(style, Pending(operation, request, scope), filters and is_filtered(request))
+        heavy = len(body) > HEAVY_BYTES or (may_be_costly and is_costly(request))
+        self._call(style, Pending(operation, request, scope), heavy)
         return True
 
     def _style(self, method: bytes) -> Style:

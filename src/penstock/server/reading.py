@@ -15,7 +15,7 @@ from typing import Any
 from penstock.errors import InternalServerError
 from penstock.server import heads, http1
 from penstock.server.heads import KnownHead, Meaning
-from penstock.server.replies import TEXT, TOO_LARGE_BODY, Reply, error_body
+from penstock.server.replies import TEXT, TOO_LARGE, Reply, error_body
 from penstock.wire.limits import REQUEST_BYTES
 
 HEAD_BYTES = 16 * 1024  # of the request line and the headers together, as at AWS
@@ -25,11 +25,9 @@ REPEATED_BYTES = 8 * 1024  # of one header that comes several times
 FIRST_ACCEPT_ENCODING = b":accept-encoding"
 """Where the first of several Accept-Encoding headers is kept: AWS heeds only that one. No client can send this name."""
 
-# AWS sends this one chunked.
-TOO_LARGE = Reply(413, TOO_LARGE_BODY, chunked=True)
 _BAD_REQUEST = Reply(400, b"Bad Request\n", content_type=TEXT)
 _TOO_MANY_HEADERS = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
-_NO_ROOM = Reply(503, b'{"__type":"com.amazon.coral.service#ServiceUnavailable"}')
+NO_ROOM = Reply(503, b'{"__type":"com.amazon.coral.service#ServiceUnavailable"}')
 _FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 BETWEEN, IN_HEAD, IN_BODY = range(3)
@@ -297,7 +295,7 @@ class RequestReader(asyncio.Protocol):
             self._refuse(TOO_LARGE)
         elif not self._has_room(len(body)):
             self._forget_body()
-            self._refuse(_NO_ROOM)
+            self._refuse(NO_ROOM)
 
     def _forget_body(self) -> None:
         if self._body_parts is not None:

@@ -40,7 +40,7 @@ _CORS = (
     b"x-amzn-RequestId,x-amzn-ErrorType,x-amzn-ErrorMessage,Date,x-amz-crc32\r\n"
 )
 
-TOO_LARGE_BODY = (
+_TOO_LARGE_BODY = (
     b'{"__type":"com.amazon.coral.service#RequestEntityTooLargeException",'
     b'"message":"Request size exceeds the limit of 16777216 bytes"}'
 )
@@ -71,6 +71,10 @@ class Reply:
     content_type: bytes | None = None
     headers: bytes = b""
     chunked: bool = False
+
+
+TOO_LARGE = Reply(413, _TOO_LARGE_BODY, chunked=True)
+"""AWS sends this one chunked."""
 
 
 def error_body(error: DynamoDBError) -> bytes:

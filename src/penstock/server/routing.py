@@ -6,21 +6,23 @@ which were run against AWS, show it.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+from penstock.engine.engine import Pending
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import SerializationException, UnknownOperationException
 from penstock.server import authorization
 from penstock.server.authorization import Headers
 from penstock.server.encodings import unpack
+from penstock.server.json_tokens import has_more_tokens
 from penstock.server.origins import EVERY, Origins
 from penstock.server.replies import JSON, JSON_10, TEXT, Reply
+from penstock.wire.limits import REQUEST_BYTES
 
 if TYPE_CHECKING:
     from penstock.server.signature import Verifier
@@ -30,6 +32,7 @@ STREAMS = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRe
 HEAVY = frozenset(
     {
         "Scan",
+        "DescribeTable",  # counts items
         "CreateTable",
         "UpdateTable",
         "DeleteTable",
@@ -38,6 +41,7 @@ HEAVY = frozenset(
         "RestoreTableFromBackup",
         "RestoreTableToPointInTime",
         "UpdateContinuousBackups",
+        "UpdateTimeToLive",
         "ExecuteStatement",
         "BatchExecuteStatement",
         "ExecuteTransaction",
@@ -45,11 +49,26 @@ HEAVY = frozenset(
 )
 # DynamoDB answers these with no body, not even an empty object.
 SILENT = frozenset({"TagResource", "UntagResource"})
-LARGE_BYTES = 1024 * 1024  # of a body that is looked at before it is parsed
-MOST_CONTAINERS = 2_000_000
-"""Lists and maps of a body: no request that DynamoDB takes has more, and each takes a hundred bytes and more."""
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_FILTERS = ("FilterExpression", "QueryFilter")
+LARGE_BYTES: Final = 1024 * 1024  # of a body that is looked at before it is parsed: a smaller one takes 20 ms at most
+HEAVY_BYTES: Final = 128 * 1024  # of a body whose call may take as long as forty others
+MOST_TOKENS: Final = REQUEST_BYTES // 3
+"""Brackets, braces and commas of a body that holds items or values: `{"L":[]},` is the densest that DynamoDB takes."""
+MOST_TOKENS_OF_OTHERS: Final = 100_000
+_HOLD_VALUES: Final = frozenset(
+    {
+        "PutItem",
+        "UpdateItem",
+        "DeleteItem",
+        "BatchWriteItem",
+        "TransactWriteItems",
+        "Query",
+        "Scan",
+        "ExecuteStatement",
+        "BatchExecuteStatement",
+        "ExecuteTransaction",
+    }
+)
+_FEW_ITEMS = 100
 _REMEMBERED = 1024
 _PREFLIGHT_SECONDS = b"172800"
 _NOT_FOUND = Reply(404, b"<UnknownOperationException/>\n", content_type=b"")
@@ -69,17 +88,38 @@ class Target:
 
     operation: str
     heavy: bool
-    filters: bool
-    """Heavy only when it has a filter: a Query costs what its filter throws away."""
+    may_be_costly: bool
+    """Heavy only where `is_costly` says so of the request."""
     silent: bool
+    most_tokens: int
+    """That its body may have, if it is large."""
 
 
-Routed = tuple[Target, dict[str, Any], Scope]
+class Routed(NamedTuple):
+    target: Target
+    request: dict[str, Any]
+    scope: Scope
+    size: int
+    """Of the body that was parsed, in bytes."""
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether a thread should carry it out."""
+        target = self.target
+        return target.heavy or self.size > HEAVY_BYTES or (target.may_be_costly and is_costly(self.request))
+
+    def call(self) -> Pending:
+        return Pending(self.target.operation, self.request, self.scope)
 
 
 def targets_of(operations: Iterable[str]) -> dict[bytes, Target]:
     """Each operation under the one prefix that it answers to."""
-    return {_target_name(name): Target(name, name in HEAVY, name == "Query", name in SILENT) for name in operations}
+    return {_target_name(name): _target(name) for name in operations}
+
+
+def _target(name: str) -> Target:
+    most_tokens = MOST_TOKENS if name in _HOLD_VALUES else MOST_TOKENS_OF_OTHERS
+    return Target(name, name in HEAVY, name == "Query", name in SILENT, most_tokens)
 
 
 def _target_name(operation: str) -> bytes:
@@ -92,16 +132,14 @@ def content_type_of(header: bytes | None) -> bytes:
     return b"" if header is None else header.partition(b";")[0].strip()
 
 
-def _is_too_dense(body: bytes) -> bool:
-    """Whether a body would become so many values that they would take a multiple of its size in memory."""
-    if body.count(b"[") + body.count(b"{") <= MOST_CONTAINERS:
-        return False
-    bare = _STRING.sub(b"", body)  # those within strings are none
-    return bare.count(b"[") + bare.count(b"{") > MOST_CONTAINERS
-
-
-def is_filtered(request: dict[str, Any]) -> bool:
-    return any(name in request for name in _FILTERS)
+def is_costly(request: dict[str, Any]) -> bool:
+    """Whether a Query looks into the items of its page: a filter may throw all of them away."""
+    if "FilterExpression" in request or "QueryFilter" in request:
+        return True
+    if "ProjectionExpression" in request or "AttributesToGet" in request:
+        limit = request.get("Limit")
+        return type(limit) is not int or limit > _FEW_ITEMS
+    return False
 
 
 class Router:
@@ -141,28 +179,23 @@ class Router:
             raise Refused(_stranger(headers[b"origin"]))
         if method != b"POST" or (url != b"/" and url.partition(b"?")[0] != b"/"):
             raise Refused(self._other(method, url, headers))
+        target = self._targets.get(headers.get(b"x-amz-target", b""))
+        is_large = len(body) > LARGE_BYTES or b"content-encoding" in headers
+        # A stranger's large body is neither unpacked nor parsed. DynamoDB reads a body first, and tells it the same.
+        scope = self._authorised(method, url, headers, body) if is_large and self._verifier is not None else None
         sent = body
         if b"content-encoding" in headers:
             body = unpack(headers[b"content-encoding"], body)
-        if body:
-            content_type = headers.get(b"content-type")
-            if content_type != JSON_10 and content_type_of(content_type) not in (JSON, JSON_10):
-                raise Refused(_NOT_FOUND)
-            if len(body) > LARGE_BYTES and _is_too_dense(body):
-                raise SerializationException()
-            try:
-                request = orjson.loads(body)
-            except ValueError:
-                raise SerializationException() from None
-        target = self._targets.get(headers.get(b"x-amz-target", b""))
+        request = _parsed(headers, body, target) if body else None
         if target is None:
             raise UnknownOperationException()
-        scope = self._authorised(method, url, headers, sent)
-        if not body or type(request) is not dict:
+        if scope is None:
+            scope = self._authorised(method, url, headers, sent)
+        if type(request) is not dict:
             raise SerializationException()
         if target is self._endpoints and b"host" in headers:
             raise Refused(_endpoint(headers[b"host"]))
-        return target, request, scope
+        return Routed(target, request, scope, len(body))
 
     def _authorised(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Scope:
         """The scope of a request that has the authorization it needs."""
@@ -205,6 +238,18 @@ class Router:
         if not host or not host[:1].isalpha() or len(host) > 255:
             return self._health
         return b"healthy: " + host + b" "
+
+
+def _parsed(headers: Headers, body: bytes, target: Target | None) -> Any:
+    content_type = headers.get(b"content-type")
+    if content_type != JSON_10 and content_type_of(content_type) not in (JSON, JSON_10):
+        raise Refused(_NOT_FOUND)
+    if len(body) > LARGE_BYTES and has_more_tokens(body, target.most_tokens if target else MOST_TOKENS_OF_OTHERS):
+        raise SerializationException()
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        raise SerializationException() from None
 
 
 def _endpoint(host: bytes) -> Reply:

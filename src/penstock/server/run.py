@@ -25,6 +25,7 @@ from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError
 from penstock.server.crowd import Crowd, allow_connections, most_connections
 from penstock.server.groups import AnswersCalls, Groups
+from penstock.server.large_bodies import LargeBodies
 from penstock.server.protocol import Connection
 from penstock.server.replies import Replies
 from penstock.server.routing import Router
@@ -82,6 +83,7 @@ class Server:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         self.groups = Groups(self._engine, loop)
+        self.large_bodies = LargeBodies(self.router, self.groups.answer_of, loop)
         for sock in self._sockets:
             listener = await loop.create_server(lambda: Connection(self), sock=sock, backlog=_ACCEPT_BACKLOG)
             self._listeners.append(listener)
@@ -116,7 +118,9 @@ class Server:
         for connection in self.crowd:
             connection.abort()
         self._timer.cancel()
-        await asyncio.get_running_loop().run_in_executor(None, self.groups.close)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.groups.close)
+        await loop.run_in_executor(None, self.large_bodies.close)
 
 
 async def _within(event: asyncio.Event, seconds: float) -> None:

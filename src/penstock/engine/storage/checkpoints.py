@@ -42,7 +42,7 @@ class Checkpoints:
 
     @property
     def are_behind(self) -> bool:
-        """Whether the next write would wait for a checkpoint (3). One write's rows do not take it far past its bound."""
+        """Whether the next write would wait for a checkpoint (3)."""
         return self._rows >= AHEAD_ROWS and not self._idle.is_set()
 
     def wrote(self, rows: int) -> None:

@@ -16,8 +16,8 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet
@@ -35,6 +35,8 @@ PAGE_BYTES: Final = 8192
 # The log's bound, 62 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). It
 # is within LOG_BYTES, so that the log is written over and over: a file that grows costs twice as much a page.
 CHECKPOINT_PAGES: Final = 8_000
+HURRIED_BYTES: Final = 32 * 1024
+"""Of an item that a hurried transaction looks into: a condition may do so 300 times, for a millisecond each."""
 _SHORTEST_LOG: Final = 50
 _LOG_SHARE: Final = 4
 LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longer is given back
@@ -105,6 +107,25 @@ class Connection(sqlite3.Connection):
     busy: AbstractContextManager[bool]
     rows_counted: int = 0
     """How many of its `total_changes` the checkpoints know of."""
+    is_hurried: bool = False
+
+    @contextmanager
+    def hurrying(self) -> Iterator[None]:
+        """A transaction that others wait for: it is given up where it would take long."""
+        self.is_hurried = True
+        try:
+            yield
+        finally:
+            self.is_hurried = False
+
+    def refuse_long_work(self, item: bytes) -> None:
+        """Gives up a hurried transaction that would look into a large item."""
+        if self.is_hurried and len(item) > HURRIED_BYTES:
+            raise TakesLong
+
+
+class TakesLong(Exception):
+    """A hurried transaction was given up."""
 
 
 class Store:
@@ -121,7 +142,7 @@ class Store:
         self._forked = False
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
-        self._write_lock = WriteLock(settings.busy_seconds)
+        self.write_lock = WriteLock(settings.busy_seconds)
         if not self.memory:
             make_if_absent(path)
         self._checkpoints = None if self.memory else Checkpoints(self._open)
@@ -159,7 +180,7 @@ class Store:
         """Starts a write transaction; waits for other processes, and for checkpoints that are far behind."""
         self.count_rows(connection)
         try:
-            self._write_lock.begin(connection)
+            self.write_lock.begin(connection)
         except sqlite3.Error as error:
             raise self.trouble(error) from error
 
@@ -168,7 +189,7 @@ class Store:
         if self._checkpoints is not None and self._checkpoints.are_behind:
             return False
         self.count_rows(connection)
-        return self._write_lock.try_begin(connection)
+        return self.write_lock.try_begin(connection)
 
     def count_rows(self, connection: Connection) -> None:
         """Tells the checkpoints what this connection has written: before each transaction, and after a large one."""
@@ -193,7 +214,7 @@ class Store:
             return  # The connections are the parent's: closing them here could take the WAL from under it.
         if self._checkpoints is not None:
             self._checkpoints.stop()
-        with self.lock, self._opening:
+        with self.write_lock.without_waiting(), self.lock, self._opening:
             self.closed = True
             for _, connection in self._connections:
                 with connection.busy:  # SQLite's memory must not be freed under a thread that reads

@@ -14,7 +14,10 @@ timeout, and a process waits by itself:
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _SHORTEST_SECONDS: Final = 0.001
@@ -33,6 +36,16 @@ class WriteLock:
 
     def __init__(self, busy_seconds: float) -> None:
         self._busy_seconds = busy_seconds
+        self._stopped = threading.Event()
+
+    @contextmanager
+    def without_waiting(self) -> Iterator[None]:
+        """For the length of a block, those give up who wait, and nobody waits."""
+        self._stopped.set()
+        try:
+            yield
+        finally:
+            self._stopped.clear()
 
     def try_begin(self, connection: sqlite3.Connection) -> bool:
         """Starts a write transaction, unless another connection is in one."""
@@ -50,7 +63,8 @@ class WriteLock:
             return
         asked = time.monotonic()
         while (waited := time.monotonic() - asked) < self._busy_seconds:
-            time.sleep(max(waited * _PART, _SHORTEST_SECONDS))  # (1)
+            if self._stopped.wait(max(waited * _PART, _SHORTEST_SECONDS)):  # (1)
+                break
             if self.try_begin(connection):
                 return
         connection.execute(_BEGIN)  # (2)
