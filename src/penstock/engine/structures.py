@@ -20,6 +20,8 @@ from penstock.engine.shapes import (
 )
 from penstock.errors import SerializationException
 
+CONVERTED_PAST_MAXIMUM = 1000  # elements of a list that is too long: more than a message shows
+
 _MODEL = "com.amazonaws.dynamodb.v20120810."
 _GENERIC_CAST = (
     "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class "
@@ -48,6 +50,9 @@ class List(Shape):
     def convert(self, value: Any, *, element: bool) -> Any:
         if isinstance(value, list):
             of = self.of
+            # A list that is far too long is refused for that: it is not built anew first.
+            if self.maximum is not None and len(value) > CONVERTED_PAST_MAXIMUM + self.maximum:
+                value = value[: CONVERTED_PAST_MAXIMUM + self.maximum]
             return [of.null() if one is None else of.convert(one, element=True) for one in value]
         raise SerializationException(STRUCTURE_FOUND if isinstance(value, dict) else _not_a_field(element))
 
