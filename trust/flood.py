@@ -1,10 +1,10 @@
 """`python -m trust.flood [--seconds 4 --only NAME]`: crowds, slow readers, half requests and worse against the server.
 
-`penstock serve` runs as a process of its own. Each attack of `trust.flood_attacks` lasts some seconds; meanwhile an
-ordinary client asks for an item on a connection that it keeps, and another on a new connection each time. What is
-measured: the longest that either waited, how large the server became, and whether it lives. Then the same with no more
-than 64 file descriptors. Ends with 1 if the server died, became larger than it may, or kept an ordinary client waiting
-for longer than it may.
+`penstock serve` runs as a process of its own. Each attack of `trust.flood_attacks` lasts some seconds, or until each
+body of `trust.flood_bodies` was sent once. Meanwhile an ordinary client asks for health and for an item on a
+connection that it keeps, and another on a new connection each time. What is measured: the longest that either waited,
+how large the server became, and whether it lives. Then the same with no more than 64 file descriptors. Ends with 1 if
+the server died, became larger than it may, or kept an ordinary client waiting for longer than it may.
 
     python -m trust.flood --seconds 10
     python -m trust.flood --only "slow readers" --only idle
@@ -28,13 +28,28 @@ from typing import Final
 
 import orjson
 
-from trust.flood_attacks import ATTACKS, BIG_ITEMS, GET, PUT, TABLE, Attack, answer, connected, key, request, silence
+from trust.flood_attacks import (
+    ATTACKS,
+    BIG_ITEMS,
+    GET,
+    HEALTH,
+    PUT,
+    TABLE,
+    Attack,
+    answer,
+    connected,
+    key,
+    request,
+    silence,
+)
+from trust.flood_bodies import send_all
 
 MOST_MEGABYTES: Final = 1_280
 """Larger than this the server may not become: see docs/trust.md for what the sum is made of."""
 LONGEST_WAIT_SECONDS: Final = 10.0
 _FEW_FILES: Final = 64
 _CALM_SECONDS: Final = 1.0
+_BODIES = Attack("bodies", "one that sends 48 hostile bodies of up to 16 MB, packed, each once", 1, send_all, once=True)
 _FEW = Attack("few files", f"300 idle connections where {_FEW_FILES} files may be open", 300, silence)
 
 
@@ -61,7 +76,7 @@ def main() -> int:
     parser.add_argument("--longest", type=float, default=LONGEST_WAIT_SECONDS, help="seconds that others may wait")
     parser.add_argument("--seed", type=int, default=0, help="printed as every run's; nothing here is drawn")
     options = parser.parse_args()
-    names = [attack.name for attack in (*ATTACKS, _FEW)]
+    names = [attack.name for attack in (*ATTACKS, _BODIES, _FEW)]
     unknown = sorted(set(options.only or []) - set(names))
     if unknown:
         parser.error(f"there is no attack {unknown[0]!r}; they are {', '.join(names)}")
@@ -82,7 +97,7 @@ def flooded(seconds: float, names: list[str], longest: float = LONGEST_WAIT_SECO
     """Runs the attacks; what went wrong."""
     found: list[str] = []
     with tempfile.TemporaryDirectory(prefix="penstock-flood-") as folder:
-        for files, attacks in ((None, ATTACKS), (_FEW_FILES, (_FEW,))):
+        for files, attacks in ((None, (*ATTACKS, _BODIES)), (_FEW_FILES, (_FEW,))):
             chosen = [attack for attack in attacks if attack.name in names]
             if chosen:
                 found += asyncio.run(_against_one_server(Path(folder), files, chosen, seconds, longest))
@@ -115,7 +130,11 @@ async def _one(server: Server, attack: Attack, seconds: float, longest: float) -
     tasks = [asyncio.create_task(one) for one in (*watchers, _sizes(server, measured))]
     end = time.monotonic() + seconds
     # Until an ordinary client has been answered at least once, or has waited for too long.
-    while time.monotonic() < end or (not measured.waits and time.monotonic() < end + longest):
+    while (
+        time.monotonic() < end
+        or (not measured.waits and time.monotonic() < end + longest)
+        or (attack.once and not all(client.done() for client in clients) and not server.has_ended)
+    ):
         await asyncio.sleep(0.05)
     left: set[asyncio.Task[None]] = {*clients, *tasks}
     while left:  # a task that was about to end by itself may pass over being cancelled
@@ -146,6 +165,8 @@ async def _again_and_again(attack: Attack, port: int) -> None:
     while True:
         with suppress(OSError, EOFError, asyncio.LimitOverrunError):
             await attack.client(port)
+        if attack.once:
+            return
         await asyncio.sleep(0.1)
 
 
@@ -154,7 +175,7 @@ async def _witness(port: int, measured: Measured, keeps: bool) -> None:
     streams = None
     while True:
         asked_at = time.monotonic()
-        for one in (GET, PUT):
+        for one in (HEALTH, GET, PUT):
             while True:
                 try:
                     if streams is None:

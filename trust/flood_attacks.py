@@ -49,6 +49,7 @@ def key(sort: int) -> dict[str, Any]:
     return {"pk": {"S": BIG_KEY}, "sk": {"N": str(sort)}}
 
 
+HEALTH: Final = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 GET: Final = request("GetItem", {"TableName": TABLE, "Key": {"pk": {"S": "small"}, "sk": {"N": "1"}}})
 PUT: Final = request("PutItem", {"TableName": TABLE, "Item": {"pk": {"S": "small"}, "sk": {"N": "2"}}})
 PAGE: Final = request(
@@ -83,6 +84,8 @@ class Attack:
     says: str
     clients: int
     client: Client
+    once: bool = False
+    """It lasts until each client has ended by itself."""
 
 
 async def connected(port: int, receive_bytes: int | None = None) -> Streams:

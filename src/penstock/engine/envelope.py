@@ -117,7 +117,8 @@ def _is_deep(request: Request) -> bool:
         if level > OLDER_LEVELS:
             return True
         if isinstance(value, dict):
-            waiting.extend((inner, level + (name in ("L", "M"))) for name, inner in value.items())
-        elif isinstance(value, list):
-            waiting.extend((inner, level) for inner in value)
+            inside = ((inner, level + (name in ("L", "M"))) for name, inner in value.items())
+        else:
+            inside = ((inner, level) for inner in value)
+        waiting.extend(one for one in inside if isinstance(one[0], (dict, list)))  # sets may have millions of texts
     return False

@@ -20,11 +20,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.errors import SerializationException, ValidationException
+from penstock.wire.limits import ECHOED_CHARACTERS
 
 Acceptor = Callable[[Any], bool]
 
 LISTED_FAULTS = 10  # DynamoDB names no more than ten broken constraints
-RENDERED_CHARACTERS = 64 * 1024  # an echoed value is cut here: a request may be 16 MB long
 
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years that a date can have
 
@@ -70,7 +70,7 @@ class Faults:
         """`newer` is for the members whose lone fault DynamoDB words without the value."""
         if self.full:
             return
-        shown = "null" if value is None else f"'{value[:RENDERED_CHARACTERS]}'"
+        shown = "null" if value is None else f"'{value[:ECHOED_CHARACTERS]}'"
         text = f"Value {shown} at '{path.text}' failed to satisfy constraint: {constraint}"
         plainly = f"Value at '{path.newer}' failed to satisfy constraint: {constraint}"
         self.listed.append(Fault(path, text, plainly, newer, value is None, late))

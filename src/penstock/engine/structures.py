@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from penstock.engine.shapes import (
-    RENDERED_CHARACTERS,
     STRUCTURE_FOUND,
     Acceptor,
     Faults,
@@ -19,6 +18,7 @@ from penstock.engine.shapes import (
     is_string,
 )
 from penstock.errors import SerializationException
+from penstock.wire.limits import ECHOED_CHARACTERS
 
 CONVERTED_PAST_MAXIMUM = 1000  # elements of a list that is too long: more than a message shows
 
@@ -275,6 +275,6 @@ def _cut(opening: str, parts: Iterator[str], closing: str) -> str:
     for part in parts:
         shown.append(part)
         length += len(part)
-        if length > RENDERED_CHARACTERS:
+        if length > ECHOED_CHARACTERS:
             break
     return f"{opening}{', '.join(shown)}{closing}"

@@ -44,5 +44,7 @@ INDEX_RANGE_ATTRIBUTES = 4
 PROJECTED_ATTRIBUTES = 100
 
 REQUEST_BYTES = 16 * MB
+ECHOED_CHARACTERS = 64 * 1024  # ours: what an error shows of a value, which may be as long as a request
+
 READ_UNIT_BYTES = 4 * KB
 WRITE_UNIT_BYTES = KB

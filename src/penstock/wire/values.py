@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import numbers
-from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, NESTING, REQUEST_BYTES
+from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, ECHOED_CHARACTERS, NESTING, REQUEST_BYTES
 from penstock.wire.refusals import RefusedValue
 
 AttributeValue = dict[str, Any]
@@ -233,8 +233,8 @@ def _strings(value: AttributeValue, data: list[str], depth: int) -> tuple[Attrib
         return value, size
     if len(set(data)) != len(data):
         raise RefusedValue(
-            f"{_INVALID}Input collection [{', '.join(data)}] contains duplicates.",
-            f"{_INVALID}Input collection [{', '.join(_repeated(data, data))}] contains duplicates.",
+            f"{_INVALID}Input collection [{_echoed(data)}] contains duplicates.",
+            f"{_INVALID}Input collection [{_echoed(_repeated(data, data))}] contains duplicates.",
         )
     ordered = sorted(data)  # code points are in the order of their UTF-8
     return (value if ordered == data else {"SS": ordered}), size
@@ -260,12 +260,17 @@ def _binaries(value: AttributeValue, data: list[str], depth: int) -> tuple[Attri
     raw = [_raw(text) for text in data]
     if len(set(raw)) != len(raw):
         raise RefusedValue(
-            f"{_INVALID}Input collection [{', '.join(data)}]of type BS contains duplicates.",
+            f"{_INVALID}Input collection [{_echoed(data)}]of type BS contains duplicates.",
             f"{_INVALID}Input collection [{','.join(_repeated(raw, data))}]of type BS contains duplicates.",
         )
     raw.sort()
     texts = [base64_text(one) for one in raw]
     return (value if texts == data else {"BS": texts}), sum(map(len, raw))
+
+
+def _echoed(texts: list[str]) -> str:
+    """The members of a set, as many as an answer shows: a set may have millions."""
+    return ", ".join(texts[:ECHOED_CHARACTERS])[:ECHOED_CHARACTERS]
 
 
 def _repeated(members: Sequence[Any], texts: list[str]) -> list[str]:
