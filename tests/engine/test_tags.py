@@ -124,3 +124,21 @@ def test_members_that_are_missing_are_named_after_the_arn_was_looked_at(engine: 
     null = "1 validation error detected: Value null at '{}' failed to satisfy constraint: Member must not be null"
     assert refusal(engine, "TagResource", {"ResourceArn": arn}).message == null.format("tags")
     assert refusal(engine, "UntagResource", {"ResourceArn": arn}).message == null.format("tagKeys")
+
+
+@pytest.mark.parametrize(
+    ("operation", "members"),
+    [
+        ("TagResource", {"Tags": [{"Key": "a", "Value": "b"}]}),
+        ("UntagResource", {"TagKeys": ["a"]}),
+        ("ListTagsOfResource", {}),
+    ],
+)
+def test_an_arn_has_a_greatest_length(engine: Engine, operation: str, members: dict[str, Any]) -> None:
+    longest = refusal(engine, operation, {"ResourceArn": ":" * 1283, **members})
+    assert isinstance(longest, AccessDeniedException)
+    longer = ":" * 1284
+    assert refusal(engine, operation, {"ResourceArn": longer, **members}).message == (
+        f"1 validation error detected: Value '{longer}' at 'resourceArn' failed to satisfy constraint: "
+        "Member must have length less than or equal to 1283"
+    )

@@ -14,7 +14,9 @@ from penstock.errors import (
     ValidationException,
 )
 
-_ANY_ARN = re.compile(r".+:.+:.+:.+:.+:.+/.+")
+# Five parts that end at a colon, one that ends at a slash, and the rest, none of them empty. Each ends as early as it
+# can and is never tried again: `.+:` in their place would try every choice of five among the colons.
+_ANY_ARN = re.compile(r"(?:.[^:\n]*+:){5}.[^/\n]*+/.+")
 _TABLE = re.compile(r"arn:aws[a-z-]*:dynamodb:[^:/]+:\d+:table/[A-Za-z0-9_.-]{3,255}")
 _PART = re.compile(r"arn:aws[a-z-]*:dynamodb:[^:/]+:\d+:table/[^/]+/.+")
 

@@ -48,11 +48,11 @@ def untag_resource(call: Call, request: Request) -> Response:
     if "TagKeys" not in request:
         raise _null("tagKeys")
     check_table_arn(arn)
-    keys = request["TagKeys"]
-    if not keys:
+    if not request["TagKeys"]:
         raise ValidationException("Atleast one Tag Key needs to be provided as Input.")
-    for key in keys:
+    for key in request["TagKeys"]:
         _check_key(key)
+    keys = frozenset(request["TagKeys"])
     table = _table(call, arn, ResourceNotFoundException("Requested resource not found"))
     tags = {key: value for key, value in table.record.get("tags", {}).items() if key not in keys}
     _save(call, table, tags)

@@ -56,7 +56,8 @@ def table_name_first(request: dict[str, Any]) -> None:
 TABLE = TableName()
 TABLE_NAMES = Names(3, 255, NAME, accepted=_NAME_OR_ARN)
 INDEX_NAME = String(3, 255, NAME)
-ARN = String(1, 1283)
+ARN_CHARACTERS = 1283
+ARN = String(1, ARN_CHARACTERS)
 TEXT = String()
 FLAG = Boolean()
 

@@ -5,23 +5,24 @@ What is wrong with an ARN, and the order in which it and the rest are refused, i
 
 from __future__ import annotations
 
-from penstock.engine.requests.common import ARN, FLAG, TEXT
+from penstock.engine.requests.common import ARN, ARN_CHARACTERS, FLAG, TEXT
 from penstock.engine.requests.tables import TAGS
 from penstock.engine.shapes import String
 from penstock.engine.structures import List, Request, Required, Structure
 
 _REVISION = String(1, 255)
+_TAGGED = String(maximum=ARN_CHARACTERS)  # an empty one is refused by the operations, in their own words
 
 REQUESTS = {
     "TagResource": Request(
         Structure(
             "TagResourceInput",
-            ResourceArn=TEXT,
+            ResourceArn=_TAGGED,
             Tags=TAGS,
         )
     ),
-    "UntagResource": Request(Structure("UntagResourceInput", ResourceArn=TEXT, TagKeys=List(TEXT))),
-    "ListTagsOfResource": Request(Structure("ListTagsOfResourceInput", ResourceArn=TEXT, NextToken=TEXT)),
+    "UntagResource": Request(Structure("UntagResourceInput", ResourceArn=_TAGGED, TagKeys=List(TEXT))),
+    "ListTagsOfResource": Request(Structure("ListTagsOfResourceInput", ResourceArn=_TAGGED, NextToken=TEXT)),
     "PutResourcePolicy": Request(
         Structure(
             "PutResourcePolicyInput",
