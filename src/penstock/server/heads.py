@@ -24,7 +24,7 @@ from penstock.server.replies import Style
 KNOWN_HEADS = 8  # of one connection: a few operations, each with a few lengths
 MISSES = 8  # in a row, after which a connection's heads are taken to be ever different
 
-ENDING = re.compile(rb"[0-9A-Za-z-]+\Z")
+ENDING = re.compile(rb"(?<![0-9A-Za-z-])[0-9A-Za-z-]++\Z")  # begins where its run begins: each run is read once
 # The part of a header's value that is a hole: one that nothing here looks into, as long as no signature is checked.
 _HOLES = {
     b"authorization": re.compile(rb"(?<= Signature=)[0-9A-Za-z]+\Z"),
