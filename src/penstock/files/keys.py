@@ -24,6 +24,9 @@ PART_BYTES = 240
 STAGING = "_temp"
 MANIFEST = ".penstock"
 
+_MOST_COMPOSED = 4
+"""Characters that become one in NFC."""
+
 _OWN = frozenset({STAGING, MANIFEST})
 _FORBIDDEN = re.compile(r'[\\<>:"|?*]')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\.|$)")
@@ -65,6 +68,8 @@ def is_key(name: str) -> bool:
 def _checked_text(text: str) -> str:
     if not isinstance(text, str):
         raise _bad(repr(text), f"a key is a str, not {type(text).__name__}", "Give a str")
+    if len(text) > _MOST_COMPOSED * KEY_BYTES:  # before it is normalized, which may take long
+        raise _bad(text, f"it has more than {KEY_BYTES} bytes", "Shorten it")
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
             raise _bad(text, f"it has the control character U+{ord(character):04X}", "Take it out")

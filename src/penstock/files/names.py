@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
 from penstock.files.errors import BadKey
 from penstock.files.keys import checked_key
+from penstock.files.unicode_forms import normalize
 
 _APOSTROPHES = re.compile("['’ʼ`]")
 _OTHERS = re.compile(r"[\W_]+")
@@ -24,7 +24,7 @@ def joined(*parts: str) -> str:
 
 def normalized(name: str) -> str:
     """`St. Mary's Hospital` → `st_marys_hospital`: letters and digits of any script, in lower case, and `_` between."""
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFKC", name).casefold())
+    folded = normalize("NFC", normalize("NFKC", name).casefold())
     found = _OTHERS.sub("_", _APOSTROPHES.sub("", folded)).strip("_")
     if not found:
         raise BadKey(f"name {name!r}", "it has no letter and no digit", "Give it a name")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from penstock.errors import PenstockError
+from penstock.files.unicode_forms import normalize
 
 Reason = Literal["blank", "moderated", "duplicate"]
 
@@ -130,7 +131,7 @@ def _comment(row: list[str], header: list[str], line: int, name: str) -> tuple[C
 
 def tidy(text: str) -> str:
     """Composed, without control characters, each run of blanks one blank."""
-    plain = unicodedata.normalize("NFC", text)
+    plain = normalize("NFC", text)
     kept = "".join(" " if unicodedata.category(letter) in ("Cc", "Zl", "Zp") else letter for letter in plain)
     return " ".join(kept.split())[:MOST_CHARACTERS]
 
