@@ -24,8 +24,10 @@ _PADDING: Final = 9
 _SUFFIX: Final = 4
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _JOB: Final = re.compile(r"job_([0-9a-z]{1,12})_([0-9a-z]{6})")
-_MAIN: Final = re.compile(r"job_(?P<job>.+)_[0-9]{1,16}_[0-9a-z]+")
-_NUMBERED: Final = re.compile(r"(?P<job>.+)_seq(?P<number>[0-9]{3,12})_.+_[0-9a-z]+")
+# What stands before the last underscore of an id; behind it, both have a suffix.
+_MAIN: Final = re.compile(r"job_(?P<job>.+)_[0-9]{1,16}")
+_NUMBERED: Final = re.compile(r"(?P<job>.+)_seq(?P<number>[0-9]{3,12})_.")
+_ENDING: Final = re.compile(r"[0-9a-z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,11 @@ def log_record_id(job_id: str, number: int, at: float) -> str:
 
 def parse_record_id(record_id: str) -> RecordId | None:
     """Whose record it is and its number, in any spelling; None for what is no record's id."""
-    numbered = _NUMBERED.fullmatch(record_id)
+    before, _, ending = record_id.rpartition("_")
+    if "\n" in record_id or _ENDING.fullmatch(ending) is None:
+        return None
+    numbered = _NUMBERED.match(before)
     if numbered is not None:
         return RecordId(numbered["job"], int(numbered["number"]))
-    main = _MAIN.fullmatch(record_id)
+    main = _MAIN.fullmatch(before)
     return None if main is None else RecordId(main["job"], 0)

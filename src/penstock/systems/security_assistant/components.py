@@ -18,7 +18,11 @@ from penstock.systems.security_assistant.legend import CUSTOM, legend_of, type_o
 
 _DESIGNATOR: Final = re.compile(r"(?<![A-Za-z0-9.-])([A-Z]{1,5})[-.]?(\d{1,4}(?:\.\d{1,4})?[A-Z]?)(?![A-Za-z0-9-])")
 _TITLE_BLOCK: Final = re.compile(r"(drawing|dwg|sheet|rev(ision)?|project|job|client|scale|date|drawn|checked)\b", re.I)
-_STATED: Final = re.compile(r"total\s+(?:number\s+of\s+)?([a-z ]+?)s?\s*[:=]\s*(\d{1,6})", re.I)
+# In a text with single blanks. It begins where a run of words begins, and looks first for the sign and the number at
+# the run's end, so that each run is read once, however often it says "total".
+_STATED: Final = re.compile(
+    r"(?<![a-z ])(?=[a-z ]*+[:=] ?\d)[a-z ]*?total (?:number of )?([a-z ]+?)s? ?[:=] ?(\d{1,6})", re.I
+)
 _LEVEL: Final = re.compile(r"\b(?:level|floor|storey)\s+([A-Z]?\d{1,2}|[A-Z])\b", re.I)
 _FLOOR: Final = re.compile(
     r"\b(?:(?:lower ground|ground|first|second|third|fourth|fifth|top)\s+(?:floor|level)|basement|mezzanine|roof)\b",
@@ -115,7 +119,8 @@ def _look(page: Page, meanings: dict[str, str], seen: dict[str, _Seen]) -> None:
         for row in table.rows:
             for text in row.values():
                 for name, _, _ in _designators(text, meanings):
-                    seen[name].row = seen[name].row or row
+                    if name in seen:  # what stands only in a title block is not (3)
+                        seen[name].row = seen[name].row or row
 
 
 def _texts(page: Page) -> Iterator[tuple[int, str]]:
@@ -174,5 +179,5 @@ def _order(designator: str) -> tuple[str, list[int], str]:
 
 def _stated(drawing: Drawing) -> dict[str, int]:
     rows: Iterator[Row] = (row for page in drawing.pages for row in page.rows)
-    found = (_STATED.search(cell.text) for row in rows for cell in row.cells)
+    found = (_STATED.search(" ".join(cell.text.split())) for row in rows for cell in row.cells)
     return {type_of(one.group(1)): int(one.group(2)) for one in found if one is not None}

@@ -27,7 +27,9 @@ _BROKEN_ARCHIVE: Final = (
 _MOST_NESTED: Final = 200
 """Elements in elements: tables in cells of tables have some tens."""
 _WORDS: Final = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_FACT: Final = re.compile(r"\s*[-*•]?\s*([A-Za-z][A-Za-z /_-]{1,60}?)\s*[:=]\s*(\S.{0,500})")
+# Each part ends where the next begins, and is never tried again: a line may have megabytes of blanks.
+_FACT: Final = re.compile(r"\s*+(?:[-*•]\s*+)?([A-Za-z][A-Za-z /_-]++)\s*+[:=]\s*+(\S.{0,500})")
+_NAME_LETTERS: Final = 61
 _REQUIREMENT: Final = re.compile(r"\b(shall|must|required|requires?|ensure)\b", re.I)
 _MOST_LINES: Final = 1_000
 
@@ -87,8 +89,9 @@ def read_context(text: str) -> Context:
     requirements = []
     for line in lines:
         fact = _FACT.fullmatch(line)
-        if fact is not None:
-            facts.setdefault(fact.group(1).strip(), fact.group(2).strip())
+        name = "" if fact is None else fact.group(1).strip()
+        if fact is not None and len(name) <= _NAME_LETTERS:
+            facts.setdefault(name, fact.group(2).strip())
         if _REQUIREMENT.search(line):
             requirements.append(line)
     return Context(facts, tuple(requirements), len(lines))

@@ -11,12 +11,13 @@ from __future__ import annotations
 import io
 import logging
 import re
-import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.errors import PenstockError
+from penstock.files.unicode_forms import normalize
 from penstock.systems.security_assistant.effort import Effort, TooMuchEffort
 
 DRAWING_BYTES: Final = 50 * 1024 * 1024
@@ -31,6 +32,9 @@ _WIDE: Final = frozenset("mwMW@%")
 _HEADER: Final = b"%PDF-"
 _HEADER_WITHIN: Final = 1024
 _COLUMN_LETTERS: Final = 24
+_INLINE_IMAGE: Final = re.compile(rb"(?<![A-Za-z])BI\s")
+_IMAGE_DATA: Final = re.compile(rb"\s(?=ID\s)")
+_MOST_KEY_BYTES: Final = 500
 
 
 class BadDrawing(PenstockError, ValueError):
@@ -136,7 +140,7 @@ class _Pieces:
     found: list[_Piece] = field(default_factory=list)
 
     def see(self, text: str, matrix: Any, text_matrix: Any, font: Any, size: Any) -> None:
-        words = unicodedata.normalize("NFKC", text).strip()  # ligatures are letters again
+        words = normalize("NFKC", text).strip()  # ligatures are letters again
         if not words:
             return
         if len(self.found) >= MOST_PIECES:
@@ -213,8 +217,22 @@ def _images(page: Any, drawn: bytes) -> int:
     found: Any = resources.get_object().get("/XObject") if resources is not None else None
     forms = [one.get_object() for one in found.get_object().values()] if found is not None else []
     named = sum(1 for one in forms if one.get("/Subtype") == "/Image")
-    inline = len(re.findall(rb"(?<![A-Za-z])BI\s.{1,500}?\sID\s", drawn, re.S))
-    return named + inline
+    return named + _inline_images(drawn)
+
+
+def _inline_images(drawn: bytes) -> int:
+    """How often `BI`, up to `_MOST_KEY_BYTES` of keys and values, and `ID` begin a picture within what is drawn."""
+    data = (found.start() for found in _IMAGE_DATA.finditer(drawn))
+    count = end = 0
+    begins = next(data, len(drawn))
+    for image in _INLINE_IMAGE.finditer(drawn):
+        while begins <= image.end() and begins < len(drawn):
+            begins = next(data, len(drawn))
+        # One that begins within the picture before is a part of that.
+        if image.start() >= end and image.end() < begins <= min(image.end() + _MOST_KEY_BYTES, len(drawn) - 1):
+            count += 1
+            end = begins + len(b" ID ")
+    return count
 
 
 def _rows(pieces: list[_Piece]) -> Iterator[Row]:
@@ -230,16 +248,15 @@ def _rows(pieces: list[_Piece]) -> Iterator[Row]:
 
 
 def _row(line: list[_Piece]) -> Row:
-    cells: list[Cell] = []
+    cells: list[tuple[float, list[str]]] = []
     end = 0.0
     for piece in sorted(line, key=lambda piece: piece.x):
         if cells and piece.x - end < _GAP_EMS * piece.size:
-            last = cells.pop()
-            cells.append(Cell(last.x, f"{last.text} {piece.text}"))
+            cells[-1][1].append(piece.text)
         else:
-            cells.append(Cell(piece.x, piece.text))
+            cells.append((piece.x, [piece.text]))
         end = piece.x + _width_ems(piece.text) * piece.size
-    return Row(line[0].y, line[0].size, tuple(cells))
+    return Row(line[0].y, line[0].size, tuple(Cell(x, " ".join(texts)) for x, texts in cells))
 
 
 def _width_ems(text: str) -> float:
@@ -290,7 +307,8 @@ def _is_header(row: Row) -> bool:
 def _below(rows: tuple[Row, ...], at: int) -> list[Row]:
     found: list[Row] = []
     last = rows[at]
-    for row in rows[at + 1 :]:
+    for below in range(at + 1, len(rows)):  # a copy of the rest for each header would be quadratic
+        row = rows[below]
         if last.y - row.y > _ROW_HEIGHTS * last.size or len(row.cells) * 2 < len(rows[at].cells) or _is_header(row):
             break
         found.append(row)
@@ -299,12 +317,21 @@ def _below(rows: tuple[Row, ...], at: int) -> list[Row]:
 
 
 def _by_column(header: Row, row: Row) -> dict[str, str]:
-    """Each cell goes to the column whose beginning is nearest."""
-    cells = {cell.text.casefold(): "" for cell in header.cells}
+    """Each cell goes to the column whose beginning is nearest; of two, to the left one."""
+    names = [cell.text.casefold() for cell in header.cells]
+    begins = [cell.x for cell in header.cells]  # from left to right
+    cells: dict[str, list[str]] = {name: [] for name in names}
     for cell in row.cells:
-        nearest = min(header.cells, key=lambda column: abs(column.x - cell.x)).text.casefold()
-        cells[nearest] = f"{cells[nearest]} {cell.text}".strip()
-    return cells
+        cells[names[_nearest(begins, cell.x)]].append(cell.text)
+    return {name: " ".join(texts).strip() for name, texts in cells.items()}
+
+
+def _nearest(begins: list[float], x: float) -> int:
+    """The first of those that are nearest to x, of places in order."""
+    right = bisect_left(begins, x)
+    if right == len(begins) or (right and x - begins[right - 1] <= begins[right] - x):
+        return bisect_left(begins, begins[right - 1])
+    return right
 
 
 def _kind(pages: tuple[Page, ...]) -> str:

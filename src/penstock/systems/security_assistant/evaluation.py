@@ -87,8 +87,9 @@ def _counts(components: Components, sheets: dict[str, list[tuple[Any, ...]]]) ->
 
 
 def _stated(components: Components) -> Iterator[Finding]:
+    counted = components.by_type  # counted once: a drawing may state as many totals as it has texts
     for kind, stated in components.stated.items():
-        found = components.by_type.get(kind, 0)
+        found = counted.get(kind, 0)
         if found != stated:
             told = f"The drawing states {stated} of type {kind}, and {found} were found on it."
             yield Finding(CHECKS[2], "warning", told, abs(found - stated))

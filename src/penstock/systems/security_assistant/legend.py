@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from penstock.files.errors import BadKey
@@ -62,6 +64,8 @@ _CODE: Final = re.compile(r"[A-Z]{1,5}")
 _ONE_CELL: Final = re.compile(r"([A-Z]{1,5})(?:\s*[-–:=]\s*(\S.*)|\s+([A-Z][a-z].*))")
 """With a sign between, or with words that are not in capitals: headings are."""
 _MOST_ENTRIES: Final = 200
+_MOST_TITLES: Final = 20
+"""Of legends on one page: under each, all rows of the page may be looked at."""
 _ROW_HEIGHTS: Final = 5
 
 
@@ -87,14 +91,17 @@ def legend_of(drawing: Drawing) -> dict[str, str]:
 
 def _entries(page: Page) -> list[tuple[str, str]]:
     entries: list[tuple[str, str]] = []
-    for at, row in enumerate(page.rows):
-        for cell in row.cells:
-            if _TITLE.fullmatch(cell.text.strip(" :")):
-                entries += _under(page.rows[at + 1 :], row, cell.x)
+    titles = ((at, cell) for at, row in enumerate(page.rows) for cell in row.cells if _is_title(cell.text))
+    for at, cell in islice(titles, _MOST_TITLES):
+        entries += _under(islice(page.rows, at + 1, None), page.rows[at], cell.x)
     return entries
 
 
-def _under(rows: tuple[Row, ...], title: Row, x: float) -> list[tuple[str, str]]:
+def _is_title(text: str) -> bool:
+    return _TITLE.fullmatch(text.strip(" :")) is not None
+
+
+def _under(rows: Iterator[Row], title: Row, x: float) -> list[tuple[str, str]]:
     """The entries under a title: a code and words, at its left edge, until a gap."""
     found: list[tuple[str, str]] = []
     last = title.y
