@@ -36,7 +36,8 @@ TOKEN = "ClientRequestToken"  # noqa: S105 - the name of a member
 _TRANSACTIONS = frozenset({"TransactWriteItems", "ExecuteTransaction"})
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"")
-_BUILDS_ON_OLD = re.compile(r"[+-]|\blist_append\b|\bREMOVE\b[^\[]*\[", re.IGNORECASE)
+_BUILDS_ON_OLD = re.compile(r"[+-]|\blist_append\b", re.IGNORECASE)
+_REMOVE = re.compile(r"\bREMOVE\b", re.IGNORECASE)
 
 
 def with_token(operation: str, request: Request, new_token: Callable[[], str]) -> Request:
@@ -145,4 +146,11 @@ def _statement_may_repeat(request: Request) -> bool:
     statement = str(request.get("Statement", "")).lstrip()
     if statement[:6].upper() != "UPDATE":
         return True
-    return not _BUILDS_ON_OLD.search(_QUOTED.sub("''", statement))
+    unquoted = _QUOTED.sub("''", statement)
+    return not _BUILDS_ON_OLD.search(unquoted) and not _removes_elements(unquoted)
+
+
+def _removes_elements(statement: str) -> bool:
+    """Whether an index of a list follows a REMOVE: the elements behind it move up."""
+    remove = _REMOVE.search(statement)
+    return remove is not None and "[" in statement[remove.end() :]

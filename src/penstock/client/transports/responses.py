@@ -16,6 +16,8 @@ from typing import NamedTuple, Protocol
 
 HEAD_BYTES = 64 * 1024
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked[ \t]*\r\n", re.IGNORECASE)
+_CHUNK_LINE_BYTES = 1024
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?![0-9A-Fa-f])")
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r\n", re.IGNORECASE)
 
 
@@ -135,6 +137,7 @@ class PlainReader:
         self._body_at = 0
         self._needed: int | None = None
         self._chunked = False
+        self._chunk_at = 0
 
     @property
     def begun(self) -> bool:
@@ -147,8 +150,7 @@ class PlainReader:
         if not self._body_at and not self._head():
             return None
         if self._chunked:
-            # Only the end of a chunked body looks so; a piece that happens to look so is found short.
-            return self._parsed() if self._buffer.endswith(b"\r\n\r\n") else None
+            return self._parsed() if self._has_last_chunk() else None
         if self._needed is not None and len(self._buffer) >= self._needed:
             return self._parsed()
         return None
@@ -176,11 +178,29 @@ class PlainReader:
         head = bytes(self._buffer[: end + 4])
         self._body_at = end + 4
         self._chunked = bool(_CHUNKED.search(head))
+        self._chunk_at = self._body_at
         length = _LENGTH.search(head)
         bodiless = bytes(self._buffer[9:12]) in (b"204", b"304")
         if length or bodiless:
             self._needed = self._body_at + (int(length.group(1)) if length and not bodiless else 0)
         return True
+
+    def _has_last_chunk(self) -> bool:
+        """Whether all chunks are there; goes on at the one where it stopped, so that each is looked at once."""
+        while self._chunk_at < len(self._buffer):
+            line_end = self._buffer.find(b"\r\n", self._chunk_at, self._chunk_at + _CHUNK_LINE_BYTES)
+            if line_end < 0:
+                if len(self._buffer) - self._chunk_at >= _CHUNK_LINE_BYTES:
+                    raise Malformed("the line of a chunk is too long")
+                return False
+            size = _CHUNK_SIZE.match(self._buffer, self._chunk_at, line_end)
+            if size is None:
+                raise Malformed("a chunk without a size")
+            length = int(size[1], 16)
+            if length == 0:
+                return self._buffer.find(b"\r\n\r\n", line_end, line_end + HEAD_BYTES) >= 0
+            self._chunk_at = line_end + length + len(b"\r\n\r\n")
+        return False
 
     def _parsed(self, keep_alive: bool = True) -> Response | None:
         whole = _Bytes(bytes(self._buffer))
