@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -58,13 +59,14 @@ class Lineage:
 
     def sources(self, name: str) -> tuple[Origin, ...]:
         """What it was made from, and what that was made from, and so on; the nearest first."""
+        known = self._by_name
         found: dict[str, Origin] = {}
-        waiting = list(self[name].inputs)
+        waiting = deque(known[name].inputs)
         while waiting:
-            source = waiting.pop(0)
-            if source not in found and source in self._by_name:
-                found[source] = self[source]
-                waiting += found[source].inputs
+            source = waiting.popleft()
+            if source not in found and source in known:
+                found[source] = known[source]
+                waiting += known[source].inputs
         return tuple(found.values())
 
     def is_current(self, name: str) -> bool:

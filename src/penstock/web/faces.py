@@ -195,18 +195,22 @@ class _Limits:
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         larger = [one for one in endpoints if one.body_bytes != BODY_BYTES]
-        self._patterns = [(one.method, _pattern(one.path), one.body_bytes) for one in larger]
+        self._templates = [(one.method, one.path.split("/"), one.body_bytes) for one in larger]
 
     def __call__(self, method: str, path: str) -> int:
-        for wanted, pattern, limit in self._patterns:
-            if method == wanted and pattern.fullmatch(path):
+        parts = path.split("/")
+        for wanted, template, limit in self._templates:
+            if method == wanted and _fits(parts, template):
                 return limit
         return BODY_BYTES
 
 
-def _pattern(path: str) -> re.Pattern[str]:
-    pieces = re.split(r"{[^}]*}", path)
-    return re.compile("[^/]+".join(re.escape(piece) for piece in pieces))
+def _fits(parts: list[str], template: list[str]) -> bool:
+    """Whether a path is an endpoint's: part for part the same, and for a parameter any part but an empty one."""
+    if len(parts) != len(template):
+        return False
+    pairs = zip(parts, template, strict=True)
+    return all(part == piece or (part and _PARAMETER.fullmatch(piece)) for part, piece in pairs)
 
 
 # ── the description ──────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -175,8 +176,8 @@ def read_key(text: str) -> Item:
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twin = next(name for name in names if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)
+        twin = next(name for name, count in times.items() if count > 1)
         raise BadItem(f"{twin!r} is there twice")
     return found
 
