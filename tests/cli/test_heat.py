@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
+import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 from click.testing import CliRunner, Result
 
 from penstock.cli.main import cli
+from penstock.client import served_heat
 from penstock.clock import ManualClock
 from penstock.engine import Engine, heat
 from penstock.engine.settings import Settings, Throttling
 from penstock.errors import ThrottlingException
 from penstock.server.run import Options, running_server
+from penstock.web.dashboard import heat_map
 
 TABLE = {
     "TableName": "jobs",
@@ -154,6 +160,112 @@ def test_errors_say_what_to_do(path: str, tmp_path: Path) -> None:
     assert run("--url", "file:///etc/passwd").exit_code == 2
     with Engine() as engine, running_server(engine) as server:
         assert "does not tell its heat" in run("--url", server.url).output
+
+
+class Answers:
+    """A server that gives one answer to everything, and keeps the paths that it was asked for."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.paths: list[bytes] = []
+        self._answer = answer
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def __enter__(self) -> Answers:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            with connection, suppress(OSError):
+                self.paths.append(connection.recv(65536).split(b" ")[1])
+                connection.sendall(self._answer)
+
+
+def http_answer(body: bytes, status: bytes = b"200 OK", *headers: bytes) -> bytes:
+    head = b"".join(header + b"\r\n" for header in (b"Content-Length: %d" % len(body), *headers))
+    return b"HTTP/1.1 " + status + b"\r\n" + head + b"\r\n" + body
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with Answers(http_answer(b'{"resources": []}')) as other:
+        with Answers(http_answer(b"", b"302 Found", b"Location: " + other.url.encode() + b"/heat")) as server:
+            result = run("--url", server.url)
+        assert other.paths == []
+    assert result.exit_code == 1
+    assert "does not tell its heat (HTTP 302)" in result.output
+    assert "penstock serve --heat" in result.output
+
+
+def test_an_answer_without_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_heat, "MOST_BYTES", 1000)
+    with Answers(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1_000_000) as server:
+        result = run("--url", server.url)
+    assert result.exit_code == 1
+    assert "more than 1,000 bytes. Check the URL." in result.output
+
+
+RESOURCE = {"table": "t", "index": None, "reads": 1.0, "writes": 0.0, "throttled": 0, "keys": [], "partitions": []}
+KEY = {"key": "k", "reads": 1.0, "writes": 0.0, "throttled": 0, "over": 0.0}
+PARTITION = {"low": "0" * 16, "high": "f" * 16, "reads": 1.0, "writes": 0.0, "throttled": 0, "over": 0.0}
+
+
+def without(whole: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in whole.items() if key != name}
+
+
+def test_the_sample_of_heat_is_shown() -> None:
+    whole = {"resources": [{**RESOURCE, "keys": [KEY], "partitions": [PARTITION]}]}
+    with Answers(http_answer(orjson.dumps(whole))) as server:
+        assert run("--url", server.url).exit_code == 0
+
+
+BROKEN = [
+    b"",
+    b"SSH-2.0-OpenSSH_9.6\r\n",
+    b"HTTP/1.1 abc\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000 + b"\r\n",
+    *(
+        http_answer(body)
+        for body in (b"", b"<html>", b"[]", b"null", b"{}", b'{"resources": 1}', b'{"resources": [1]}', b"[" * 5000)
+    ),
+    *(http_answer(orjson.dumps({"resources": [without(RESOURCE, name)]})) for name in RESOURCE if name != "index"),
+    *(http_answer(orjson.dumps({"resources": [{**RESOURCE, "keys": [without(KEY, name)]}]})) for name in KEY),
+    *(
+        http_answer(orjson.dumps({"resources": [{**RESOURCE, "partitions": [without(PARTITION, name)]}]}))
+        for name in PARTITION
+    ),
+    http_answer(orjson.dumps({"resources": [{**RESOURCE, "partitions": [{**PARTITION, "low": "xyz"}]}]})),
+    http_answer(orjson.dumps({"resources": [{**RESOURCE, "reads": "1"}]})),
+    http_answer(orjson.dumps({"resources": [{**RESOURCE, "reads": -1}]})),
+]
+
+
+@pytest.mark.parametrize("answer", BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_answer_is_an_error_with_the_next_step(answer: bytes) -> None:
+    with Answers(answer) as server:
+        result = run("--url", server.url)
+        assert heat_map._served(server.url) is None
+    assert result.exit_code == 1, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Check" in result.output
+
+
+@pytest.mark.parametrize("url", ["http://", "http://[::1", "http://a b", "http://localhost:port"])
+def test_a_url_that_cannot_be_is_an_error_with_the_next_step(url: str) -> None:
+    result = run("--url", url)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert "Check" in result.output
 
 
 def test_control_characters_in_keys_stay_out_of_the_terminal(path: str) -> None:

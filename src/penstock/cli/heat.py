@@ -9,6 +9,7 @@ from typing import Any
 import click
 import orjson
 
+from penstock.client.served_heat import NoHeat, read_heat
 from penstock.engine import heat
 from penstock.errors import PenstockError
 
@@ -53,21 +54,12 @@ def _from_file(path: str) -> dict[str, Any]:
 
 
 def _from_server(url: str) -> dict[str, Any]:
-    from urllib.error import HTTPError, URLError
-    from urllib.request import urlopen
-
     if not url.startswith(("http://", "https://")):
         raise click.UsageError(f"--url {url}: a URL begins with http:// or https://.")
     try:
-        with urlopen(f"{url.rstrip('/')}/heat", timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - checked above
-            told: dict[str, Any] = orjson.loads(answer.read())
-    except HTTPError as error:
-        raise PenstockError(f"{url} does not tell its heat (HTTP {error.code}). {_SWITCH_ON}") from error
-    except (URLError, OSError) as error:
-        raise PenstockError(f"{url}: {error}. Check that the server runs there.") from error
-    except orjson.JSONDecodeError as error:
-        raise PenstockError(f"{url} is not a Penstock server: its answer is not JSON.") from error
-    return told
+        return read_heat(url, _TIMEOUT_SECONDS)
+    except NoHeat as error:
+        raise PenstockError(f"{error} {_SWITCH_ON}" if error.status else str(error)) from error
 
 
 def _cut(resource: dict[str, Any], top: int) -> dict[str, Any]:

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.error import URLError
-from urllib.request import urlopen
 
-import orjson
 from markupsafe import Markup, escape
 
 from penstock.client.database import Database, embedded_engine
+from penstock.client.served_heat import NoHeat, read_heat
 from penstock.engine import heat
 
 SHOWN_KEYS: Final = 12
 SHADES: Final = 10
 _TIMEOUT_SECONDS: Final = 3
-_MOST_BYTES: Final = 32 * 1024 * 1024
 _HASHES: Final = 1 << 64
 _WIDTH: Final = 960
 _ROW: Final = 34
@@ -99,11 +96,9 @@ def told(db: Database) -> dict[str, Any] | None:
 
 def _served(url: str) -> dict[str, Any] | None:
     try:
-        with urlopen(f"{url.rstrip('/')}/heat", timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - http(s) only
-            found = orjson.loads(answer.read(_MOST_BYTES))
-    except (URLError, OSError, ValueError):  # another server, or one that does not count
+        return read_heat(url, _TIMEOUT_SECONDS)
+    except NoHeat:  # another server, or one that does not count
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("resources"), list) else None
 
 
 def resources_of(counted: Mapping[str, Any], table: str) -> list[Resource]:
