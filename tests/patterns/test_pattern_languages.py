@@ -1,0 +1,113 @@
+"""Patterns that were made linear accept what they accepted before: both are asked about random texts."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+
+from penstock.client import repeats
+from penstock.engine.operations import resources
+from penstock.server import heads
+from penstock.systems.excel_reports.record_ids import RecordId, parse_record_id
+from penstock.systems.security_assistant import components, drawing
+from penstock.systems.security_assistant.context import read_context
+from penstock.web import faces
+
+
+def texts(words: tuple[str, ...], count: int, longest: int) -> list[str]:
+    """Random texts of the words that matter to a pattern."""
+    chance = random.Random(len(words) * longest)
+    return ["".join(chance.choices(words, k=chance.randint(0, longest))) for _ in range(count)]
+
+
+def groups(found: re.Match[Any] | None) -> Any:
+    return None if found is None else found.groups()
+
+
+def test_what_looks_like_an_arn() -> None:
+    before = re.compile(r".+:.+:.+:.+:.+:.+/.+")
+    for text in texts((":", ":", ":", "/", "a", "\n"), 8_000, 16):
+        assert (resources._ANY_ARN.fullmatch(text) is None) == (before.fullmatch(text) is None), text
+
+
+def test_where_the_changing_part_of_a_header_begins() -> None:
+    before = re.compile(rb"[0-9A-Za-z-]+\Z")
+    for text in texts(("a", "Z", "9", "-", " ", "=", "\n"), 5_000, 9):
+        ours, theirs = heads.ENDING.search(text.encode()), before.search(text.encode())
+        assert (ours and ours.span()) == (theirs and theirs.span()), text
+
+
+def test_which_record_an_id_names() -> None:
+    main = re.compile(r"job_(?P<job>.+)_[0-9]{1,16}_[0-9a-z]+")
+    numbered = re.compile(r"(?P<job>.+)_seq(?P<number>[0-9]{3,12})_.+_[0-9a-z]+")
+
+    def before(text: str) -> RecordId | None:
+        if (found := numbered.fullmatch(text)) is not None:
+            return RecordId(found["job"], int(found["number"]))
+        return None if (found := main.fullmatch(text)) is None else RecordId(found["job"], 0)
+
+    named = 0
+    for text in texts(("job_", "_", "_seq", "_seq000_", "_123_", "a", "Z", "_x", "\n"), 20_000, 9):
+        assert parse_record_id(text) == before(text), text
+        named += before(text) is not None
+    assert named > 300
+
+
+def test_which_statements_remove_elements() -> None:
+    before = re.compile(r"[+-]|\blist_append\b|\bREMOVE\b[^\[]*\[", re.IGNORECASE)
+    for text in texts(("REMOVE", "remove", " ", "[", "a", "+", "list_append"), 8_000, 7):
+        now = bool(repeats._BUILDS_ON_OLD.search(text)) or repeats._removes_elements(text)
+        assert now is (before.search(text) is not None), text
+
+
+def test_which_totals_a_drawing_states() -> None:
+    before = re.compile(r"total\s+(?:number\s+of\s+)?([a-z ]+?)s?\s*[:=]\s*(\d{1,6})", re.I)
+    words = ("total ", "Total", " ", "number of ", "cameras", "s", ": ", "=", "7", "٣", "total number of", "é")
+    stated = 0
+    for text in texts(words, 30_000, 9):
+        plain = " ".join(text.split())  # a run of blanks is one now, which is what a reader of the drawing sees
+        assert groups(components._STATED.search(plain)) == groups(before.search(plain)), text
+        stated += before.search(plain) is not None
+    assert stated > 150
+
+
+def test_which_facts_a_context_states() -> None:
+    before = re.compile(r"\s*[-*•]?\s*([A-Za-z][A-Za-z /_-]{1,60}?)\s*[:=]\s*(\S.{0,500})")
+    words = ("-", "•", " ", "\t", "Standard", "a", "A", "x" * 59, "x" * 499, ":", "=", "EN 60839")
+    found = 0
+    for text in texts(words, 20_000, 8):
+        line = text.strip()
+        fact = before.fullmatch(line)
+        wanted = {} if fact is None else {fact.group(1).strip(): fact.group(2).strip()}
+        assert read_context(line).facts == wanted, line
+        found += fact is not None
+    assert found > 300
+
+
+def test_how_many_pictures_stand_within_a_page() -> None:
+    before = re.compile(rb"(?<![A-Za-z])BI\s.{1,500}?\sID\s", re.S)
+    counted = 0
+    for text in texts(("BI ", "BI", " ", "\n", "ID", " ID ", "a", "/W 1 ", "x" * 498, "x" * 499), 20_000, 10):
+        drawn = text.encode()
+        assert drawing._inline_images(drawn) == len(before.findall(drawn)), text
+        counted += len(before.findall(drawn))
+    assert counted > 500
+
+
+@pytest.mark.parametrize("template", ["/jobs", "/jobs/{id}", "/jobs/{id}/files/{name}", "/jobs/{id:str}"])
+def test_which_paths_an_endpoint_has(template: str) -> None:
+    pieces = re.split(r"{[^}]*}", template)
+    before = re.compile("[^/]+".join(re.escape(piece) for piece in pieces))
+    for path in texts(("/", "jobs", "files", "a", "{id}"), 5_000, 8):
+        assert faces._fits(path.split("/"), template.split("/")) is (before.fullmatch(path) is not None), path
+
+
+def test_which_column_a_cell_is_nearest_to() -> None:
+    chance = random.Random(5)
+    for _ in range(3_000):
+        begins = sorted(float(chance.randint(0, 12)) for _ in range(chance.randint(1, 6)))
+        x = chance.randint(-2, 28) / 2
+        assert drawing._nearest(begins, x) == min(range(len(begins)), key=lambda at: abs(begins[at] - x))
