@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -39,6 +41,13 @@ def text(seconds: float, zone: str = "UTC") -> str:
         ("0 0 13 * fri", "2026-11-14T00:00", "2026-11-20T00:00"),  # either day will do
         ("0 12 * jan,jul sun", "2026-11-15T00:00", "2027-01-03T12:00"),
         ("0 0 * * 7", "2026-11-15T00:00", "2026-11-22T00:00"),  # Sunday is 0 and 7
+        ("0 0 L * *", "2026-11-15T00:00", "2026-11-30T00:00"),
+        ("0 0 LW * *", "2027-01-15T00:00", "2027-01-29T00:00"),  # the 31st is a Sunday
+        ("0 0 * * 5L", "2026-11-15T00:00", "2026-11-27T00:00"),  # the last Friday
+        ("0 0 * * mon#2", "2026-11-15T00:00", "2026-12-14T00:00"),
+        ("0 0 * September Monday-Wed", "2026-11-15T00:00", "2027-09-01T00:00"),
+        ("0 0 29 2 */7", "2026-11-15T00:00", "2032-02-29T00:00"),  # and a Sunday
+        ("0 0 29 2 */7", "2088-03-01T00:00", "2128-02-29T00:00"),  # 2100 has no 29th
         ("@hourly", "2026-11-15T10:00", "2026-11-15T11:00"),
         ("@weekly", "2026-11-15T10:00", "2026-11-22T00:00"),
         ("@yearly", "2026-11-15T10:00", "2027-01-01T00:00"),
@@ -67,6 +76,8 @@ def test_a_time_that_clocks_skip_or_repeat_happens_once() -> None:
     ("cron", "said"),
     [
         ("* * * *", "4 fields"),
+        ("0 * * * * *", "6 fields"),
+        ("@reboot", "1 fields"),
         ("60 * * * *", "minute"),
         ("* 24 * * *", "hour"),
         ("* * 0 * *", "day of the month"),
@@ -75,6 +86,12 @@ def test_a_time_that_clocks_skip_or_repeat_happens_once() -> None:
         ("*/0 * * * *", "step"),
         ("5-1 * * * *", "goes up"),
         ("0 0 30 2 *", "never happens"),
+        ("0 0 31 2,4,6,9,11 *", "never happens"),
+        ("0 0 31 2 */2", "never happens"),
+        ("* * ? * *", "day of the month"),
+        ("* * * * fril", "day of the week"),  # elsewhere the last Friday: it must not become every Friday
+        ("* * * * mon#6", "day of the week"),
+        ("* * * 1#2 *", "month"),
         ("¹ * * * *", "minute"),
     ],
 )
@@ -155,8 +172,22 @@ def test_a_running_worker_fires_by_itself(tmp_path: Path) -> None:
         thread.join(30)
 
 
-@pytest.mark.parametrize("text", ["9" * 5_000 + " * * * *", "*/" + "9" * 5_000 + " * * * *"])
-def test_a_number_of_thousands_of_digits_is_refused_in_a_few_words(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 5_000 + " * * * *",
+        "*/" + "9" * 5_000 + " * * * *",
+        "9" * 900 + " * * * *",
+        "1," * 100_000 + "1 * * * *",
+        "* " * 400,
+    ],
+)
+def test_a_text_without_end_is_refused_in_a_few_words(text: str) -> None:
     with pytest.raises(BadCron) as caught:
         Schedule.parse("a", text)
     assert len(str(caught.value)) < 300
+
+
+def test_a_program_without_schedules_does_not_load_what_reads_them() -> None:
+    code = "import sys, penstock, penstock.jobs.worker; assert 'cronsim' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -97,7 +97,9 @@ class App:
     ) -> _Decorator:
         """Makes a function a task: its first parameter is the run, the others are what is enqueued, as JSON.
 
-        `cron` also enqueues it by the clock, once for each time whatever the number of workers.
+        `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
+        hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
+        it runs when the clocks go forward.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")

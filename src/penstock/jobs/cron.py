@@ -1,15 +1,24 @@
 """Times by the clock, as cron writes them: `30 6 * * mon-fri`.
 
-Minute, hour, day of the month, month, day of the week: each `*`, numbers, names (jan, mon), ranges, steps and lists. If
-both days are given, either will do, as in every cron. `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` are
-short for the obvious.
+Minute, hour, day of the month, month, day of the week: each `*`, numbers, names (jan, mon), ranges, steps and lists.
+`L` is the last day of the month and `LW` its last weekday; `5L` is the last Friday and `1#2` the second Monday. If both
+days are given, either will do, as in every cron. `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly` are short for
+the obvious.
 
-Times are those of a time zone. One that is skipped when clocks go forward happens at the moment they do; one that
-there is twice when they go back happens once.
+Times are those of a time zone. Where its clocks change, a schedule does as Debian's cron does:
+
+1. A schedule whose minute or hour begins with `*` is for every time that the clock shows: it runs in both of two
+   repeated hours, and not in a skipped one. So `*/15 * * * *` runs every fifteen minutes, `0 * * * *` every hour.
+2. Any other schedule is for times of the day: one that is repeated runs the first time only, and one that is skipped
+   runs at the moment when the clocks go forward.
+3. A zone that leaves out more than a few hours (in 2011 Samoa had no 30th of December) has moved: what it leaves out
+   has no runs.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -17,14 +26,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.errors import PenstockError
 
-_MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _FIELDS: Final = (
-    ("minute", 0, 59, ()),
-    ("hour", 0, 23, ()),
-    ("day of the month", 1, 31, ()),
-    ("month", 1, 12, tuple(_MONTHS)),
-    ("day of the week", 0, 7, tuple(_DAYS)),
+    ("minute", "numbers from 0 to 59"),
+    ("hour", "numbers from 0 to 23"),
+    ("day of the month", "numbers from 1 to 31, L or LW"),
+    ("month", "numbers from 1 to 12 or names such as jan"),
+    ("day of the week", "numbers from 0 to 7 or names such as mon, 5L or 1#2"),
 )
 _SHORT: Final = {
     "@hourly": "0 * * * *",
@@ -35,8 +42,20 @@ _SHORT: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_LONGEST_SEARCH_DAYS: Final = 366 * 8 + 2
-"""From one 29th of February to the next, a century without one between."""
+_NAMES: Final = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+    *("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"),
+)
+_LONGEST_TEXT: Final = 1_000
+"""Every number of every field, written out, has less than half of it."""
+_LONGEST_GAP: Final = timedelta(hours=3)
+"""What Debian's cron takes for a change to summer time; more is a clock that was set, or a zone that moved."""
+_SECOND: Final = timedelta(seconds=1)
+_DAY: Final = timedelta(days=1)
+"""No zone moves by more."""
+_REACH: Final = _DAY + timedelta(hours=2)
+"""How far a change of the offset is looked for at once: further than one change moves, and than a day's next run."""
 
 
 class BadCron(PenstockError, ValueError):
@@ -50,40 +69,44 @@ class Schedule:
     name: str
     text: str
     timezone: str
-    minutes: frozenset[int]
-    hours: frozenset[int]
-    days: frozenset[int]
-    months: frozenset[int]
-    weekdays: frozenset[int]
-    either_day: bool
+    fields: str
+    """The five fields of `text` as cronsim reads them: no long names, no `@daily`."""
 
     @classmethod
     def parse(cls, name: str, text: str, timezone: str = "UTC") -> Schedule:
-        parts = _SHORT.get(text.strip().lower(), text).split()
-        if len(parts) != len(_FIELDS):
-            raise BadCron(f"{text!r} has {len(parts)} fields; a schedule has 5, such as '30 6 * * mon-fri'.")
-        sets = [_values(part, *field) for part, field in zip(parts, _FIELDS, strict=True)]
-        weekdays = frozenset(day % 7 for day in sets[4])
-        either = not parts[2].startswith("*") and not parts[4].startswith("*")
+        fields = _checked_fields(text)
         _zone(timezone)
-        schedule = cls(name, text, timezone, sets[0], sets[1], sets[2], sets[3], weekdays, either)
-        schedule.after(0.0)  # a 30th of February is refused here
+        schedule = cls(name, text, timezone, fields)
+        schedule.after(0.0)  # what no year has is refused here
         return schedule
 
     def after(self, seconds: float) -> float:
         """The first time after `seconds`."""
         zone = _zone(self.timezone)
-        start = datetime.fromtimestamp(seconds, UTC).astimezone(zone)
-        day = start.date()
-        for _ in range(_LONGEST_SEARCH_DAYS):
-            if day.month in self.months and self._is_day(day.day, (day.weekday() + 1) % 7):
-                for hour in sorted(self.hours):
-                    for minute in sorted(self.minutes):
-                        moment = datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone)
-                        if moment.timestamp() > seconds:
-                            return moment.timestamp()
-            day += timedelta(days=1)
-        raise BadCron(f"{self.text!r} never happens: there is no such day.")
+        at = datetime.fromtimestamp(math.floor(seconds), UTC)
+        offset = _offset(zone, at)
+        while True:
+            # Between two changes of the offset a zone's clock is one that is never changed. `at` has been answered.
+            change = _next_change(zone, at, offset)
+            found = self._next_reading(at + offset) - offset
+            if found < (change or at + _REACH):
+                if self.runs_by_elapsed_time or not found.astimezone(zone).fold:
+                    return found.timestamp()
+                at = found
+            elif change is None:
+                at = max(at + _REACH, found - _DAY) - _SECOND  # changes until then bring nothing earlier than that
+                offset = _offset(zone, at)
+            else:
+                gap = _offset(zone, change) - offset
+                if found < change + gap and gap <= _LONGEST_GAP and not self.runs_by_elapsed_time:
+                    return change.timestamp()
+                at, offset = change - _SECOND, offset + gap
+
+    @property
+    def runs_by_elapsed_time(self) -> bool:
+        """Whether it is for every time that the clock shows (1), and not for times of the day (2)."""
+        minute, hour, *_ = self.fields.split()
+        return minute.startswith("*") or hour.startswith("*")
 
     def latest(self, since: float, until: float) -> tuple[float | None, int]:
         """The last time after `since` and up to `until`, and how many there were."""
@@ -108,10 +131,17 @@ class Schedule:
             at = following
         return at
 
-    def _is_day(self, day: int, weekday: int) -> bool:
-        if self.either_day:
-            return day in self.days or weekday in self.weekdays
-        return day in self.days and weekday in self.weekdays
+    def _next_reading(self, reading: datetime) -> datetime:
+        """What a clock that is never changed shows next, of the times that the schedule is for.
+
+        cronsim is given no time zone: in one that changes by half an hour it leaves out times.
+        """
+        from cronsim import CronSim  # here: a program without schedules need not load it
+
+        found = next(CronSim(self.fields, reading.replace(tzinfo=None)), None)
+        if found is None:  # not in fifty years
+            raise _never(self.text)
+        return found.replace(tzinfo=UTC)
 
 
 _MOST_MISSED: Final = 1_000
@@ -124,43 +154,64 @@ def _zone(name: str) -> ZoneInfo:
         raise BadCron(f"There is no time zone {name!r} on this machine; 'UTC' and 'Europe/Paris' are names.") from None
 
 
-def _is_number(text: str) -> bool:
-    """Of a few digits: Python does not read thousands of them."""
-    return text.isascii() and text.isdigit() and len(text) < 10
+def _offset(zone: ZoneInfo, at: datetime) -> timedelta:
+    return at.astimezone(zone).utcoffset() or timedelta(0)
 
 
-def _values(part: str, field: str, low: int, high: int, names: tuple[str, ...]) -> frozenset[int]:
-    """A field = range [ "/" step ] { "," … }."""
-    found: set[int] = set()
-    for piece in part.split(","):
-        span, slash, step = piece.partition("/")
-        first, last = _range(span, piece, field, low, high, names)
-        if slash and span != "*" and "-" not in span:
-            last = high  # 5/15 is every 15 from 5 on
-        if slash and (not _is_number(step) or int(step) < 1):
-            raise BadCron(f"{piece[:50]!r} ({field}): the step after / is a number from 1 on.")
-        found.update(range(first, last + 1, int(step) if slash else 1))
-    return frozenset(found)
+def _next_change(zone: ZoneInfo, at: datetime, offset: timedelta) -> datetime | None:
+    """The first second after `at` that has not this offset, if it is within reach."""
+    same, other = at, at + _REACH
+    if _offset(zone, other) == offset:
+        return None
+    while other - same > _SECOND:
+        middle = (same + (other - same) / 2).replace(microsecond=0)
+        if _offset(zone, middle) == offset:
+            same = middle
+        else:
+            other = middle
+    return other
 
 
-def _range(span: str, piece: str, field: str, low: int, high: int, names: tuple[str, ...]) -> tuple[int, int]:
-    if span == "*":
-        return low, high
-    first, dash, last = span.partition("-")
-    numbers = [_number(text, low, names) for text in ((first, last) if dash else (first,))]
-    if any(number is None or not low <= number <= high for number in numbers):
-        raise BadCron(
-            f"{piece[:50]!r} ({field}): it is * or numbers from {low} to {high}{' or names' if names else ''}."
-        )
-    start, end = numbers[0] or 0, numbers[-1] or 0
-    if start > end:
-        raise BadCron(f"{piece[:50]!r} ({field}): a range goes up.")
-    return start, end
+# ── the text ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _number(text: str, low: int, names: tuple[str, ...]) -> int | None:
-    if _is_number(text):
-        return int(text)
-    short = text.lower()[:3]
-    # Months count from 1 and days of the week from 0: so do their names.
-    return names.index(short) + (low if len(names) == 12 else 0) if short in names else None
+def _checked_fields(text: str) -> str:
+    """The five fields, or a refusal that names the one that cannot be read."""
+    if len(text) > _LONGEST_TEXT:
+        raise BadCron(f"{text[:50]!r}… has {len(text)} characters; a schedule has {_LONGEST_TEXT} at most.")
+    lower = text.strip().lower()
+    parts = re.sub("[a-z]{4,}", _short_name, _SHORT.get(lower, lower)).split()
+    if len(parts) != len(_FIELDS):
+        raise BadCron(f"{text[:50]!r} has {len(parts)} fields; a schedule has 5, such as '30 6 * * mon-fri'.")
+    for place, part in enumerate(parts):
+        alone = ["*"] * len(_FIELDS)
+        alone[place] = part
+        # Alone, so that the field that is refused is known. What only all five together rule out is refused below.
+        if not _is_readable(" ".join(alone)):
+            field, values = _FIELDS[place]
+            raise BadCron(
+                f"{part[:50]!r} ({field}): it is * or {values}, a range that goes up (1-5), a step from 1 on (*/15), "
+                "or a list of these (1,3,5)."
+            )
+    if not _is_readable(" ".join(parts)):
+        raise _never(text)
+    return " ".join(parts)
+
+
+def _short_name(word: re.Match[str]) -> str:
+    """Three letters: `monday` and `sept` are names too."""
+    return word[0][:3] if any(name.startswith(word[0]) for name in _NAMES) else word[0]
+
+
+def _is_readable(fields: str) -> bool:
+    from cronsim import CronSim, CronSimError
+
+    try:
+        CronSim(fields, datetime(2000, 1, 1))
+    except CronSimError:
+        return False
+    return True
+
+
+def _never(text: str) -> BadCron:
+    return BadCron(f"{text[:50]!r} never happens: there is no such day.")
