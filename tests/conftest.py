@@ -1,11 +1,16 @@
-"""What tests of every room share: an engine in memory and on a file, and how hypothesis runs."""
+"""What tests of every room share: an engine in memory and on a file, moto's server, and how hypothesis runs.
+
+PENSTOCK_MOTO_URL=http://127.0.0.1:5000 is where a moto server runs, if none is to be started here: it is emptied.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,3 +38,25 @@ def engine(request: pytest.FixtureRequest, path: str) -> Iterator[Engine]:
     """A fresh engine: the test runs once in memory and once on a file."""
     with Engine(":memory:" if request.param == "memory" else path) as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def moto_url() -> Iterator[str]:
+    """moto's server, DynamoDB and S3: one for all tests of this process, started for the first that asks."""
+    if given := os.environ.get("PENSTOCK_MOTO_URL"):
+        yield given
+        return
+    moto = pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[s3]' flask flask-cors")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def empty_moto_url(moto_url: str) -> str:
+    """Without what earlier tests have left there."""
+    urlopen(Request(f"{moto_url}/moto-api/reset", method="POST"), timeout=60).close()
+    return moto_url

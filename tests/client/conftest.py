@@ -11,8 +11,8 @@ from expenses import EXPENSES
 import penstock
 from penstock.client.table import Table
 
-# PENSTOCK_TEST_URL=http://localhost:8000 runs the tests of the handles against another implementation there. Each test
-# makes its tables and deletes those, and only those.
+# PENSTOCK_TEST_URL=http://localhost:8000 runs the tests of the handles against another implementation there, in place
+# of the embedded engine, our server and moto's. Each test makes its tables and deletes those, and only those.
 ELSEWHERE = os.environ.get("PENSTOCK_TEST_URL")
 
 
@@ -32,10 +32,12 @@ _MOTOS_OWN_WAYS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if ELSEWHERE and _is_moto(ELSEWHERE):
-        for item in items:
-            way = _MOTOS_OWN_WAYS.get(getattr(item, "originalname", item.name))
-            if way is not None:
+    elsewhere = ELSEWHERE is not None and _is_moto(ELSEWHERE)
+    for item in items:
+        way = _MOTOS_OWN_WAYS.get(getattr(item, "originalname", item.name))
+        if way is not None and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            database = item.callspec.params.get("db")
+            if database == "moto" or (elsewhere and database == "elsewhere"):
                 item.add_marker(pytest.mark.xfail(reason=f"moto: {way}", strict=True))
 
 
@@ -49,17 +51,17 @@ def _is_moto(url: str) -> bool:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "db" in metafunc.fixturenames:
-        ours = ["memory", "file", "http", *(["boto"] if metafunc.module.__name__ in _THROUGH_BOTO_TOO else [])]
+        ours = ["memory", "file", "http", "moto", *(["boto"] if metafunc.module.__name__ in _THROUGH_BOTO_TOO else [])]
         metafunc.parametrize("db", ["elsewhere"] if ELSEWHERE else ours, indirect=True)
 
 
 @pytest.fixture
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[penstock.Database]:
-    """A database with the empty table `expenses`: in memory, on a file, behind a server, also through boto3."""
+    """A database with the empty table `expenses`: in memory, on a file, on our server (also by boto3) and on moto's."""
     with _opened(request, tmp_path) as db:
         db.execute("CreateTable", EXPENSES)
         yield db
-        if ELSEWHERE:
+        if request.param in ("moto", "elsewhere"):
             db.execute("DeleteTable", {"TableName": "expenses"})
 
 
@@ -71,6 +73,8 @@ def _opened(request: pytest.FixtureRequest, tmp_path: Path) -> penstock.Database
             return penstock.connect(tmp_path / "expenses.db")
         case "boto":
             return penstock.connect(request.getfixturevalue("penstock_server"), via="boto")
+        case "moto":
+            return penstock.connect(request.getfixturevalue("moto_url"))
     return penstock.connect(ELSEWHERE or request.getfixturevalue("penstock_server"))
 
 

@@ -7,7 +7,6 @@ are played whole, commands and all, by tests of their own.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import tomllib
 from collections.abc import Iterator
@@ -76,19 +75,13 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def s3_with_a_bucket(reader: Path) -> Iterator[str]:
+def s3_with_a_bucket(reader: Path, moto_url: str) -> str:
     """moto's S3 with the bucket that the pages speak of."""
-    moto = pytest.importorskip("moto.server", reason="S3 is tested with moto: pip install 'moto[s3]' flask flask-cors")
     from penstock.client.credentials import new_session
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    url = "http://{}:{}".format(*server.get_host_and_port())
-    client = new_session(None).create_client("s3", endpoint_url=url, region_name="us-east-1")
+    client = new_session(None).create_client("s3", endpoint_url=moto_url, region_name="us-east-1")
     client.create_bucket(Bucket="acme-jobs")
-    yield url
-    server.stop()
+    return moto_url
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

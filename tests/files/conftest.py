@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -16,25 +14,16 @@ from penstock.files import Files, open_files
 
 
 @pytest.fixture(scope="session")
-def s3_url() -> Iterator[str]:
-    moto = pytest.importorskip("moto.server", reason="S3 is tested with moto: pip install 'moto[s3]' flask flask-cors")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        patch.setenv("no_proxy", "127.0.0.1")
-        yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def s3(s3_url: str) -> Any:
+def s3(moto_url: str) -> Any:
     """One client for all tests: making one takes a third of a second."""
     make = new_session(None).create_client
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-    return make("s3", endpoint_url=s3_url, region_name="us-east-1", config=Config(signature_version="s3v4"), **keys)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")  # read when the client is made
+        patch.setenv("no_proxy", "127.0.0.1")
+        return make(
+            "s3", endpoint_url=moto_url, region_name="us-east-1", config=Config(signature_version="s3v4"), **keys
+        )
 
 
 @pytest.fixture
@@ -45,10 +34,12 @@ def bucket(s3: Any) -> str:
 
 
 @pytest.fixture
-def s3_environment(s3_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def s3_environment(moto_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """For those who make a client of their own."""
     for name, value in {
-        "AWS_ENDPOINT_URL_S3": s3_url,
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+        "AWS_ENDPOINT_URL_S3": moto_url,
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",

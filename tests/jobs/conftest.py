@@ -1,4 +1,4 @@
-"""A store on every database: the embedded engine in memory and on a file, the server, and PENSTOCK_JOBS_URL's."""
+"""A store on every database: the embedded engine in memory and on a file, our server, moto's, PENSTOCK_JOBS_URL's."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def clock() -> ManualClock:
 
 
 ELSEWHERE = os.environ.get("PENSTOCK_JOBS_URL", "")
-"""Another server on this machine: moto's, or DynamoDB Local."""
+"""Another server on this machine, such as DynamoDB Local."""
 
 
-@pytest.fixture(params=["memory", "file", "http", *(["elsewhere"] if ELSEWHERE else [])])
+@pytest.fixture(params=["memory", "file", "http", "moto", *(["elsewhere"] if ELSEWHERE else [])])
 def db(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """The engine's own clock is the machine's: what the store takes for expired is not deleted yet."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -38,7 +38,8 @@ def db(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monke
         with Engine() as engine, running_server(engine) as server, connect(server.url) as db:
             yield db
         return
-    with connect(_url(request.param, tmp_path)) as db:
+    moto = request.param == "moto"
+    with connect(request.getfixturevalue("moto_url") if moto else _url(request.param, tmp_path)) as db:
         yield db
 
 
@@ -52,7 +53,7 @@ def _url(kind: str, folder: Path) -> str:
 @pytest.fixture
 def transactions_are_isolated(db: Database) -> None:
     """Not so in moto: a transaction that is refused puts the table back as it was when it began, whoever wrote it."""
-    if db.name == ELSEWHERE and is_moto(ELSEWHERE):
+    if db.name.startswith("http") and is_moto(db.name):
         pytest.skip("moto's transactions undo what others write meanwhile")
 
 

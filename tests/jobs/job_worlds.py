@@ -19,6 +19,8 @@ START = 1_900_000_000.0
 
 DAY = 24 * 3600.0
 LEASE = 30.0
+QUICK = ["memory", "file", "http"]
+"""The databases for a test of very many calls: on moto's server each takes some milliseconds."""
 FAILURE = JobError("ValueError", "no such project")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from job_worlds import FAILURE, LEASE, claimable, claimed, counted, made, running, same_table, settle_all
+from job_worlds import FAILURE, LEASE, QUICK, claimable, claimed, counted, made, running, same_table, settle_all
 
 from penstock.client.database import Database
 from penstock.clock import ManualClock
@@ -287,6 +287,7 @@ def test_a_job_in_waiting_is_in_no_pool_that_workers_look_at(store: JobStore) ->
     assert place[0] == "keep"
 
 
+@pytest.mark.parametrize("db", QUICK, indirect=True)
 def test_a_thousand_parents_are_read_in_batches(store: JobStore) -> None:
     parents = tuple(made(store).id for _ in range(130))
     counting_store, counting = counted(store)
@@ -297,6 +298,7 @@ def test_a_thousand_parents_are_read_in_batches(store: JobStore) -> None:
         store.get_many([*parents, "job_nope"])
 
 
+@pytest.mark.parametrize("db", QUICK, indirect=True)
 def test_a_job_waits_for_a_thousand_others_and_not_for_more(store: JobStore) -> None:
     parents = [f"job_parent_{number:04d}" for number in range(MOST_DEPENDENCIES + 1)]
     template = store.layout.main(store.complete(running(store)))

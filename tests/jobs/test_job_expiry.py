@@ -7,6 +7,7 @@ from job_worlds import (
     DAY,
     FAILURE,
     LEASE,
+    QUICK,
     START,
     Counting,
     claimable,
@@ -133,6 +134,7 @@ def test_a_failed_job_that_is_retried_late_keeps_all_of_it(store: JobStore, cloc
     assert store.load(job, point.data) == [1]
 
 
+@pytest.mark.parametrize("db", QUICK, indirect=True)
 def test_jobs_that_wait_are_looked_after(store: JobStore, clock: ManualClock) -> None:
     """In a queue whose workers have no time for them, or that is paused; or for another job."""
     parent = running(store)

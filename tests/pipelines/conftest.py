@@ -52,16 +52,6 @@ def any_store(
 
 
 @pytest.fixture(scope="session")
-def moto_url() -> Iterator[str]:
-    server = pytest.importorskip("moto.server", reason="moto is not installed")
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    yield f"http://{host}:{port}"
-    running.stop()
-
-
-@pytest.fixture(scope="session")
 def s3(moto_url: str) -> Any:
     """One client for all tests: making one takes a third of a second."""
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}

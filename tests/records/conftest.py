@@ -16,6 +16,9 @@ from penstock.engine import Engine
 from penstock.server.run import running_server
 from penstock.tables.single import delete
 
+ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")
+"""Another server of this machine."""
+
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
@@ -24,7 +27,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
         yield db
 
 
-@pytest.fixture(params=["embedded", "http", "moto", "elsewhere"])
+@pytest.fixture(params=["embedded", "http", "moto", *(["elsewhere"] if ELSEWHERE else [])])
 def any_db(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
@@ -34,12 +37,12 @@ def any_db(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         with Engine() as engine, running_server(engine) as server:
             yield from opened(server.url)
     elif request.param == "moto":
-        yield from on_moto()
+        yield from opened(request.getfixturevalue("empty_moto_url"))
     else:
-        url = os.environ.get("PENSTOCK_TABLES_URL", "")
-        if not url.startswith(("http://127.0.0.1:", "http://localhost:")):
-            pytest.skip("PENSTOCK_TABLES_URL names no server of this machine, such as DynamoDB Local")
-        yield from opened(url)
+        assert ELSEWHERE.startswith(("http://127.0.0.1:", "http://localhost:")), (
+            "PENSTOCK_TABLES_URL is of this machine"
+        )
+        yield from opened(ELSEWHERE)
 
 
 def opened(url: str) -> Iterator[Database]:
@@ -48,14 +51,3 @@ def opened(url: str) -> Iterator[Database]:
         for table in db.tables():
             delete(db, table)
         yield db
-
-
-def on_moto() -> Iterator[Database]:
-    server = pytest.importorskip("moto.server", reason="moto is not installed")
-    running = server.ThreadedMotoServer(port=0, verbose=False)
-    running.start()
-    try:
-        host, port = running.get_host_and_port()
-        yield from opened(f"http://{host}:{port}")
-    finally:
-        running.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -46,17 +45,6 @@ def clock() -> ManualClock:
 def storage(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Storage]:
     with storage_of(request.param, tmp_path, clock) as storage:
         yield storage
-
-
-@pytest.fixture(scope="module")
-def moto_url() -> Iterator[str]:
-    moto = pytest.importorskip("moto.server", reason="AWS is tested with moto: pip install 'moto[s3]' flask flask-cors")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -21,8 +22,11 @@ from penstock.tables.waiting import Pace
 
 STAGING = Naming(environment="staging")
 PLAIN = Naming(prefix="")
+ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")
+"""Another server of this machine, such as DynamoDB Local."""
+SERVERS = ["http", "moto", *(["elsewhere"] if ELSEWHERE else [])]
 
-__all__ = ["PLAIN", "STAGING", "Place", "construction_expenses"]
+__all__ = ["ELSEWHERE", "PLAIN", "SERVERS", "STAGING", "Place", "construction_expenses"]
 
 
 class Place:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fleets import SERVERS
 from moving_samples import ORDERS, everything, order
 from rekey_world import NEW_KEY, OLD, Writer, check_new_table, comment
 
@@ -20,7 +21,7 @@ from penstock.tables.transfers import ItemTable
 
 COUNT = 120
 
-pytestmark = pytest.mark.parametrize("url", ["http", "moto", "elsewhere"], indirect=True)
+pytestmark = pytest.mark.parametrize("url", SERVERS, indirect=True)
 
 
 def test_a_dump_is_loaded_and_the_two_tables_are_the_same(db: Database, tmp_path: Path) -> None:
