@@ -97,7 +97,7 @@ def test_the_connection_that_rested_last_is_used_first_and_old_ones_are_closed(m
 
     def script(incoming):
         incoming.read_request()
-        gate.wait(5)
+        gate.wait(60)
         incoming.send(answer())
         always(answer())(incoming)
 

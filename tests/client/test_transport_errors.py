@@ -43,10 +43,8 @@ def failure(kind, script_or_url, limits=AMPLE):
 
 
 def _failure(kind, url, limits):
-    began = time.monotonic()
     with calling(kind, url, limits) as transport, pytest.raises(TransportError) as caught:
         transport.execute(*GET)
-    assert time.monotonic() - began < 4
     error = caught.value
     assert error.endpoint == url
     assert str(error).startswith(f"{url}: {error.reason}. ")
@@ -129,16 +127,19 @@ def test_the_server_hangs(kind):
 
 
 def test_the_server_sends_an_answer_one_byte_at_a_time(kind):
+    sent = 0
+
     def script(incoming):
+        nonlocal sent
         incoming.read_request()
         time.sleep(1.3)
         for byte in answer({"Item": {}}):
             incoming.send(bytes([byte]))
+            sent += 1
             time.sleep(0.05)
 
-    began = time.monotonic()
     error = failure(kind, script, Limits(read_seconds=1.5))
-    assert time.monotonic() - began < 2.7  # not one limit for the first byte and another for the rest
+    assert sent < 25  # not one limit for the first byte and another for the rest: 30 fit in that
     assert isinstance(error, TimedOut)
     assert "only part of an answer" in error.reason
 

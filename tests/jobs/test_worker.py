@@ -363,9 +363,9 @@ def test_an_idle_worker_asks_less_and_less(app: penstock.App) -> None:
     thread = threading.Thread(target=worker.run)
     thread.start()
     time.sleep(1)
-    asked = worker.feed.polls
     worker.stop()
     thread.join(30)
+    asked = worker.feed.polls
     assert worker.feed.read_units == asked * 5
     assert asked <= 10  # 0.04 s, 0.08 s, … and not once for each of its eight threads
 

@@ -34,7 +34,7 @@ def forks(in_child: Callable[[], Any], ends: list[int | str]) -> Callable[..., N
 
 
 def _end_of(child: int) -> int | str:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         gone, status = os.waitpid(child, os.WNOHANG)
         if gone:
@@ -101,7 +101,7 @@ def test_a_pool_of_processes_ends_although_its_parent_stops_calmly(calls: list[i
     child.join(30)
     assert child.exitcode == -signal.SIGTERM
     os.kill(os.getpid(), signal.SIGTERM)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not calls and time.monotonic() < until:  # where there are other threads, it is heard a little later
         time.sleep(0.01)
     assert calls == [signal.SIGTERM]

@@ -25,16 +25,18 @@ LONG = 60.0  # nothing here takes so long
 
 
 class Machine:
-    """A clock, the CPU time of a process, and for how long another thread keeps the interpreter."""
+    """A clock, the CPU time of a process, and for how long another thread has the interpreter, or others the cores."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.used = 0.0
         self.kept = 0.0
+        self.core_kept = 0.0
         self.interpreter = Interpreter(lambda: self.now, lambda: self.used, self.sleep)
 
     def sleep(self, seconds: float) -> None:
-        self.now += seconds + self.kept
+        self.now += seconds + self.kept + self.core_kept
+        self.used += self.kept
 
     def crowd(self) -> None:
         self.kept = 0.02
@@ -78,6 +80,13 @@ def test_who_is_kept_waiting_for_the_interpreter_lets_others_finish_until_it_is_
         machine.now += 1.0
         looks += 1
     assert looks <= 20  # (1)
+
+
+def test_who_is_kept_waiting_by_other_processes_waits_for_nobody_here(machine: Machine) -> None:
+    machine.core_kept = 0.02
+    for _ in range(100):
+        machine.now += 1.0
+        assert not machine.interpreter.is_crowded()  # (1)
 
 
 def test_it_looks_seldom(machine: Machine) -> None:

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,14 @@ HEADERS = {
     "X-Amz-Date": "20260101T000000Z",
     "Authorization": AUTHORIZATION,
 }
+
+
+def until(condition: Callable[[], object]) -> None:
+    """Waits for it; a machine that is busy gets the time that it needs."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 class EchoEngine:
@@ -125,7 +133,7 @@ class Answer:
 class RawClient:
     """A socket that speaks in bytes and reads answers one by one."""
 
-    def __init__(self, url: str, timeout: float = 10) -> None:
+    def __init__(self, url: str, timeout: float = 60) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self.socket = socket.create_connection((parts.hostname, parts.port), timeout=timeout)

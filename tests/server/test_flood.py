@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from raw_http import EchoEngine, RawClient, request
+from raw_http import EchoEngine, RawClient, request, until
 
 from penstock.server import crowd, groups, protocol, run
 from penstock.server.protocol import Connection
@@ -49,13 +48,6 @@ def arriving(client: RawClient, count: int) -> bool:
             return False
         count -= received
     return True
-
-
-def until(condition: Any) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_of_those_who_do_not_read_the_slowest_go_when_too_much_is_unsent_2(
@@ -165,14 +157,14 @@ def test_where_all_are_being_answered_the_new_connection_is_ended_1(monkeypatch:
 
 
 def test_a_body_that_has_stalled_makes_room_for_one_that_arrives_3(
-    clients: Any, monkeypatch: pytest.MonkeyPatch
+    clients: Any, echo_server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(crowd, "HELD_BYTES", 3_000_000)
     monkeypatch.setattr(protocol, "STALLED_TICKS", 0)
     data = request(body=b" " * 2_000_000 + b"{}")
     stalled, prompt = clients(), clients()
     stalled.send(data[:1_900_000])
-    time.sleep(0.1)
+    until(lambda: echo_server._server.crowd._held_bytes > 1_500_000)
     assert prompt.ask(data).status == 200
     assert stalled.read().status == 408
 

@@ -6,9 +6,10 @@ import gzip
 import threading
 import time
 import zlib
+from types import SimpleNamespace
 
 import pytest
-from raw_http import Answer, EchoEngine, RawClient, request
+from raw_http import Answer, EchoEngine, RawClient, request, until
 
 from penstock.server import crowd, protocol
 from penstock.server.run import ServerThread
@@ -82,12 +83,20 @@ def test_a_heavy_call_keeps_its_place_1(client: RawClient, engine: EchoEngine) -
     assert engine.order == ["GetItem:0", "Scan:1", "GetItem:2", "Query:3", "PutItem:5"]
 
 
-def test_a_heavy_call_holds_up_nobody_else_4(echo_server: ServerThread) -> None:
+def test_a_heavy_call_holds_up_nobody_else_4(echo_server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(seconds: float) -> None:
+        if seconds:
+            begun.set()
+            go_on.wait(60)
+
+    monkeypatch.setattr("raw_http.time", SimpleNamespace(sleep=wait))
     with RawClient(echo_server.url) as slow, RawClient(echo_server.url) as quick:
         slow.send(request("Scan", {"Id": 1, "Sleep": 0.5}))
-        began = time.monotonic()
+        assert begun.wait(60)
         assert quick.ask(request()).status == 200
-        assert time.monotonic() - began < 0.3
+        go_on.set()
         assert slow.read().status == 200
 
 
@@ -133,7 +142,7 @@ def test_bodies_that_arrive_slowly_share_a_limit_3(echo_server: ServerThread, mo
     data = request(body=b" " * 2_000_000 + b"{}")
     with RawClient(echo_server.url) as first, RawClient(echo_server.url) as second:
         first.send(data[:1_900_000])
-        time.sleep(0.1)
+        until(lambda: echo_server._server.crowd._held_bytes > 1_500_000)
         second.send(data[:1_900_000])
         assert second.read().status == 503
         assert first.ask(data[1_900_000:]).status == 200

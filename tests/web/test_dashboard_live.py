@@ -106,10 +106,9 @@ def test_any_number_of_pages_is_one_poll_and_none_costs_nothing() -> None:
             for reader in readers:
                 await reader.close()
             assert hub.followers == 0
-            await asyncio.sleep(0.05)
             before = len(book.polled)
-            await asyncio.sleep(0.1)
-            assert len(book.polled) == before
+            await asyncio.sleep(0.15)
+            assert len(book.polled) <= before + 1  # one may have been on its way
 
     run(body)
 

@@ -5,7 +5,8 @@ it anew after each SQL statement: beside eight threads that computed, a transact
 lock in its hands, for which other processes waited. So there the clerk lets functions finish before it writes.
 
 1. It does so only where it has been kept waiting for the interpreter: where functions sleep, or compute outside of it,
-   nobody waits for them.
+   nobody waits for them. A wait in which this process did not compute was for a core: other processes keep the machine
+   busy, and no function is to blame.
 2. It waits only while this process computes, and no longer than functions usually take: no core is idle for it.
 3. Where it waited in vain, because nothing computed, it does not wait again for a while.
 """
@@ -55,9 +56,11 @@ class Interpreter:
 
     def _look(self, now: float) -> None:
         """Gives the interpreter away, and sees when it is back."""
+        used = self._used()
         self._sleep(_SLEEP_SECONDS)
         back = self._now()
-        self._usual_wait += (back - now - self._usual_wait) * _WEIGHT
+        waited = back - now if self._used() - used >= (back - now) * _COMPUTES else 0.0  # (1)
+        self._usual_wait += (waited - self._usual_wait) * _WEIGHT
         self._next_look = back + _LOOK_SECONDS
 
     def let_finish(self, usual_seconds: float, finished: Callable[[float], bool]) -> None:
