@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+import threading
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -50,24 +51,31 @@ def test_what_a_clerk_claims_and_marks_together_is_few_statements(db: Database, 
 
 
 def test_a_record_is_two_writes_and_no_read_of_its_own(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, commits = Counter[str](), 0
+    asked, writes, commits = Counter[str](), defaultdict[str, list[Any]](list), 0
     together, alone = EmbeddedTransport.execute_together, EmbeddedTransport.execute
 
     def counted_together(self: EmbeddedTransport, calls: Sequence[tuple[str, Any]]) -> Any:
         nonlocal commits
         commits += bool(calls)
-        asked.update(operation for operation, _ in calls)
+        for operation, request in calls:
+            note(operation, request)
         return together(self, calls)
 
     def counted(self: EmbeddedTransport, operation: str, request: Any) -> Any:
-        asked[operation] += 1
+        note(operation, request)
         return alone(self, operation, request)
+
+    def note(operation: str, request: Any) -> None:
+        asked[operation] += 1
+        if operation == "UpdateItem":
+            writes[str(request["Key"])].append((threading.current_thread().name, request))
 
     records = processor(filled(db, 300))
     monkeypatch.setattr(EmbeddedTransport, "execute_together", counted_together)
     monkeypatch.setattr(EmbeddedTransport, "execute", counted)
     assert records.process_all(lambda record: None).processed == 300
     pages = asked.pop("Query")
+    assert [made for made in writes.values() if len(made) != 2] == []
     assert asked == {"UpdateItem": 600}
     assert pages <= 10
     assert commits <= 300
