@@ -141,6 +141,47 @@ def test_a_local_index_fetches_what_it_does_not_hold(tables: Engine) -> None:
     assert some[0] == {"sk": n(3), "y": s("not")}
 
 
+@pytest.mark.parametrize(("name", "key", "value"), [("by_ab", "a", s("A")), ("local_b", "pk", s("p"))])
+@pytest.mark.parametrize(
+    ("members", "listed"),
+    [
+        ({"FilterExpression": "y = :y", "v_y": s("not")}, "y"),
+        ({"FilterExpression": "attribute_not_exists(y.z)"}, "y"),
+        ({"FilterExpression": "zz = :y OR (aa = :y AND NOT size(mm) > :y)", "v_y": n(1)}, "zz, aa, mm"),
+        ({"FilterExpression": "y = :y OR x = :y", "v_y": s("not")}, "x, y"),
+        ({"FilterExpression": "y = :y", "v_y": s("not"), "Select": "COUNT"}, "y"),
+        ({"FilterExpression": "y = :y", "v_y": s("not"), "Select": "ALL_ATTRIBUTES"}, "y"),
+        ({"FilterExpression": "y = :y", "v_y": s("not"), "ProjectionExpression": "y"}, "y"),
+    ],
+)
+def test_a_query_does_not_filter_by_what_its_index_does_not_hold(
+    tables: Engine, name: str, key: str, value: Any, members: Any, listed: str
+) -> None:
+    code, text = refusal(tables, "Query", request(f"{key} = :v", IndexName=name, v_v=value, **members))
+    assert (code, text) == (
+        "ValidationException",
+        f"{INVALID}Secondary index {name} does not project one or more filter attributes: [{listed}]",
+    )
+
+
+def test_a_legacy_filter_is_refused_alike_where_the_index_does_not_hold_its_attributes(tables: Engine) -> None:
+    asked = {
+        "TableName": "full",
+        "IndexName": "include",
+        "KeyConditions": {"c": {"ComparisonOperator": "EQ", "AttributeValueList": [s("C")]}},
+        "QueryFilter": {"x": {"ComparisonOperator": "NOT_NULL"}, "y": {"ComparisonOperator": "NOT_NULL"}},
+    }
+    _, text = refusal(tables, "Query", asked)
+    assert text == f"{INVALID}Secondary index include does not project one or more filter attributes: [y]"
+    del asked["QueryFilter"]["y"]
+    assert tables.execute("Query", asked)["Count"] == 1
+
+
+def test_a_global_index_lists_what_it_does_not_project_in_the_order_of_the_text(tables: Engine) -> None:
+    asked = request("a = :v", IndexName="by_ab", v_v=s("A"), ProjectionExpression="y, sk, x.z")
+    assert refusal(tables, "Query", asked)[1] == f"{INVALID}Global secondary index by_ab does not project [y, x]"
+
+
 def test_an_item_without_the_key_is_not_in_the_index(tables: Engine) -> None:
     assert tables.execute("Query", request("pk = :v", IndexName="local_c", v_v=s("q")))["Count"] == 1
     assert tables.execute("Query", request("pk = :v", v_v=s("q")))["Count"] == 2

@@ -83,6 +83,20 @@ def test_a_filter_and_a_projection(tables: Engine) -> None:
     assert sorted(answer["Items"], key=str) == [{"sk": n(2), "x": s("seen")}, {"sk": n(3), "x": s("seen")}]
 
 
+@pytest.mark.parametrize("name", ["by_ab", "local_b"])
+@pytest.mark.parametrize("shown", [{}, {"Select": "COUNT"}, {"whole": True}])
+def test_a_filter_finds_no_attribute_that_the_index_does_not_hold(tables: Engine, name: str, shown: Any) -> None:
+    if shown == {"whole": True}:  # a local index fetches what it shows from the table, not what it filters by
+        shown = {"Select": "ALL_ATTRIBUTES"} if name == "local_b" else {}
+    base = {"TableName": "full", "IndexName": name, **shown}
+    for text, count in (("attribute_exists(y)", 0), ("attribute_not_exists(y)", 4), ("b < :b AND y <> :y", 3)):
+        values = {":b": n(0), ":y": s("not")} if ":" in text else None
+        asked = base | {"FilterExpression": text} | ({"ExpressionAttributeValues": values} if values else {})
+        answer = tables.execute("Scan", asked)
+        assert (answer["Count"], answer["ScannedCount"]) == (count, 4)
+        assert all(("y" in item) == ("ALL_ATTRIBUTES" in shown.values()) for item in answer.get("Items", []))
+
+
 def test_a_filter_may_look_at_the_key(tables: Engine) -> None:
     asked = {"FilterExpression": "sk = :v", "ExpressionAttributeValues": {":v": n(1)}}
     assert tables.execute("Scan", {"TableName": "full", **asked})["Count"] == 2

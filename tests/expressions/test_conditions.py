@@ -181,7 +181,7 @@ def test_logic(text: str, expected: bool) -> None:
 
 def test_it_says_which_attributes_it_reads() -> None:
     condition = compile_condition("#a.b = :v AND size(c) > d[0] OR contains(e, :w)")
-    assert condition.attributes({"#a": "x"}) == {"x", "c", "d", "e"}
+    assert condition.attributes({"#a": "x"}) == ("x", "c", "d", "e")
     assert condition.nested_attributes({"#a": "x"}) == {"x", "d"}
     assert condition.names == {"#a"}
     assert condition.values == {":v", ":w"}

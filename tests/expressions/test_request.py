@@ -63,7 +63,7 @@ def test_expressions_do_not_stand_beside_what_they_replaced(
 def test_key_conditions_may_stand_beside_other_expressions() -> None:
     parts = query_of({"KeyConditions": {"pk": EQ}, "ProjectionExpression": "a"})
     assert parts.key_terms == (KeyTerm("pk", "=", ({"S": "x"},)),)
-    assert parts.projected_attributes == {"a"}
+    assert parts.projected_attributes == ("a",)
 
 
 @pytest.mark.parametrize("call", FUNCTIONS)
@@ -271,17 +271,17 @@ def test_a_query_gives_its_parts() -> None:
     assert parts.key_terms == (KeyTerm("pk", "=", ({"S": "x"},)), KeyTerm("sk", ">", ({"N": "7"},)))
     assert parts.filter is not None
     assert parts.filter({"f": {"M": {"x": {"S": "x"}}}})
-    assert (parts.filter_attributes, parts.filter_nested) == ({"f"}, {"f"})
+    assert (parts.filter_attributes, parts.filter_nested) == (("f",), {"f"})
     assert parts.projector is not None
     assert parts.projector({"d": {"N": "1"}, "e": {"N": "2"}}) == {"d": {"N": "1"}}
-    assert (parts.projected_attributes, parts.projected_nested) == ({"b", "d"}, {"b"})
+    assert (parts.projected_attributes, parts.projected_nested) == (("b", "d"), {"b"})
 
 
 def test_requests_without_expressions_ask_for_everything() -> None:
     assert condition_of({"Item": {}}) is None
     assert update_of({"Key": {}}) == (None, None)
     assert projection_of({"Key": {}, "ProjectionExpression": None}) is None
-    assert scan_of({"TableName": "t"}) == ((), None, None, frozenset(), None, frozenset(), frozenset())
+    assert scan_of({"TableName": "t"}) == ((), None, None, (), (), frozenset(), frozenset())
 
 
 @pytest.mark.parametrize(

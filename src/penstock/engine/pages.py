@@ -61,12 +61,15 @@ def read_page(
     count_only: bool,
     whole_items: bool = False,
 ) -> Page:
-    """One page. `whole_items`: a local index shall give attributes that it does not hold."""
+    """One page. `whole_items`: a local index shall give attributes that it does not hold.
+
+    A filter sees no more of an item than the index holds, even then (docs/decisions/0040-filters-on-indexes.md).
+    """
     page = Page()
     index = walk.index
     held = None if index is None or whole_items else index.held_in_keys
     narrow = index is not None and index.projected is not None and held is None
-    view = index.view if index is not None and narrow and not whole_items else None
+    view = index.view if index is not None and narrow else None
     if index is not None and held is not None:
         looked_at = _held(call, walk, index, limit, held)
     else:
@@ -81,7 +84,9 @@ def read_page(
             if not count_only:
                 page.items.append(orjson.Fragment(blob))
         else:
-            _take(page, item, view, keep, project, count_only)
+            held_part = item if view is None else view(item)
+            if keep is None or keep(held_part):
+                _take(page, item if whole_items else held_part, project, count_only)
         if page.size >= PAGE_BYTES or page.scanned == limit:
             page.last = None if walk.single else _position(walk, item or orjson.loads(blob))
             break
@@ -114,20 +119,10 @@ def _held(
         yield item, b"", item_size(item)
 
 
-def _take(
-    page: Page,
-    item: Item,
-    view: Projector | None,
-    keep: Filter | None,
-    project: Projector | None,
-    count_only: bool,
-) -> None:
-    shown = item if view is None else view(item)
-    if keep is not None and not keep(shown):
-        return
+def _take(page: Page, item: Item, project: Projector | None, count_only: bool) -> None:
     page.count += 1
     if not count_only:
-        page.items.append(shown if project is None else project(shown))
+        page.items.append(item if project is None else project(item))
 
 
 def _index_size(index: IndexInfo | None, item: Item | None) -> int:

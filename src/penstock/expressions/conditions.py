@@ -35,9 +35,9 @@ class Condition:
             self._constant = predicate
         return predicate
 
-    def attributes(self, names: Mapping[str, str]) -> frozenset[str]:
-        """The top-level attributes that it reads."""
-        return frozenset(str(bind_path(path, names)[0]) for path in self._paths())
+    def attributes(self, names: Mapping[str, str]) -> tuple[str, ...]:
+        """The top-level attributes that it reads, each once, in the order of the text."""
+        return tuple(dict.fromkeys(str(bind_path(path, names)[0]) for path in self._paths()))
 
     def nested_attributes(self, names: Mapping[str, str]) -> frozenset[str]:
         """The top-level attributes that it looks into."""

@@ -16,14 +16,15 @@ from penstock.wire.values import Item
 class Projector:
     """Shows the wanted parts of items.
 
-    `attributes` are the top-level names it keeps something of, `nested` those of which it keeps parts only.
+    `attributes` are the top-level names it keeps something of, each once, in the order of the text; `nested` those of
+    which it keeps parts only.
     """
 
     __slots__ = ("_names", "_shape", "attributes", "nested")
 
     def __init__(self, paths: tuple[BoundPath, ...]) -> None:
         self._shape = shape_of(paths)
-        self.attributes = frozenset(str(path[0]) for path in paths)
+        self.attributes = tuple(dict.fromkeys(str(path[0]) for path in paths))
         self.nested = frozenset(str(path[0]) for path in paths if len(path) > 1)
         self._names = None if self.nested else tuple(str(path[0]) for path in paths)
 
@@ -53,10 +54,6 @@ class Projection:
         if not self.names:
             self._constant = projector
         return projector
-
-    def attributes(self, names: Mapping[str, str]) -> frozenset[str]:
-        """The top-level attributes that it wants something of."""
-        return frozenset(str(bind_path(path, names)[0]) for path in self.tree.paths)
 
 
 @lru_cache(maxsize=CACHED)

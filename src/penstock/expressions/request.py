@@ -76,13 +76,13 @@ _SCAN = _Parameters(
 
 
 class QueryParts(NamedTuple):
-    """What a Query or Scan asks for. The attributes are top-level names; `nested` ones are looked into."""
+    """What a Query or Scan asks for. The attributes are top-level names, as written; `nested` ones are looked into."""
 
     key_terms: tuple[KeyTerm, ...] = ()
     filter: Predicate | None = None
     projector: Projector | None = None
-    filter_attributes: frozenset[str] = frozenset()
-    projected_attributes: frozenset[str] | None = None
+    filter_attributes: tuple[str, ...] = ()
+    projected_attributes: tuple[str, ...] = ()
     filter_nested: frozenset[str] = frozenset()
     projected_nested: frozenset[str] = frozenset()
 
@@ -187,7 +187,7 @@ def query_of(request: Request, between: Between | None = None) -> QueryParts:
     if conditions:
         parts = QueryParts(
             filter=legacy.filter_of(conditions, request.get("ConditionalOperator")),
-            filter_attributes=frozenset(conditions),
+            filter_attributes=tuple(conditions),
         )
     projector = _attributes_to_get(request.get("AttributesToGet"))
     if between is not None:
@@ -213,7 +213,7 @@ def scan_of(request: Request, between: Between | None = None) -> QueryParts:
     conditions = get("ScanFilter") or {}
     parts = QueryParts(
         filter=legacy.filter_of(conditions, get("ConditionalOperator")),
-        filter_attributes=frozenset(conditions),
+        filter_attributes=tuple(conditions),
         projector=projector,
     )
     if between is not None:

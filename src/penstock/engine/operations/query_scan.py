@@ -8,15 +8,17 @@ from penstock.engine import capacity, envelope, key_ranges
 from penstock.engine.call import Call
 from penstock.engine.item_keys import refuse_nested_keys
 from penstock.engine.operations.table_description import billing_mode
-from penstock.engine.pages import Page, Projector, Walk, read_page
+from penstock.engine.pages import Page, Walk, read_page
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import IndexInfo, TableInfo
 from penstock.errors import ValidationException
+from penstock.expressions.placeholders import in_java_order
 from penstock.expressions.request import QueryParts, query_of, scan_of
 from penstock.wire import keys
 
 _PARTITION_WIDTH = 256 // 4  # of a row key's first byte
 _LAST_KEY = b"\xff"
+_INVALID = "One or more parameter values were invalid: "
 
 
 @operation("Query", kind="read")
@@ -33,7 +35,9 @@ def query(call: Call, request: Request) -> Response:
     walk.forward = request.get("ScanIndexForward", True) is not False
     refuse_nested_keys(table, parts.projected_nested)
     _refuse_key_filters(table, index, parts, "QueryFilter" in request)
-    whole = _whole_items(table, index, request, parts)
+    if index is not None:
+        _refuse_unprojected_filter(index, parts)
+    whole = _whole_items(index, request, parts)
     refuse_nested_keys(table, parts.filter_nested)
     if start.values is not None:
         key_ranges.start_after(walk, start.values)
@@ -57,7 +61,7 @@ def scan(call: Call, request: Request) -> Response:
     index = _index_of(call, table, request)
     if index is not None and start.values is not None:
         key_ranges.check_index_start(index, start.values)
-    whole = _whole_items(table, index, request, parts)
+    whole = _whole_items(index, request, parts)
     walk = _segment(table, index, request)
     if start.values is not None:
         position = key_ranges.position_of(table, index, start.values)
@@ -81,7 +85,7 @@ def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: 
         walk,
         limit=request.get("Limit"),
         keep=parts.filter,
-        project=_shown(walk.index, request, parts, whole),
+        project=parts.projector,
         count_only=count_only,
         whole_items=whole,
     )
@@ -108,13 +112,6 @@ def _partitions(walk: Walk, page: Page) -> int:
     else:
         end = _LAST_KEY if walk.high is None else (int.from_bytes(walk.high, "big") - 1).to_bytes(len(walk.high), "big")
     return end[0] // _PARTITION_WIDTH - first + 1
-
-
-def _shown(index: IndexInfo | None, request: Request, parts: QueryParts, whole: bool) -> Projector | None:
-    """What an answer shows of each item. Of one fetched for its filter's sake: still what the index holds."""
-    if whole and parts.projector is None and request.get("Select") != "ALL_ATTRIBUTES" and index is not None:
-        return index.view
-    return parts.projector
 
 
 def _units(walk: Walk, page: Page, consistent: bool, partitions: int) -> capacity.Units:
@@ -167,24 +164,37 @@ def _refuse_key_filters(table: TableInfo, index: IndexInfo | None, parts: QueryP
             )
 
 
-def _whole_items(table: TableInfo, index: IndexInfo | None, request: Request, parts: QueryParts) -> bool:
+def _refuse_unprojected_filter(index: IndexInfo, parts: QueryParts) -> None:
+    """Query refuses what Scan takes: a filter that looks at an attribute which the index does not hold."""
+    outside = _outside(index, parts.filter_attributes)
+    if outside:
+        listed = ", ".join(in_java_order(outside, len(parts.filter_attributes)))
+        raise ValidationException(
+            f"{_INVALID}Secondary index {index.name} does not project one or more filter attributes: [{listed}]"
+        )
+
+
+def _outside(index: IndexInfo, names: tuple[str, ...]) -> list[str]:
+    held = index.projected
+    return [] if held is None else [name for name in names if name not in held]
+
+
+def _whole_items(index: IndexInfo | None, request: Request, parts: QueryParts) -> bool:
     """Whether items must be fetched from the table because the index does not hold what is asked for."""
     if index is None or index.projected is None:
         return False
     wants_all = request.get("Select") == "ALL_ATTRIBUTES"
-    wanted = (parts.projected_attributes or frozenset()) | (parts.filter_attributes or frozenset())
-    beyond = sorted(wanted - index.projected)
+    outside = _outside(index, parts.projected_attributes)
     if index.local:
-        return wants_all or bool(beyond)
+        return wants_all or bool(outside)
     if wants_all:
         raise ValidationException(
-            "One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global "
-            f"secondary index {index.name} because its projection type is not ALL"
+            f"{_INVALID}Select type ALL_ATTRIBUTES is not supported for global secondary index {index.name} "
+            "because its projection type is not ALL"
         )
-    if parts.projected_attributes and (outside := sorted(parts.projected_attributes - index.projected)):
+    if outside:
         raise ValidationException(
-            "One or more parameter values were invalid: Global secondary index "
-            f"{index.name} does not project [{', '.join(outside)}]"
+            f"{_INVALID}Global secondary index {index.name} does not project [{', '.join(outside)}]"
         )
     return False
 
