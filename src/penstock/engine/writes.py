@@ -18,6 +18,7 @@ from penstock.engine import changes, item_keys
 from penstock.engine.call import Call
 from penstock.engine.schema import TableInfo
 from penstock.errors import ConditionalCheckFailedException, ValidationException
+from penstock.expressions.conditions import compile_condition
 from penstock.expressions.named import PlainUpdate
 from penstock.expressions.request import condition_of, update_of
 from penstock.expressions.update_facts import looked_into, written_types
@@ -50,6 +51,15 @@ class Write:
     def resolve(self, call: Call) -> None:
         self.table = table = call.table(self.request["TableName"])
         self.key = item_keys.row_key_of_key(table, self.key_values)
+        if self.condition is not None:
+            self.refuse_nested_condition()
+
+    def refuse_nested_condition(self) -> None:
+        """Refuses a condition that looks into a key attribute."""
+        text = self.request.get("ConditionExpression")
+        if text is not None and ("." in text or "[" in text):
+            names = self.request.get("ExpressionAttributeNames") or {}
+            item_keys.refuse_nested_keys(self.table, compile_condition(text).nested_attributes(names))
 
     def read(self, call: Call) -> None:
         self.old = changes.old_item(call, self.table, self.key)
@@ -83,6 +93,8 @@ class Put(Write):
     def resolve(self, call: Call) -> None:
         self.table = table = call.table(self.request["TableName"])
         self.key = item_keys.row_key_of_item(table, self.item)
+        if self.condition is not None:
+            self.refuse_nested_condition()
 
     def outcome(self) -> None:
         self.new = self.item
@@ -138,9 +150,12 @@ class Update(Write):
         self.charge = charge
 
     def resolve(self, call: Call) -> None:
-        super().resolve(call)
+        self.table = table = call.table(self.request["TableName"])
+        self.key = item_keys.row_key_of_key(table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()
+        if self.condition is not None:
+            self.refuse_nested_condition()
 
     def _refuse_key_attributes(self) -> None:
         table, update = self.table, self.update
@@ -153,11 +168,10 @@ class Update(Write):
         if isinstance(update, PlainUpdate):
             if table.indexes:
                 item_keys.check_index_types(table, update.types(table.index_kinds))
-        elif table.indexes:
+            return
+        if table.indexes:
             item_keys.check_index_types(table, dict(written_types(self.request)))
-            item_keys.refuse_nested_keys(table, looked_into(self.request) | update.nested)
-        else:
-            item_keys.refuse_nested_keys(table, update.nested)
+        item_keys.refuse_nested_keys(table, looked_into(self.request) | update.nested)
 
     def refuse_charge(self) -> None:
         """Refuses a statement that is too large in itself; this comes before the condition."""

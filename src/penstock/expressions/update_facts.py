@@ -1,6 +1,6 @@
 """What an update's text shows without an item: types that it will write, attributes it looks into, what it is charged.
 
-Looked at where it matters only: on tables with indexes, and where an update may be too large.
+Looked at where it matters only: types on tables with indexes, charges where an update may be too large.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def written_types(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def looked_into(request: Mapping[str, Any]) -> frozenset[str]:
     """The top-level attributes of which a part is read or written."""
-    if "UpdateExpression" not in request:
+    text = request.get("UpdateExpression")
+    if text is None or not ("." in text or "[" in text):
         return frozenset()
     names, _ = _maps(request)
-    actions = compile_update(request["UpdateExpression"]).tree.actions
+    actions = compile_update(text).tree.actions
     paths = [bind_path(node, names) for node in walk(*actions) if isinstance(node, Path) and len(node.parts) > 1]
     return frozenset(str(path[0]) for path in paths)
 

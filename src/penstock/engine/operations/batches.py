@@ -9,7 +9,7 @@ import orjson
 from penstock.engine import capacity, envelope, writes
 from penstock.engine.call import Call
 from penstock.engine.collections import collection_metrics
-from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.rows import Row, plain_row, put_rows
 from penstock.engine.schema import TableInfo
@@ -73,7 +73,10 @@ def _wanted(call: Call, request: Request) -> list[tuple[str, TableInfo, dict[str
     wanted = []
     for name, asked, projector, checked in prepared:
         table = call.table(name)
-        wanted.append((name, table, asked, projector, [(row_key_of_key(table, key), key) for key in checked]))
+        row_keys = [(row_key_of_key(table, key), key) for key in checked]
+        if projector is not None:
+            refuse_nested_keys(table, projector.nested)
+        wanted.append((name, table, asked, projector, row_keys))
     return wanted
 
 

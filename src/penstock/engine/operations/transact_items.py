@@ -10,7 +10,7 @@ import orjson
 from penstock.engine import capacity, idempotency, transactions, writes
 from penstock.engine.call import Call
 from penstock.engine.collections import collection_metrics
-from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import TableInfo
 from penstock.errors import ValidationException
@@ -112,10 +112,13 @@ def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
 def _resolved(call: Call, wanted: list[tuple[dict[str, Any], Any, dict[str, Any]]]) -> list[tuple[TableInfo, bytes]]:
     found: list[tuple[TableInfo, bytes]] = []
     reasons: list[transactions.Reason] = []
-    for asked, _, key in wanted:
+    for asked, projector, key in wanted:
         table = call.table(asked["TableName"])
         try:
-            found.append((table, row_key_of_key(table, key)))
+            row_key = row_key_of_key(table, key)
+            if projector is not None:
+                refuse_nested_keys(table, projector.nested)
+            found.append((table, row_key))
             reasons.append({"Code": "None"})
         except ValidationException as error:
             if "cannot contain an empty" in error.message:
