@@ -21,6 +21,10 @@ def _chunks(body: bytes, header: bytes = CHUNKED) -> bytes:
 
 
 REFUSED: dict[str, bytes] = {
+    "no host": _sized(b"Content-Length: 2").replace(b"Host: a\r\n", b""),
+    "two hosts": _sized(b"Content-Length: 2\r\nHost: b"),
+    "one host twice": _sized(b"Content-Length: 2\r\nhost: a"),
+    "an empty host and another": _sized(b"Host: \r\nContent-Length: 2"),
     "length, then chunks": _chunks(TWO, b"Content-Length: 2\r\n" + CHUNKED),
     "chunks, then length": _chunks(TWO, CHUNKED + b"Content-Length: 2\r\n"),
     "two lengths": _sized(b"Content-Length: 2\r\nContent-Length: 3"),
@@ -68,6 +72,8 @@ REFUSED: dict[str, bytes] = {
 }
 TAKEN: dict[str, bytes] = {
     "a length": _sized(b"Content-Length: 2"),
+    "an empty host": _sized(b"Content-Length: 2").replace(b"Host: a\r\n", b"Host:\r\n"),
+    "a host among the trailers": _chunks(b"2\r\n{}\r\n0\r\nHost: b\r\n\r\n"),
     "a length in spaces": _sized(b"Content-Length: \t 2 "),
     "a length with noughts": _sized(b"Content-Length: 002"),
     "chunks": _chunks(TWO),

@@ -231,7 +231,30 @@ def test_of_several_accept_encodings_only_the_first_counts(client: RawClient) ->
 
 def test_too_many_headers_are_refused(client: RawClient) -> None:
     many = b"".join(b"X-%d: y\r\n" % number for number in range(1000))
-    assert client.ask(b"POST / HTTP/1.1\r\n" + many + b"\r\n").status == 431
+    assert client.ask(b"POST / HTTP/1.1\r\nHost: a\r\n" + many + b"\r\n").status == 431
+
+
+@pytest.mark.parametrize("more", [{}, {"Connection": "keep-alive"}, {"Connection": "upgrade", "Upgrade": "h2c"}])
+def test_http_1_0_needs_no_host(client: RawClient, more: dict[str, str]) -> None:
+    assert client.ask(request(version="1.0", drop=["Host"], **more)).json()["Operation"] == "GetItem"
+
+
+@pytest.mark.parametrize("more", [{"version": "1.0"}, {"Connection": "upgrade", "Upgrade": "h2c"}])
+def test_two_hosts_are_refused_in_http_1_0_and_beside_another_protocol(
+    client: RawClient, engine: EchoEngine, more: dict[str, str]
+) -> None:
+    asked = request(**more).replace(b"\r\nHost:", b"\r\nHost: b\r\nHost:")
+    assert client.ask(asked).status == 400
+    assert client.at_end()
+    assert engine.order == []
+
+
+def test_a_connection_whose_head_is_known_takes_no_other_host_beside_it(client: RawClient, engine: EchoEngine) -> None:
+    for _ in range(4):
+        assert client.ask(request()).status == 200
+    assert client.ask(request().replace(b"\r\nHost:", b"\r\nHost: b\r\nHost:")).status == 400
+    assert client.at_end()
+    assert len(engine.order) == 4
 
 
 def test_half_a_request_then_silence_is_no_answer_and_no_harm(client: RawClient, echo_server: ServerThread) -> None:

@@ -24,6 +24,8 @@ PIECE_BYTES = 16 * 1024  # parsed at once: as many small requests as a connectio
 REPEATED_BYTES = 8 * 1024  # of one header that comes several times
 FIRST_ACCEPT_ENCODING = b":accept-encoding"
 """Where the first of several Accept-Encoding headers is kept: AWS heeds only that one. No client can send this name."""
+SECOND_HOST = b":host"
+"""Where a second Host is kept, for which a request is refused: two readers may each heed another one."""
 
 _BAD_REQUEST = Reply(400, b"Bad Request\n", content_type=TEXT)
 _TOO_MANY_HEADERS = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
@@ -241,8 +243,11 @@ class RequestReader(asyncio.Protocol):
             self._headers[name] = value
 
     def _repeated(self, name: bytes, value: bytes) -> None:
-        """A header that has come before: both values count, as one list."""
+        """A header that has come before: both values count, as one list. Host is none, and comes once."""
         headers = self._headers
+        if name == b"host":
+            headers[SECOND_HOST] = value
+            return
         if len(headers[name]) + len(value) > REPEATED_BYTES:
             self._head_bytes += len(value)
             return
@@ -253,6 +258,9 @@ class RequestReader(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._receiving = IN_BODY
         headers = self._headers
+        if (b"host" not in headers and self._parser.get_http_version() != "1.0") or SECOND_HOST in headers:
+            self._refuse(_BAD_REQUEST)
+            return
         if b"upgrade" in headers and self._parser.should_upgrade():
             self._upgrading = True
             return
@@ -359,7 +367,8 @@ class RequestReader(asyncio.Protocol):
         HTTP allows a server to go on as if it had not been asked; httptools stops before the body.
         """
         self._upgrading = False
-        head = [self._parser.get_method() + b" " + self._url + b" HTTP/1.1"]
+        version = self._parser.get_http_version().encode()
+        head = [self._parser.get_method() + b" " + self._url + b" HTTP/" + version]
         for name, value in self._headers.items():
             if name == b"connection":
                 value = b"close" if b"close" in value.lower() else b"keep-alive"
