@@ -64,9 +64,50 @@ def test_the_first_problem_in_the_document_is_reported(sql, levels):
     assert sql.refusal(pair, too_deep, {"N": "1e126"}) == NEST
 
 
-def test_a_parameter_may_stand_wherever_a_value_may(sql):
-    sql.run("INSERT INTO two VALUE ?", {"M": {"pk": {"S": "a"}, "sk": {"S": "1"}, "n": {"N": "007"}}})
+def test_a_parameter_may_be_an_attribute_or_an_operand(sql):
+    sql.run("INSERT INTO two VALUE {'pk': ?, 'sk': '1', 'n': ?}", {"S": "a"}, {"N": "007"})
     where = "pk = ? AND sk BETWEEN ? AND ? AND n IN [?, ?]"
     values = [{"S": "a"}, {"S": "0"}, {"S": "2"}, {"N": "7.0"}, {"N": "8"}]
     assert sql.items(f"SELECT n FROM two WHERE {where}", *values) == [{"n": {"N": "7"}}]
-    assert len(sql.items("SELECT * FROM two WHERE pk IN ?", {"L": [{"S": "a"}, {"S": "b"}]})) == 1
+    assert len(sql.items("SELECT * FROM two WHERE pk IN (?, ?)", {"S": "a"}, {"S": "b"})) == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "under"),
+    [
+        ("UPDATE two SET x = [?] WHERE pk = 'a' AND sk = '1'", "root[0]"),
+        ("UPDATE two SET x = list_append(x, [1, ?]) WHERE pk = 'a' AND sk = '1'", "root[1]"),
+        ("INSERT INTO two VALUE {'pk': 'a', 'sk': '1', 'm': {'k': ?}}", "root.k"),
+        ("INSERT INTO two VALUE {'pk': 'a', 'sk': '1', 'm': {'k': [1, {'x': ?}]}}", "root.k[1].x"),
+        ("SELECT * FROM two WHERE pk = 'a' AND x = [?]", "root[0]"),
+        ("SELECT * FROM two WHERE pk = 'a' AND x IN [[?]]", "root[0]"),
+        ("SELECT * FROM nowhere WHERE pk = {'a': ?}", "root.a"),
+    ],
+)
+def test_a_parameter_stands_in_no_list_and_no_tuple(sql, statement, under):
+    at = f"1:{statement.index('?') + 1}:1"
+    assert sql.refusal(statement, {"S": "v"}) == f"Unsupported data type: Parameter under key {under} at {at}"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE two SET x = <<?>> WHERE pk = 'a' AND sk = '1'",
+        "UPDATE two SET x = set_add(x, <<'a', ?>>) WHERE pk = 'a' AND sk = '1'",
+        "SELECT * FROM two WHERE pk = 'a' AND x = <<?, 'b'>>",
+    ],
+)
+def test_a_parameter_stands_in_no_set(sql, statement):
+    assert sql.refusal(statement, {"S": "v"}) == (
+        "Unsupported data type in Bag. DynamoDB only supports either numbers or strings in bags"
+    )
+
+
+@pytest.mark.parametrize("candidates", ["?", "[]", "x"])
+def test_in_needs_a_list_of_at_least_one_candidate(sql, candidates):
+    values = [{"L": [{"S": "a"}]}] if candidates == "?" else []
+    for attribute in ("pk", "n"):
+        assert sql.refusal(f"SELECT * FROM two WHERE {attribute} IN {candidates}", *values) == (
+            "IN operator must have a left hand argument of type Variable Reference and right hand argument of type "
+            "Seq with at least one member"
+        )

@@ -149,6 +149,35 @@ def test_a_path_is_shown_under_the_name_of_its_last_part(it):
     assert it.items("SELECT l[-0] FROM one WHERE pk = 'it'") == [{"l[0]": {"S": "a"}}]
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("s, s", "Duplicate identifiers in select clause: s"),
+        ("n, m.sub, s, sub", "Duplicate identifiers in select clause: sub"),
+        ("l[0], l[0]", "Duplicate identifiers in select clause: l[0]"),
+        (
+            "m.sub, m",
+            "Two document paths overlap with each other; must remove or rewrite one of these paths; "
+            "path one: [m, sub], path two: [m]",
+        ),
+        (
+            "m.sub, m[0]",
+            "Two document paths conflict with each other; must remove or rewrite one of these paths; "
+            "path one: [m, sub], path two: [m, [0]]",
+        ),
+    ],
+)
+def test_a_column_is_shown_once(it, columns, message):
+    assert it.refusal(f"SELECT {columns} FROM one WHERE pk = 'it'") == message
+    assert it.refusal(f"SELECT {columns} FROM nowhere") == message
+
+
+def test_parts_of_one_attribute_are_columns_of_their_own(it):
+    assert it.items("SELECT l[0], l[1], m.sub FROM one WHERE pk = 'it'") == [
+        {"l[0]": {"S": "a"}, "l[1]": {"S": "b"}, "sub": {"S": "x"}}
+    ]
+
+
 def test_a_statement_without_a_key_reads_the_table(it):
     it.put("one", pk={"S": "other"})
     assert it.items("SELECT pk FROM one WHERE attribute_exists(flag)") == [{"pk": {"S": "it"}}]

@@ -10,9 +10,9 @@ from penstock.errors import ConditionalCheckFailedException, DuplicateItemExcept
 def test_an_insert_holds_every_kind_of_value(sql):
     statement = (
         "INSERT INTO \"one\" value {'pk':'a', 'n':1, 'exp':-1.5e-3, 'zero':-0, 'm':{'x':'v', 'y':[4, true, null]}, "
-        "'l':[1,'s'], 'ns':<<1,34,4.5>>, 'ss':<<'a','b'>>, 'p':?, 'in':[?]}"
+        "'l':[1,'s'], 'ns':<<1,34,4.5>>, 'ss':<<'a','b'>>, 'p':?, 'in':?}"
     )
-    assert sql.run(statement, {"B": "aGk="}, {"S": "q"}) == {"Items": []}
+    assert sql.run(statement, {"B": "aGk="}, {"L": [{"S": "q"}]}) == {"Items": []}
     assert sql.get("one", pk="a") == {
         "pk": {"S": "a"},
         "n": {"N": "1"},
@@ -25,6 +25,61 @@ def test_an_insert_holds_every_kind_of_value(sql):
         "p": {"B": "aGk="},
         "in": {"L": [{"S": "q"}]},
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{'pk':'a', 'x':1, 'x':2}", "Duplicate keys in tuple. Key: x under root at 1:42:3"),
+        ("{'pk':'a', 'pk':'b'}", "Duplicate keys in tuple. Key: pk under root at 1:35:4"),
+        ("{'pk':'a', 'm':{'k':1, 'k':2}}", "Duplicate keys in tuple. Key: k under root at 1:39:1"),
+        ("{'pk':'a', 'm':{'n':[{'k':1, 'k':2}]}}", "Duplicate keys in tuple. Key: k under root.n[0] at 1:45:1"),
+        ("{x:1}", "Tuple keys must be of type String. Actual type: VariableReference under root at 1:25:1"),
+        ("{'pk':'a', 'm':{1:2}}", "Tuple keys must be of type String. Actual type: INT under root at 1:40:1"),
+        ("{'pk':'a', 'x':y}", "Unsupported data type: y under key root at 1:39:1"),
+        ("{'pk':'a', 'x':[y]}", "Unsupported data type: VariableReference under key root[0] at 1:40:1"),
+        ("{'pk':'a', 'x':1 + 2}", "Unsupported data type: + under key root at 1:41:1"),
+        *(
+            (
+                value,
+                "Unsupported format in item expression. Please use struct format {...} to express item values for "
+                f"insert statement. at 1:24:{length}",
+            )
+            for value, length in (("1", 1), ("'a'", 3), ("[1]", 1), ("<<{'pk':'a'}>>", 2))
+        ),
+    ],
+)
+def test_an_insert_takes_a_tuple_of_values_each_once(sql, value, message):
+    assert sql.refusal(f"INSERT INTO  one VALUE {value}") == message
+    assert sql.get("one", pk="a") is None
+
+
+def test_an_insert_takes_no_parameter_for_its_item_and_needs_the_word_value(sql):
+    assert sql.refusal("INSERT INTO one VALUE ?", {"M": {"pk": {"S": "a"}}}).endswith("insert statement. at 1:23:1")
+    assert sql.refusal("INSERT INTO one {'pk':'a'}") == "Unsupported operation: InsertOp"
+
+
+def test_a_tuple_has_each_key_once_wherever_it_stands(sql):
+    twice = "Duplicate keys in tuple. Key: a under root at 1:{}:1"
+    assert sql.refusal("UPDATE one SET x = {'a':1, 'a':2} WHERE pk = 'p'") == twice.format(20)
+    assert sql.refusal("SELECT * FROM one WHERE x = {'a':1, 'a':1}") == twice.format(29)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE one SET x = pk.a WHERE pk = 'p'",
+        "UPDATE one SET x = 1 WHERE pk = 'p' AND pk.a = 1",
+        "UPDATE one SET x = if_not_exists(pk[0], 1) WHERE pk = 'p'",
+        "DELETE FROM one WHERE pk = 'p' AND (x = 1 OR attribute_exists(pk.a))",
+        "SELECT pk.a FROM one WHERE pk = 'p'",
+        "SELECT * FROM one WHERE x = 1 OR pk[0] = 2",
+    ],
+)
+def test_no_statement_looks_into_a_key(sql, statement):
+    assert sql.refusal(statement) == (
+        "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: Key: pk"
+    )
 
 
 def test_an_insert_never_replaces(sql):

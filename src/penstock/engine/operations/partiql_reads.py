@@ -20,6 +20,7 @@ import orjson
 
 from penstock.engine import capacity, key_ranges
 from penstock.engine.call import Call
+from penstock.engine.item_keys import refuse_nested_keys
 from penstock.engine.pages import Page, Walk, read_page
 from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.errors import ResourceNotFoundException, ValidationException
@@ -27,12 +28,12 @@ from penstock.expressions.evaluate import Predicate
 from penstock.expressions.key_conditions import KeyTerm
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.conditions import Translator
-from penstock.expressions.partiql.keys import Branch, attributes, branches
+from penstock.expressions.partiql.keys import Branch, attributes, branches, nested_attributes
 from penstock.expressions.partiql.parser import projection_problem
 from penstock.expressions.partiql.tree import Path, Select
 from penstock.expressions.partiql.values import Parameters
-from penstock.expressions.paths import find
-from penstock.expressions.wording import too_deep
+from penstock.expressions.paths import find, refuse_clashes
+from penstock.expressions.wording import ExpressionError, too_deep
 from penstock.wire import keys
 from penstock.wire.limits import PAGE_BYTES, PATH_ELEMENTS
 from penstock.wire.values import AttributeValue, Item, check_item
@@ -58,6 +59,7 @@ class Reading:
         self._keep: Predicate | None = None if select.where is None else Translator(parameters).predicate(select.where)
         self._problem = projection_problem(select)
         self.project = projector(select)
+        self._nested = nested_attributes(*(select.projection or ()), select.where)
 
     def run(
         self, call: Call, *, consistent: bool = False, limit: int | None = None, token: str | None = None
@@ -87,6 +89,7 @@ class Reading:
         index = self._index(call, table, consistent)
         if self._problem is not None:
             raise self._problem
+        refuse_nested_keys(table, self._nested)
         return table, index
 
     def _index(self, call: Call, table: TableInfo, consistent: bool) -> IndexInfo | None:
@@ -238,12 +241,26 @@ def projector(select: Select) -> Callable[[Item], Item] | None:
     if deepest > PATH_ELEMENTS:
         raise ValidationException(too_deep(deepest).message)
     named = [(parts, _shown_name(parts)) for parts in paths]
+    _refuse_clashes(named)
 
     def project(item: Item) -> Item:
         found = ((name, find(parts, item)) for parts, name in named)
         return {name: value for name, value in found if value is not None}
 
     return project
+
+
+def _refuse_clashes(named: list[tuple[tuple[str | int, ...], str]]) -> None:
+    """Refuses two columns of one name, and one column within another."""
+    seen: set[str] = set()
+    for _, name in named:
+        if name in seen:
+            raise ValidationException(f"Duplicate identifiers in select clause: {name}")
+        seen.add(name)
+    try:
+        refuse_clashes([parts for parts, _ in named])
+    except ExpressionError as problem:
+        raise ValidationException(problem.message) from None
 
 
 def _shown_name(parts: tuple[str | int, ...]) -> str:

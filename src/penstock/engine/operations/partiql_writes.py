@@ -14,8 +14,8 @@ from penstock.errors import DuplicateItemException, ValidationException
 from penstock.expressions.evaluate import Predicate
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.conditions import Translator
-from penstock.expressions.partiql.keys import Pinned, pinned
-from penstock.expressions.partiql.tree import And, Delete, Exists, Insert, Node, Parameter, Struct, Update
+from penstock.expressions.partiql.keys import Pinned, nested_attributes, pinned
+from penstock.expressions.partiql.tree import And, Delete, Exists, Insert, Node, Struct, Update, place_of
 from penstock.expressions.partiql.updates import StatementUpdate, update_of
 from penstock.expressions.partiql.values import Parameters, members_of
 from penstock.wire.limits import ITEM_BYTES
@@ -53,13 +53,9 @@ class Put(writes.Put):
 
 def _insert(statement: Insert, parameters: Parameters) -> Put:
     value = statement.value
-    if isinstance(value, Parameter) and "M" in parameters[value.number]:
-        item = parameters[value.number]["M"]
-    elif isinstance(value, Struct):
-        item = members_of(value, parameters)
-    else:
-        raise ValidationException("INSERT takes one tuple as its VALUE")
-    item, size = check_item(item)
+    if not isinstance(value, Struct):
+        raise ValidationException(f"{wording.NO_TUPLE} at {place_of(value)}")
+    item, size = check_item(members_of(value, parameters))
     if size > ITEM_BYTES:
         raise ValidationException("Item size has exceeded the maximum allowed size")
     return Put({"TableName": statement.source.table}, item, size, None)
@@ -104,6 +100,7 @@ class StatementWrite(writes.Update):
         self.key = item_keys.row_key_of_key(self.table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()
+        item_keys.refuse_nested_keys(self.table, nested_attributes(self._where))
 
     def _condition(self, found: Pinned) -> Predicate | None:
         holds = Translator(self._parameters).predicate(_all(found.rest)) if found.rest else None

@@ -6,6 +6,7 @@ from penstock.errors import ValidationException
 from penstock.expressions import tree as target
 from penstock.expressions.checks import PREDICATES
 from penstock.expressions.evaluate import Predicate, Scope, bind_term
+from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.parser import unsupported
 from penstock.expressions.partiql.tree import (
     And,
@@ -19,7 +20,6 @@ from penstock.expressions.partiql.tree import (
     Node,
     Not,
     Or,
-    Parameter,
     Path,
     Sequence,
 )
@@ -115,11 +115,9 @@ class Translator:
         return target.Comparison(node.operator, self.operand(node.left), self.operand(node.right))
 
     def _candidates(self, node: Node) -> tuple[target.Operand, ...]:
-        if isinstance(node, Sequence | Bag):
-            return tuple(self.operand(member) for member in node.members)
-        if isinstance(node, Parameter) and "L" in self.parameters[node.number]:
-            return tuple(self.value(value) for value in self.parameters[node.number]["L"])
-        return (self.operand(node),)
+        if not isinstance(node, Sequence | Bag) or not node.members:
+            raise ValidationException(wording.BAD_IN)
+        return tuple(self.operand(member) for member in node.members)
 
     def _type_test(self, node: Is) -> target.Term:
         operand = self.operand(node.operand)

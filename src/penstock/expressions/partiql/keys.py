@@ -17,7 +17,6 @@ from penstock.expressions.partiql.tree import (
     Node,
     Not,
     Or,
-    Parameter,
     Path,
 )
 from penstock.expressions.partiql.tree import Sequence as Literals
@@ -112,14 +111,9 @@ def _hash_values(term: Node, hash_name: str, parameters: Parameters) -> list[Att
 
 
 def _candidates(node: Node, parameters: Parameters) -> list[AttributeValue] | None:
-    if isinstance(node, Literals | Bag):
-        if not all(isinstance(member, LITERALS) for member in node.members):
-            return None
-        values = [value_of(member, parameters) for member in node.members]
-    elif isinstance(node, Parameter) and "L" in parameters[node.number]:
-        values = parameters[node.number]["L"]
-    else:
+    if not isinstance(node, Literals | Bag) or not all(isinstance(member, LITERALS) for member in node.members):
         return None
+    values = [value_of(member, parameters) for member in node.members]
     distinct: list[AttributeValue] = []
     for value in values:
         if not any(equal(value, other) for other in distinct):
@@ -143,31 +137,37 @@ def _on_attribute(term: Node, parameters: Parameters) -> KeyTerm | None:
 
 def attributes(node: Node) -> list[str]:
     """The top-level attributes that a condition reads, each once; of an AND, those of its groups come first."""
-    return list(dict.fromkeys(_attributes(node)))
+    return list(dict.fromkeys(str(path.parts[0]) for path in _paths(node)))
 
 
-def _attributes(node: Node) -> Iterator[str]:
+def nested_attributes(*nodes: Node | None) -> frozenset[str]:
+    """The top-level attributes that expressions look into."""
+    found = (path for node in nodes if node is not None for path in _paths(node))
+    return frozenset(str(path.parts[0]) for path in found if len(path.parts) > 1)
+
+
+def _paths(node: Node) -> Iterator[Path]:
     match node:
-        case Path(parts):
-            yield str(parts[0])
+        case Path():
+            yield node
         case And(terms):
             for term in sorted(terms, key=lambda term: not isinstance(term, And | Or | Not)):
-                yield from _attributes(term)
+                yield from _paths(term)
         case Or(terms):
             for term in terms:
-                yield from _attributes(term)
+                yield from _paths(term)
         case Not(term):
-            yield from _attributes(term)
+            yield from _paths(term)
         case Binary(_, left, right):
-            yield from _attributes(left)
-            yield from _attributes(right)
+            yield from _paths(left)
+            yield from _paths(right)
         case Between(operand, low, high):
             for one in (operand, low, high):
-                yield from _attributes(one)
+                yield from _paths(one)
         case In(operand):
-            yield from _attributes(operand)
+            yield from _paths(operand)
         case Is(operand):
-            yield from _attributes(operand)
+            yield from _paths(operand)
         case Call(_, arguments):
             for argument in arguments:
-                yield from _attributes(argument)
+                yield from _paths(argument)

@@ -52,6 +52,7 @@ from penstock.expressions.partiql.tree import (
     Struct,
     Text,
     Update,
+    place_of,
 )
 
 CACHED = 1024
@@ -200,7 +201,8 @@ class _Grammar:
         source = Source(self.reader.simple_path().parts)
         if self.reader.take_if("value"):
             return Insert(source, self.reader.expression())
-        return Insert(source, Bag((self.reader.expression(),), self.reader.place))
+        self.reader.expression()
+        return Insert(source, None)
 
     def _update(self) -> Update:
         source = self._written_source()
@@ -307,6 +309,8 @@ def _accepted(node: Node) -> Statement:
             _check_select(node)
         case Insert():
             _check_written(node.source, wording.ONE_TABLE)
+            if node.value is None:
+                raise ValidationException("Unsupported operation: InsertOp")
         case Update() | Delete():
             _check_written(node.source, wording.NOT_ON_INDEX)
             _check_returning(node)
@@ -359,8 +363,3 @@ def _check_returning(statement: Update | Delete) -> None:
             f"Invalid returning clause: RETURNING {statement.returning} *. "
             "Only RETURNING ALL OLD * is allowed in DELETE statements."
         )
-
-
-def place_of(node: Node) -> str:
-    """Where a node stands, as DynamoDB shows it."""
-    return str(getattr(node, "place", "1:1:1"))

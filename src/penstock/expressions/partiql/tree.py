@@ -182,8 +182,10 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
+    """`value` is None where there is no VALUE before it: a form of PartiQL's that DynamoDB has not."""
+
     source: Source
-    value: Node
+    value: Node | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +249,8 @@ Node = (
     | Update
     | Delete
 )
+
+
+def place_of(node: object) -> str:
+    """Where a node stands, as DynamoDB shows it."""
+    return str(getattr(node, "place", "1:1:1"))

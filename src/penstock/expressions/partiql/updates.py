@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.errors import ValidationException
 from penstock.expressions import tree as target
 from penstock.expressions.partiql.conditions import Translator, unrecognized
+from penstock.expressions.partiql.keys import nested_attributes
 from penstock.expressions.partiql.parser import unsupported
 from penstock.expressions.partiql.tree import (
     Binary,
@@ -30,12 +31,15 @@ _SET_FUNCTIONS: dict[str, type[target.AddAction] | type[target.DeleteAction]] = 
 
 
 class StatementUpdate:
-    """What a statement writes: a BoundUpdate whose errors are DynamoDB's answers."""
+    """What a statement writes: a BoundUpdate whose errors are DynamoDB's answers.
 
-    def __init__(self, bound: BoundUpdate) -> None:
+    `nested` are the top-level attributes of which a part is written or read.
+    """
+
+    def __init__(self, bound: BoundUpdate, nested: frozenset[str]) -> None:
         self._bound = bound
         self.attributes = bound.attributes
-        self.nested = bound.nested
+        self.nested = nested
         self.project = bound.project
 
     def apply(self, item: Item) -> Item:
@@ -55,7 +59,8 @@ def update_of(statement: Update, parameters: Parameters) -> StatementUpdate:
         bound = CompiledUpdate(target.UpdateTree(sections)).bind(translator.names, translator.values)
     except ExpressionError as problem:
         raise ValidationException(problem.message) from None
-    return StatementUpdate(bound)
+    values = (clause.value for clause in statement.clauses if isinstance(clause, SetClause))
+    return StatementUpdate(bound, nested_attributes(*(clause.path for clause in statement.clauses), *values))
 
 
 def _keyword(action: target.Action) -> str:

@@ -1,6 +1,7 @@
 """Literals and parameters as attribute values.
 
-DynamoDB says where in a value a number is wrong: `… under root.x[1]`; the root is the attribute, or the operand.
+DynamoDB says where in a value a number is wrong: `… under root.x[1]`; the root is the attribute, or the operand. A
+parameter is a whole value: none may stand within a list, a set or a tuple.
 """
 
 from __future__ import annotations
@@ -13,15 +14,19 @@ from penstock.errors import ValidationException
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.tree import (
     Bag,
+    Binary,
     Boolean,
     Call,
+    Missing,
     Node,
     Null,
     Number,
     Parameter,
+    Path,
     Sequence,
     Struct,
     Text,
+    place_of,
 )
 from penstock.wire import numbers
 from penstock.wire.limits import NESTING
@@ -32,13 +37,24 @@ Parameters = Members[AttributeValue]
 LITERALS = Text | Number | Boolean | Null | Parameter | Sequence | Bag | Struct
 """Nodes that are values whatever the item is."""
 
+ROOT = "root"
+_TYPE_NAMES: dict[type, str] = {
+    Parameter: "Parameter",
+    Path: "VariableReference",
+    Sequence: "Seq",
+    Bag: "Seq",
+    Struct: "Struct",
+    Null: "NULL",
+    Boolean: "BOOL",
+    Missing: "LiteralMissing",
+}
 _INVALID = "One or more parameter values were invalid: "
 _TOO_DEEP = (
     "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"
 )
 
 
-def value_of(node: Node, parameters: Parameters, under: str = "root") -> AttributeValue:
+def value_of(node: Node, parameters: Parameters, under: str = ROOT) -> AttributeValue:
     """The value that a literal or parameter means."""
     match node:
         case Text(text):
@@ -49,7 +65,7 @@ def value_of(node: Node, parameters: Parameters, under: str = "root") -> Attribu
             return {"BOOL": flag}
         case Null():
             return {"NULL": True}
-        case Parameter(number):
+        case Parameter(number) if under == ROOT:
             return parameters[number]
         case Sequence(members):
             return {"L": [value_of(one, parameters, f"{under}[{i}]") for i, one in enumerate(members)]}
@@ -57,7 +73,8 @@ def value_of(node: Node, parameters: Parameters, under: str = "root") -> Attribu
             return _set_of(node, parameters, under)
         case Struct():
             return {"M": members_of(node, parameters, under)}
-    raise ValidationException(f"Unsupported data type: {_name_of(node)} under key {under} at {_place_of(node)}")
+    name = _written_name(node) if under == ROOT else _type_name(node)
+    raise ValidationException(f"Unsupported data type: {name} under key {under} at {place_of(node)}")
 
 
 def members_of(struct: Struct, parameters: Parameters, under: str | None = None) -> Item:
@@ -65,8 +82,15 @@ def members_of(struct: Struct, parameters: Parameters, under: str | None = None)
     members: Item = {}
     for name, node in struct.members:
         if not isinstance(name, Text):
-            raise ValidationException(f"Struct keys must be string literals at {_place_of(name)}")
-        members[name.text] = value_of(node, parameters, "root" if under is None else f"{under}.{name.text}")
+            raise ValidationException(
+                f"Tuple keys must be of type String. Actual type: {_type_name(name)} under {under or ROOT} at "
+                f"{place_of(name)}"
+            )
+        value = value_of(node, parameters, ROOT if under is None else f"{under}.{name.text}")
+        if name.text in members:
+            place = place_of(name if under is None else struct)
+            raise ValidationException(f"Duplicate keys in tuple. Key: {name.text} under {under or ROOT} at {place}")
+        members[name.text] = value
     return members
 
 
@@ -80,6 +104,8 @@ def _number(text: str, under: str) -> str:
 def _set_of(bag: Bag, parameters: Parameters, under: str) -> AttributeValue:
     if not bag.members:
         raise ValidationException(wording.EMPTY_BAG)
+    if any(isinstance(node, Parameter) for node in bag.members):
+        raise ValidationException(wording.MIXED_BAG)
     members = [value_of(node, parameters, under) for node in bag.members]
     for kind in ("S", "N"):
         if all(kind in member for member in members):
@@ -102,12 +128,25 @@ def _written(node: Node, normalised: str) -> str:
     return str(Decimal(node.text)) if isinstance(node, Number) else normalised
 
 
-def _name_of(node: Node) -> str:
-    return node.name if isinstance(node, Call) else type(node).__name__
+def _written_name(node: Node) -> str:
+    """What is no value, as it is written."""
+    match node:
+        case Path(parts):
+            return str(parts[0])
+        case Binary(operator):
+            return operator
+        case Call(name):
+            return name
+        case Missing():
+            return "MISSING"
+    return _type_name(node)
 
 
-def _place_of(node: Node) -> str:
-    return str(getattr(node, "place", "1:1:1"))
+def _type_name(node: Node) -> str:
+    """DynamoDB's name for a kind of node."""
+    if isinstance(node, Number):
+        return "DECIMAL" if set(node.text) & set(".eE") else "INT"
+    return _TYPE_NAMES.get(type(node), "NAry")
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────────

@@ -14,6 +14,13 @@ ONE_TABLE = "FROM clause may only contain a single table name"
 PARAMETER_COUNT = "Number of parameters in request and statement don't match."
 EMPTY_BAG = "Empty bags are not supported"
 MIXED_BAG = "Unsupported data type in Bag. DynamoDB only supports either numbers or strings in bags"
+NO_TUPLE = (
+    "Unsupported format in item expression. Please use struct format {...} to express item values for insert statement."
+)
+BAD_IN = (
+    "IN operator must have a left hand argument of type Variable Reference and right hand argument of type Seq with at "
+    "least one member"
+)
 EXISTS_OUTSIDE = "EXISTS can only be used in ExecuteTransaction write requests."
 EXISTS_CONDITION = "EXISTS() must contain a single item read with additional condition"
 MULTI_ATTRIBUTE = (
