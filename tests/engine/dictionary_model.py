@@ -86,7 +86,6 @@ class ModelTable:
             for member in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes")
             for one in definition.get(member, ())
         }
-        self.locals = {one["IndexName"] for one in definition.get("LocalSecondaryIndexes", ())}
         self.items: dict[Any, Item] = {}
 
     def place(self, item: Item) -> Any:
@@ -153,26 +152,23 @@ class ModelTable:
         )
 
     def view(self, index: str | None, keep: Callable[[Item], bool] = lambda item: True) -> list[Item]:
-        """Every item that the index holds, as it shows them.
-
-        A filter on a local index may look at attributes that the index does not hold; on a global one it sees
-        what is held.
-        """
+        """Every item that the index holds, as it shows them. A filter sees what is held."""
         if index is None:
             return [item for item in self.items.values() if keep(item)]
         hashes, ranges = self.schema(index)
         held = [item for item in self.items.values() if all(name in item for name in hashes + ranges)]
-        if index in self.locals:
-            return [self._held(index, item) for item in held if keep(item)]
         return [shown for item in held if keep(shown := self._held(index, item))]
 
     def _held(self, index: str, item: Item) -> Item:
-        projection = self.indexes[index]["Projection"]
+        return {name: value for name, value in item.items() if self.holds(index, name)}
+
+    def holds(self, index: str | None, name: str) -> bool:
+        """Whether the table or the index has the attribute `name` of its items."""
+        projection = self.indexes[index]["Projection"] if index else {"ProjectionType": "ALL"}
         if projection["ProjectionType"] == "ALL":
-            return item
+            return True
         hashes, ranges = self.schema(index)
-        shown = {*hashes, *ranges, *self.key, *projection.get("NonKeyAttributes", ())}
-        return {name: value for name, value in item.items() if name in shown}
+        return name in {*hashes, *ranges, *self.key, *projection.get("NonKeyAttributes", ())}
 
     def query(
         self,

@@ -345,6 +345,9 @@ class Walk:
         use = Placeholders()
         filtering = {"FilterExpression": render_condition(condition, use)}
         request = self.query_request(name, terms, use, **filtering)
+        if not all(self.model.holds(name, one) for one in _names(condition)):
+            assert "does not project" in self.refused("Query", request, ValidationException).message
+            return
         expected = self.model.query(name, terms, lambda item: holds(condition, item))
         found = every_item(self.engine, "Query", request)
         self.compare(name, found, expected)

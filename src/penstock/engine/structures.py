@@ -177,7 +177,7 @@ class Structure(Shape):
                 if check is is_string:  # without a call: half of all members are texts
                     if type(given) is not str:
                         return False
-                elif check is not None and not check(given):
+                elif check is None or not check(given):  # what is not known is dropped by `convert`
                     return False
             if sometimes:
                 return all(m in value or not value.keys().isdisjoint(unless) for m, unless in sometimes)
