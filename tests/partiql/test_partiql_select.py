@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.errors import TransactionCanceledException
+
 ITEM = {
     "pk": {"S": "it"},
     "ss": {"SS": ["a", "b", "c"]},
@@ -176,6 +178,42 @@ def test_parts_of_one_attribute_are_columns_of_their_own(it):
     assert it.items("SELECT l[0], l[1], m.sub FROM one WHERE pk = 'it'") == [
         {"l[0]": {"S": "a"}, "l[1]": {"S": "b"}, "sub": {"S": "x"}}
     ]
+
+
+MISMATCH = "Key attribute's data type should match its data type in table's schema: Key "
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("pk = 1", f"{MISMATCH}pk"),
+        ("pk = 1 OR pk = 'a'", f"{MISMATCH}pk"),
+        ("pk IN ['a', 1]", f"{MISMATCH}pk"),
+        ("pk = 'a' AND sk = 1", f"{MISMATCH}sk"),
+        ("pk = 'a' AND sk > 1", f"{MISMATCH}sk"),
+        ("pk = 'a' AND sk BETWEEN 1 AND 2", f"{MISMATCH}sk"),
+        ("pk = [1]", "Key value must be of type S, N, or B. Key name: pk, Key type: L"),
+        ("pk = 'a' AND sk = null", "Key value must be of type S, N, or B. Key name: sk, Key type: NULL"),
+    ],
+)
+def test_a_key_is_asked_for_by_values_of_its_type(sql, condition, message):
+    assert sql.refusal(f"SELECT * FROM two WHERE {condition}") == message
+
+
+def test_a_key_that_names_no_partition_may_be_compared_with_anything(sql):
+    assert sql.items("SELECT * FROM two WHERE pk > 1") == []
+
+
+@pytest.mark.parametrize("statement", ["UPDATE two SET x = 1", "DELETE FROM two", "SELECT * FROM two"])
+def test_an_item_is_named_by_values_of_its_keys_types(sql, statement):
+    where = "WHERE pk = 'a' AND sk = 1"
+    assert sql.refusal(f"{statement} {where}") == f"{MISMATCH}sk"
+    (told,) = sql.batch(f"{statement} {where}")["Responses"]
+    assert told["Error"]["Message"] == f"{MISMATCH}sk"
+    with pytest.raises(TransactionCanceledException) as cancelled:
+        sql.transact(f"{statement} {where}")
+    (reason,) = cancelled.value.fields["CancellationReasons"]
+    assert reason["Message"] == "The provided key element does not match the schema"
 
 
 def test_a_statement_without_a_key_reads_the_table(it):

@@ -110,6 +110,18 @@ def refuse_nested_keys(table: TableInfo, nested: frozenset[str]) -> None:
                 raise ValidationException(f"{scalars}IndexKey: {part.name}")
 
 
+def refuse_key_type(part: KeyAttribute, value: AttributeValue) -> None:
+    """Refuses a PartiQL statement's value for a key attribute that has another type than the attribute."""
+    if part.kind in value:
+        return
+    kind = type_of(value)
+    if kind not in _NAMES and kind != "N":
+        raise ValidationException(f"Key value must be of type S, N, or B. Key name: {part.name}, Key type: {kind}")
+    raise ValidationException(
+        f"Key attribute's data type should match its data type in table's schema: Key {part.name}"
+    )
+
+
 def check_key_value(part: KeyAttribute, value: AttributeValue, is_hash: bool) -> None:
     """Refuses a key value, of the right type, that is empty or too long."""
     data = value[part.kind]

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.engine import capacity
 from penstock.engine.call import Call
-from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.item_keys import refuse_key_type, row_key_of_key
 from penstock.engine.operations import partiql_writes
 from penstock.engine.operations.execute_statement import in_write, read_statement
 from penstock.engine.operations.partiql_reads import Reading
@@ -106,6 +106,8 @@ def _place_of_read(call: Call, reading: Reading, member: Member) -> tuple[int, b
     found = pinned(reading.select.where, table.key_names, member.parameters)
     if found.rest or len(found.key) != len(table.key_names):
         raise ValidationException(_NEEDS_KEY)
+    for part in table.key:
+        refuse_key_type(part, found.key[part.name])
     return table.id, row_key_of_key(table, found.key)
 
 

@@ -20,7 +20,7 @@ import orjson
 
 from penstock.engine import capacity, key_ranges
 from penstock.engine.call import Call
-from penstock.engine.item_keys import refuse_nested_keys
+from penstock.engine.item_keys import refuse_key_type, refuse_nested_keys
 from penstock.engine.pages import Page, Walk, read_page
 from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.errors import ResourceNotFoundException, ValidationException
@@ -292,7 +292,11 @@ def _distinct(
     A sort key that is excluded rather than named makes no range: its partition is then read once and whole.
     """
     by_partition: dict[bytes, list[tuple[Walk, Branch]]] = {}
+    sort_part = _key_of(table, index)[1]
     for value, branch in pairs:
+        refuse_key_type(part, value)
+        for operand in () if branch.sort is None or sort_part is None else branch.sort.operands:
+            refuse_key_type(sort_part, operand)
         terms = [KeyTerm(part.name, "=", (value,))]
         if branch.sort is not None:
             terms.append(branch.sort)

@@ -166,7 +166,8 @@ def _action(number: int, given: Given) -> partiql_writes.Prepared:
     statement, parameters, member = given
     assert not isinstance(statement, Select)
     try:
-        return partiql_writes.prepare(statement, parameters, member.get("ReturnValuesOnConditionCheckFailure"))
+        on_failure = member.get("ReturnValuesOnConditionCheckFailure")
+        return partiql_writes.prepare(statement, parameters, on_failure, transaction=True)
     except ValidationException as error:
         raise _in_member(number, error) from None
 

@@ -24,15 +24,18 @@ from penstock.wire.values import Item, check_item
 WriteStatement = Insert | Update | Delete | Exists
 
 
-def prepare(statement: WriteStatement, parameters: Parameters, on_failure: str | None) -> Prepared:
+def prepare(
+    statement: WriteStatement, parameters: Parameters, on_failure: str | None, *, transaction: bool = False
+) -> Prepared:
     """What the statement alone can tell; `on_failure` is ReturnValuesOnConditionCheckFailure."""
     match statement:
         case Insert():
             return _insert(statement, parameters)
         case Update():
-            return StatementWrite(statement, parameters, on_failure, update_of(statement, parameters))
+            update = update_of(statement, parameters)
+            return StatementWrite(statement, parameters, on_failure, update, transaction=transaction)
         case Delete() | Exists():
-            return StatementWrite(statement, parameters, on_failure)
+            return StatementWrite(statement, parameters, on_failure, transaction=transaction)
         case _:
             assert_never(statement)
 
@@ -64,7 +67,7 @@ def _insert(statement: Insert, parameters: Parameters) -> Put:
 class StatementWrite(writes.Update):
     """An UPDATE, a DELETE or an EXISTS: its WHERE names the key, and what else it says is the condition."""
 
-    __slots__ = ("_parameters", "_statement", "_where")
+    __slots__ = ("_parameters", "_statement", "_transaction", "_where")
 
     def __init__(
         self,
@@ -72,11 +75,14 @@ class StatementWrite(writes.Update):
         parameters: Parameters,
         on_failure: str | None,
         update: StatementUpdate | None = None,
+        *,
+        transaction: bool = False,
     ) -> None:
         source = statement.select.source if isinstance(statement, Exists) else statement.source
         request = {"TableName": source.table, "ReturnValuesOnConditionCheckFailure": on_failure}
         super().__init__(request, {}, update, None)
         self._statement = statement
+        self._transaction = transaction
         self._parameters = parameters
         self._where = statement.select.where if isinstance(statement, Exists) else statement.where
         if self._where is not None:
@@ -97,6 +103,9 @@ class StatementWrite(writes.Update):
 
     def resolve(self, call: Call) -> None:
         self.find_key(call)
+        if not self._transaction:  # there a key of a wrong type is worded as any key that does not fit
+            for part in self.table.key:
+                item_keys.refuse_key_type(part, self.key_values[part.name])
         self.key = item_keys.row_key_of_key(self.table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()
