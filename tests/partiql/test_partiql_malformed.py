@@ -182,3 +182,31 @@ def test_a_deep_statement_is_refused_like_any_other(sql, statement):
 def test_a_long_chain_of_conditions_is_not_deep(sql):
     sql.put("one", pk={"S": "a"})
     assert sql.items("SELECT * FROM one WHERE pk = 'a'" + " AND x <> 'y'" * 200) == [{"pk": {"S": "a"}}]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        *(
+            (f"SELECT * FROM one WHERE {condition}", f"Unsupported operator in Condition Expression. Operator: {sign}")
+            for condition, sign in (
+                ("n = 1 + 1", "+"),
+                ("n - 1 = 2", "-"),
+                ("pk = 'a' AND n * 2 = 4", "*"),
+                ("n || 'a' = 'b'", "||"),
+                ("n LIKE 'a'", "like"),
+            )
+        ),
+        ("UPDATE one SET n = n * 2 WHERE pk = 'a'", "Unsupported operator in Update Expression. Operator: *"),
+        ("UPDATE one SET n = MISSING WHERE pk = 'a'", "MISSING must be compared using IS operator"),
+        ("SELECT * FROM one WHERE n = MISSING", "MISSING must be compared using IS operator"),
+        ("SELECT * FROM one WHERE pk = 'a' AND n", "The arguments to AND/OR must be Expressions"),
+        ("SELECT * FROM one WHERE true OR pk = 'a'", "The arguments to AND/OR must be Expressions"),
+        ("SELECT * FROM one WHERE NOT n", "The argument to NOT must be a Type or Expression"),
+        ('SELECT * FROM one WHERE n."" = 1', "Path component cannot be an empty string"),
+        ('SELECT n."" FROM one', "Path component cannot be an empty string"),
+        ("UPDATE one REMOVE \"\" WHERE pk = 'a'", "Path component cannot be an empty string"),
+    ],
+)
+def test_an_expression_that_dynamodb_has_not_is_named(sql, statement, message):
+    assert sql.refusal(statement) == message

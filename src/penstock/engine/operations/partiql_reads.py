@@ -237,6 +237,8 @@ def projector(select: Select) -> Callable[[Item], Item] | None:
     if select.projection is None:
         return None
     paths = [path.parts for path in select.projection if isinstance(path, Path)]
+    if any("" in parts for parts in paths):
+        raise ValidationException(wording.EMPTY_COMPONENT)
     deepest = max(map(len, paths), default=0)
     if deepest > PATH_ELEMENTS:
         raise ValidationException(too_deep(deepest).message)

@@ -17,6 +17,7 @@ from penstock.expressions.partiql.tree import (
     Call,
     In,
     Is,
+    Missing,
     Node,
     Not,
     Or,
@@ -64,6 +65,8 @@ class Translator:
         self.values: dict[str, AttributeValue] = {}
 
     def path(self, path: Path) -> target.Path:
+        if "" in path.parts:
+            raise ValidationException(wording.EMPTY_COMPONENT)
         return target.Path(tuple(part if isinstance(part, int) else self._name(part) for part in path.parts))
 
     def value(self, value: AttributeValue) -> target.Value:
@@ -88,11 +91,11 @@ class Translator:
     def term(self, node: Node) -> target.Term:
         match node:
             case And(terms):
-                return target.And(tuple(self.term(term) for term in terms))
+                return target.And(tuple(self._inner(term, wording.NO_TERM) for term in terms))
             case Or(terms):
-                return target.Or(tuple(self.term(term) for term in terms))
+                return target.Or(tuple(self._inner(term, wording.NO_TERM) for term in terms))
             case Not(term):
-                return target.Not(self.term(term))
+                return target.Not(self._inner(term, wording.NO_NEGATED_TERM))
             case Between(operand, low, high):
                 return target.Between(self.operand(operand), self.operand(low), self.operand(high))
             case In(operand, candidates):
@@ -105,9 +108,15 @@ class Translator:
                 return self._call(node)
         raise unsupported(node)
 
+    def _inner(self, node: Node, refusal: str) -> target.Term:
+        """A term of AND, OR or NOT."""
+        if isinstance(node, Path | LITERALS):
+            raise ValidationException(refusal)
+        return self.term(node)
+
     def _comparison(self, node: Binary) -> target.Term:
         if node.operator not in COMPARISONS:
-            raise unsupported(node)
+            raise unsupported_operand(node, "Condition")
         for one, other in ((node.left, node.right), (node.right, node.left)):
             if isinstance(one, Call) and one.name in PREDICATES and isinstance(other, Boolean):
                 holds = self._call(one)
@@ -153,7 +162,14 @@ class Translator:
             if node.name != "size":
                 raise unrecognized(node)
             return target.Call("size", tuple(self.operand(argument) for argument in node.arguments))
-        raise unsupported(node)
+        raise unsupported_operand(node, "Condition")
+
+
+def unsupported_operand(node: Node, where: str) -> ValidationException:
+    """An operand of PartiQL's that DynamoDB has not; `where` is the kind of expression in which it stands."""
+    if isinstance(node, Binary):
+        return ValidationException(f"Unsupported operator in {where} Expression. Operator: {node.operator}")
+    return ValidationException(wording.MISSING_VALUE) if isinstance(node, Missing) else unsupported(node)
 
 
 def unrecognized(node: Call) -> ValidationException:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from penstock.errors import ValidationException
 from penstock.expressions import tree as target
-from penstock.expressions.partiql.conditions import Translator, unrecognized
+from penstock.expressions.partiql.conditions import Translator, unrecognized, unsupported_operand
 from penstock.expressions.partiql.keys import nested_attributes
-from penstock.expressions.partiql.parser import unsupported
 from penstock.expressions.partiql.tree import (
     Binary,
     Call,
@@ -103,4 +102,4 @@ def _assigned(node: Node, translator: Translator) -> target.Operand:
         if node.name not in ("list_append", "if_not_exists"):
             raise unrecognized(node)
         return target.Call(node.name, tuple(_assigned(one, translator) for one in node.arguments))
-    raise unsupported(node)
+    raise unsupported_operand(node, "Update")

@@ -21,6 +21,9 @@ BAD_IN = (
     "IN operator must have a left hand argument of type Variable Reference and right hand argument of type Seq with at "
     "least one member"
 )
+NO_TERM = "The arguments to AND/OR must be Expressions"
+NO_NEGATED_TERM = "The argument to NOT must be a Type or Expression"
+MISSING_VALUE = "MISSING must be compared using IS operator"
 EXISTS_OUTSIDE = "EXISTS can only be used in ExecuteTransaction write requests."
 EXISTS_CONDITION = "EXISTS() must contain a single item read with additional condition"
 MULTI_ATTRIBUTE = (
