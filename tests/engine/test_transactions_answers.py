@@ -182,6 +182,26 @@ def test_what_the_request_shows_refuses_it(tables: Engine, actions: list[dict[st
     assert message in text
 
 
+@pytest.mark.parametrize(
+    "loose", [{"ExpressionAttributeNames": {"#n": "a"}}, {"ExpressionAttributeValues": {":v": {"S": "a"}}}]
+)
+def test_a_transaction_takes_names_and_values_where_there_is_no_expression(tables: Engine, loose: Any) -> None:
+    """At AWS a single-item write with the same members is refused; DynamoDB Local refuses both."""
+    actions = [put_action("new", **loose), {"Delete": {"TableName": "plain", "Key": {"pk": s("gone")}, **loose}}]
+    assert tables.execute("TransactWriteItems", {"TransactItems": actions}) == {}
+    if "ExpressionAttributeNames" in loose:
+        get = {"Get": {"TableName": "plain", "Key": {"pk": s("new")}, **loose}}
+        assert tables.execute("TransactGetItems", {"TransactItems": [get]})["Responses"][0]["Item"]["pk"] == s("new")
+
+
+@pytest.mark.parametrize("kind", ["Update", "ConditionCheck"])
+def test_beside_an_expression_each_name_must_be_used(tables: Engine, kind: str) -> None:
+    text = {"UpdateExpression": "REMOVE x"} if kind == "Update" else {"ConditionExpression": "attribute_exists(pk)"}
+    action = {kind: {"TableName": "plain", "Key": {"pk": s("a")}, "ExpressionAttributeNames": {"#n": "a"}, **text}}
+    _, message = refusal(tables, "TransactWriteItems", {"TransactItems": [action]})
+    assert message == "Value provided in ExpressionAttributeNames unused in expressions: keys: {#n}"
+
+
 def test_a_missing_table_refuses_the_transaction(tables: Engine) -> None:
     wrong = {"Put": {"TableName": "missing", "Item": {"pk": s("x")}}}
     expected = ("ResourceNotFoundException", "Requested resource not found")

@@ -297,8 +297,9 @@ def _distinct(
     sort_part = _key_of(table, index)[1]
     for value, branch in pairs:
         refuse_key_type(part, value)
-        for operand in () if branch.sort is None or sort_part is None else branch.sort.operands:
-            refuse_key_type(sort_part, operand)
+        if branch.sort is not None and sort_part is not None:
+            for operand in branch.sort.operands:
+                refuse_key_type(sort_part, operand)
         terms = [KeyTerm(part.name, "=", (value,))]
         if branch.sort is not None:
             terms.append(branch.sort)
