@@ -19,6 +19,17 @@ from bench.report import times
 
 FLAT = 1.25
 """What “the same” and “flat” allow: a quarter more."""
+LONG_OPERATIONS = (
+    "CreateBackup",
+    "RestoreTableFromBackup",
+    "RestoreTableToPointInTime",
+    "DeleteTable",
+    "DeleteBackup",
+    "UpdateTable that deletes an index",
+    "DeleteTable with recovery on",
+    "another process holds the write lock",
+)
+"""As `stalls` names what runs beside the calls that it times."""
 ENGINE = (
     Promise("Engine", "GetItem over HTTP beside the fastest peer", "http", beside_fastest("GetItem"), "≥", 2, times),
     Promise("Engine", "PutItem over HTTP beside the fastest peer", "http", beside_fastest("PutItem"), "≥", 1.5, times),
@@ -65,6 +76,17 @@ ENGINE = (
     Promise(
         "Engine", "Ready after exec, new file and 2 GB file", "footprint",
         most(value("start/penstock", 1e3), value("large/start", 1e3)), "≤", 400, whole("ms"),
+    ),
+    *(
+        Promise(
+            "Engine", f"GetItem's p99 in terms of its usual, during: {name}", "stalls",
+            ratio(f"GetItem/{name}/p99", "GetItem/nothing else/p99"), "≤", 10, times,
+        )
+        for name in LONG_OPERATIONS
+    ),
+    Promise(
+        "Engine", "No GetItem waits longer for a long operation on another table", "stalls",
+        most(*(value(f"GetItem/{name}/longest") for name in LONG_OPERATIONS)), "≤", 100, whole("ms"),
     ),
     Promise(
         "Engine", "Tests passed of the public conformance suite's 601", "conformance",

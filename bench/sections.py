@@ -44,6 +44,7 @@ ALL = {
         Bench("growth", "calls at 10³ to 10⁶ items (10⁷ with --large)"),
         Bench("claims", "claiming and reading jobs beside 10² to 10⁵ finished ones (10⁶ with --large)"),
         Bench("footprint", "start-up, memory and file size of all servers; ours with a 2 GB file"),
+        Bench("stalls", "reads and writes of one table while another of 10⁶ items is backed up, restored, deleted"),
         Bench("clients", "client CPU a call: ours, boto3, aiobotocore, pydynox, aiodynamo, PynamoDB"),
         Bench("scans", "memory of a process that scans 10⁶ items", long=True),
         Bench("tables", "13 tables planned, applied and verified; index builds side by side", "fleet"),
