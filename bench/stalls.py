@@ -81,10 +81,9 @@ def run(options: Options) -> Section:
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
     ):
         shutil.copy(path, Path(folder) / path.name)
-        with running(penstock(), Path(folder)) as server:
-            with clients(server, plan) as stop:
-                windows = list(_Operations(server, Path(folder) / path.name, plan).each())
-                samples = stop()
+        with running(penstock(), Path(folder)) as server, clients(server, plan) as stop:
+            windows = list(_Operations(server, Path(folder) / path.name, plan).each())
+            samples = stop()
     return _section(plan, windows, samples)
 
 
@@ -244,13 +243,13 @@ def client(operation: str, port: int, rate: float) -> None:
     """Calls at the rate until a line is read; then prints when each was due and how long after that it was answered."""
     import threading
 
-    ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True).start()
+    ended: list[float] = []
+    threading.Thread(target=lambda: (sys.stdin.readline(), ended.append(time.monotonic())), daemon=True).start()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {**HEADERS, "X-Amz-Target": f"DynamoDB_20120810.{operation}"}
     samples: Samples = []
     due, number = time.monotonic(), 0
-    while not ended.is_set():
+    while not ended or due < ended[0]:  # what was kept waiting at the end is counted too
         due += 1 / rate
         number += 1
         time.sleep(max(0.0, due - time.monotonic()))

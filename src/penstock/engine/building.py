@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from penstock.engine import garbage, journal, steps
 from penstock.engine.call import Call
 from penstock.engine.maintenance import chore
 from penstock.engine.schema import IndexInfo, Record, TableInfo
@@ -29,7 +30,7 @@ FILL_AT_ONCE = 5_000
 """Rows up to which an index is filled within the call that makes it."""
 
 FILL_STEP = 1_000
-"""Rows in one background transaction: a few milliseconds in which other writers wait."""
+"""The most rows in one background transaction (steps.py)."""
 
 
 def create_table(call: Call, scope: Scope, record: Record) -> TableInfo:
@@ -42,12 +43,17 @@ def create_table(call: Call, scope: Scope, record: Record) -> TableInfo:
 
 
 def drop_table(call: Call, table: TableInfo) -> None:
-    """Removes the table, its indexes and everything kept with it, at once."""
+    """Removes the table, its indexes and everything kept with it; what is large becomes garbage."""
     for index in table.index_list:
-        store.drop(call.db, index.storage)
-    store.drop(call.db, f"{table.storage}_ttl")
-    store.drop(call.db, table.storage)
-    call.db.execute("DELETE FROM journal WHERE table_id = ?", (table.id,))
+        garbage.discard(call, index.storage)
+    garbage.discard(call, f"{table.storage}_ttl")
+    backup = table.record.get("becomes_backup")
+    if backup is None:
+        garbage.discard_items(call, table.storage)
+    else:
+        store.rename(call.db, table.storage, f"b{backup}")
+        call.engine.maintenance.wake()
+    journal.forget(call, table)
     call.engine.catalog.remove(call.db, table)
 
 
@@ -70,7 +76,7 @@ def add_index(call: Call, table: TableInfo, record: Record) -> TableInfo:
 
 def drop_index(call: Call, table: TableInfo, index: IndexInfo, record: Record) -> TableInfo:
     """Saves `record`, from which the index is gone, and drops the index's rows."""
-    store.drop(call.db, index.storage)
+    garbage.discard(call, index.storage)
     return call.engine.catalog.save(call.db, table, record)
 
 
@@ -92,7 +98,7 @@ def fill(call: Call, table: TableInfo, index: IndexInfo, most_rows: int) -> Tabl
 
 def _save_place(call: Call, table: TableInfo, index: str, place: str | None) -> TableInfo:
     record: dict[str, Any] = deepcopy(dict(table.record))
-    for one in record["GlobalSecondaryIndexes"]:
+    for one in (*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ())):
         if one["IndexName"] != index:
             continue
         if place is None:
@@ -108,7 +114,7 @@ def fill_indexes(engine: Engine) -> float | None:
     more = False
     for table in _tables(engine):
         for index in table.index_list:
-            if index.backfilling:
+            if index.backfilling and _has_items(table):
                 more = _filled_on(engine, table, index.name) or more
     return 0.0 if more else None
 
@@ -122,12 +128,17 @@ def _filled_on(engine: Engine, table: TableInfo, name: str) -> bool:
 
 
 def _fill_step(engine: Engine, stale: TableInfo, name: str) -> bool:
-    with engine.writing() as call:
+    with steps.step(engine, "fill") as (call, rows):
         table = engine.catalog.find(call.db, stale.scope, stale.name)
         index = table.indexes.get(name) if table else None
-        if table is None or index is None or not index.backfilling:
+        if table is None or index is None or not index.backfilling or not _has_items(table):
             return False
-        return fill(call, table, index, FILL_STEP).indexes[name].backfilling
+        return fill(call, table, index, min(rows, FILL_STEP)).indexes[name].backfilling
+
+
+def _has_items(table: TableInfo) -> bool:
+    """Whether the items are there: those of a table that is being restored come first."""
+    return "cursor" not in table.record.get("restore", {})
 
 
 def _tables(engine: Engine) -> list[TableInfo]:

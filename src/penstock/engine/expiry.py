@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from penstock.engine import garbage
 from penstock.engine.building import FILL_AT_ONCE
 from penstock.engine.call import Call
 from penstock.engine.schema import Record, TableInfo
@@ -44,7 +45,7 @@ def expiry(item: Item, attribute: str) -> int | None:
 
 def enable(call: Call, table: TableInfo, record: Record, attribute: str) -> TableInfo:
     """Switches TTL on: saves the record and begins to note when the table's items end."""
-    store.drop(call.db, _storage(table))
+    garbage.discard(call, _storage(table))
     store.create_expiries(call.db, table.storage)
     record["ttl"] = {"AttributeName": attribute, "cursor": ""}
     table = call.engine.catalog.save(call.db, table, record)
@@ -60,7 +61,7 @@ def enable(call: Call, table: TableInfo, record: Record, attribute: str) -> Tabl
 def disable(call: Call, table: TableInfo, record: Record) -> TableInfo:
     """Switches TTL off: saves the record and forgets when items end."""
     record.pop("ttl", None)
-    store.drop(call.db, _storage(table))
+    garbage.discard(call, _storage(table))
     return call.engine.catalog.save(call.db, table, record)
 
 

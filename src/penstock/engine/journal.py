@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from penstock.engine import steps
 from penstock.engine.call import Call
 from penstock.engine.maintenance import chore
 from penstock.engine.schema import Record, TableInfo
+from penstock.engine.storage.store import Connection
 from penstock.wire.values import item_size
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ TRIM_STEP: Final = 1_000
 
 _DAY_SECONDS: Final = 86_400.0
 _APPEND: Final = "INSERT INTO journal (table_id, at, key, size, item) VALUES (?, ?, ?, ?, ?)"
+_TRIM: Final = (
+    "DELETE FROM journal WHERE sequence IN "
+    "(SELECT sequence FROM journal WHERE table_id = ? AND at < ? ORDER BY at LIMIT ?)"
+)
 
 
 def enable(call: Call, record: Record, days: int | None) -> None:
@@ -61,6 +67,15 @@ def earliest(record: Any, now: float) -> float:
     return found
 
 
+def is_short(call: Call, source: TableInfo, at: float) -> bool:
+    """Whether so few changes were made after `at` that a call may undo them itself."""
+    rows, size = call.db.execute(
+        "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT size FROM journal WHERE table_id = ? AND at > ? LIMIT ?)",
+        (source.id, at, steps.AT_ONCE_ROWS + 1),
+    ).fetchone()
+    return bool(rows <= steps.AT_ONCE_ROWS and size <= steps.AT_ONCE_BYTES)
+
+
 def copy_as_of(call: Call, source: TableInfo, at: float, into: str) -> None:
     """Copies the table's items as they were at `at` into an empty SQL table of items."""
     first = call.db.execute(
@@ -82,6 +97,13 @@ def copy_as_of(call: Call, source: TableInfo, at: float, into: str) -> None:
     )
 
 
+def forget(call: Call, table: TableInfo) -> None:
+    """Deletes the entries of a table that goes: a step's worth of them now, the others in the background."""
+    deleted = call.db.execute(_TRIM, (table.id, float("inf"), TRIM_STEP)).rowcount
+    if deleted == TRIM_STEP:
+        call.engine.maintenance.wake()
+
+
 @chore
 def trim_journal(engine: Engine) -> float | None:
     """Deletes entries that no restore can ask for any more."""
@@ -90,11 +112,7 @@ def trim_journal(engine: Engine) -> float | None:
     if due is None:
         return wait
     with engine.writing() as call:
-        call.db.execute(
-            "DELETE FROM journal WHERE sequence IN "
-            "(SELECT sequence FROM journal WHERE table_id = ? AND at < ? ORDER BY at LIMIT ?)",
-            (due, _horizon(call, due), TRIM_STEP),
-        )
+        call.db.execute(_TRIM, (due, _horizon(call, due), TRIM_STEP))
     return 0.0
 
 
@@ -118,4 +136,12 @@ def _first_due(call: Call) -> tuple[int | None, float | None]:
 def _horizon(call: Call, table_id: int) -> float:
     row = call.db.execute("SELECT record FROM tables WHERE id = ?", (table_id,)).fetchone()
     record = orjson.loads(row[0]) if row else {}
-    return earliest(record, call.now) if record.get("pitr") else float("inf")
+    horizon = earliest(record, call.now) if record.get("pitr") else float("inf")
+    return min([horizon, *(restore["at"] for restore in restores_of(call.db, table_id))])
+
+
+def restores_of(db: Connection, table_id: int) -> list[Record]:
+    """The restores to a point in time that read this table at present: each one's "restore" (restore_steps.py)."""
+    mark = f'"restore":{{"table":{table_id},'.encode()
+    rows = db.execute("SELECT record FROM tables WHERE instr(record, ?)", (mark,))
+    return [orjson.loads(record)["restore"] for (record,) in rows]

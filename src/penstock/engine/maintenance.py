@@ -13,7 +13,10 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
+
+from penstock.engine.steps import StepSizes
 
 from penstock.engine.storage.write_lock import is_busy
 
@@ -26,13 +29,32 @@ Chore = Callable[["Engine"], float | None]
 CHORES: list[Chore] = []
 
 # The files that register chores. They are imported by the first round: a database with no such work starts sooner.
-_HOMES = ("building", "sweeper", "streams", "journal", "backups", "operations.table_states")
+_HOMES = (
+    "building",
+    "sweeper",
+    "streams",
+    "journal",
+    "backups",
+    "restore_steps",
+    "garbage",
+    "operations.table_states",
+)
 
 _LOG = logging.getLogger(__name__)
 
 # A round never waits longer than this: another process may have made work that nobody told us of.
 _LONGEST_WAIT_SECONDS = 5.0
 _SHORTEST_WAIT_SECONDS = 0.001
+
+_REST: Final = 1.0
+"""How long the thread rests after a round, in terms of the round: others write meanwhile, here or elsewhere."""
+
+_LEFT = """
+SELECT EXISTS (SELECT 1 FROM streams)
+OR EXISTS (SELECT 1 FROM backups WHERE expires_at IS NOT NULL OR instr(record, '"copy":'))
+OR EXISTS (SELECT 1 FROM sqlite_master WHERE name GLOB 'garbage_*')
+"""
+"""Whether there is work that no table speaks for: its table is gone, or it is a backup's."""
 
 
 def chore(work: Chore) -> Chore:
@@ -49,6 +71,7 @@ class Maintenance:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._passed_over: set[str] = set()
+        self.step_sizes = StepSizes()
 
     def run_due(self) -> float | None:
         """One round; seconds until the next one is due, or None if there is nothing to wait for.
@@ -78,6 +101,9 @@ class Maintenance:
             self._passed_over.add(table)
             _LOG.error("Background work of a table cannot be done: %s", self._engine.store.trouble(error, table))
 
+    def is_passed_over(self, table: str) -> bool:
+        return table in self._passed_over
+
     def wake(self) -> None:
         """Says that there may be work now; starts the thread if it does not run yet."""
         with self._starting:
@@ -91,16 +117,18 @@ class Maintenance:
         if self._engine.store.memory:
             return
         db = self._engine.store.connection()
-        # Streams and expiring backups of tables that are gone have no table to speak for them.
-        left = db.execute(
-            "SELECT EXISTS (SELECT 1 FROM streams) OR EXISTS (SELECT 1 FROM backups WHERE expires_at IS NOT NULL)"
-        ).fetchone()[0]
+        left = db.execute(_LEFT).fetchone()[0]
         if left or any(_has_work(table.record) for table in self._engine.catalog.all(db)):
             self.wake()
 
     def notice(self, record: object) -> None:
         """When a table's record has been read: the process that did its work may have gone since this one began."""
-        if self._thread is None and not self._stopping and _has_work(record):
+        if _has_work(record):
+            self.take_up()
+
+    def take_up(self) -> None:
+        """When work was seen that another process has begun, and may have left."""
+        if self._thread is None and not self._stopping:
             self.wake()
 
     def stop(self) -> None:
@@ -115,13 +143,17 @@ class Maintenance:
     def _loop(self) -> None:
         while not self._stopping:
             self._wake.clear()
+            with self._engine.store.lock:
+                pass  # who woke us may still be in the transaction that has made the work
+            began = perf_counter()
             wait = self._round()
             if self._stopping:
                 return
             if wait is None:
                 self._wake.wait(_LONGEST_WAIT_SECONDS)
             else:
-                self._wake.wait(min(max(wait, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS))
+                rest = max((perf_counter() - began) * _REST, _SHORTEST_WAIT_SECONDS)
+                self._wake.wait(min(max(wait, rest), _LONGEST_WAIT_SECONDS))
 
     def _round(self) -> float | None:
         try:

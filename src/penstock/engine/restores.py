@@ -1,6 +1,7 @@
 """Restored tables: a new table made of an old one's definition and items.
 
-1. A restore is one transaction: the new table has all of its items, or does not exist.
+1. A small table is restored in one transaction; a large one in steps, while it is CREATING (restore_steps.py). Until
+   it has all of its items nobody can read it.
 2. It takes over keys, indexes, capacity mode and encryption, and nothing else: no tags, policy, TTL, stream, recovery,
    table class or deletion protection.
 3. An override may leave indexes out or rename them, never add one.

@@ -34,6 +34,7 @@ HEAVY = frozenset(
         "Scan",
         "DescribeTable",  # counts items
         "CreateTable",
+        "DescribeTable",  # it counts
         "UpdateTable",
         "DeleteTable",
         "CreateBackup",

@@ -22,16 +22,19 @@ _DEFAULT_LIMIT: Final = 100
 
 @operation("CreateBackup", kind="write")
 def create_backup(call: Call, request: Request) -> Response:
-    """Made at once; the answer says CREATING all the same, as DynamoDB's does."""
+    """A small table's is made at once; the answer says CREATING all the same, as DynamoDB's does."""
     table = call.find(request["TableName"])
-    if table is None or call.now < table.record.get("active_at", 0.0):
+    if table is None or not call.is_ready(table):
         raise TableNotFoundException(f"Table not found: {request['TableName']}")
     return {"BackupDetails": _details(backups.create(call, table, request["BackupName"]), "CREATING")}
 
 
 @operation("DescribeBackup", kind="read")
 def describe_backup(call: Call, request: Request) -> Response:
-    return {"BackupDescription": _description(_visible(call, request["BackupArn"]), "AVAILABLE")}
+    backup = _visible(call, request["BackupArn"])
+    if backup.is_creating:
+        call.engine.maintenance.take_up()
+    return {"BackupDescription": _description(backup, _status(backup))}
 
 
 @operation("DeleteBackup", kind="write")
@@ -43,6 +46,7 @@ def delete_backup(call: Call, request: Request) -> Response:
             "Invalid Request: User is not allowed to delete the system backup with arn "
             f"{backup.arn}. It will automatically expire on {end}"
         )
+    refuse_creating(backup)
     refuse_in_use(call, backup, "table")
     backups.remove(call, backup)
     return {"BackupDescription": _description(backup, "DELETED")}
@@ -57,6 +61,12 @@ def list_backups(call: Call, request: Request) -> Response:
     if len(found) > limit:
         response["LastEvaluatedBackupArn"] = found[limit - 1].arn
     return response
+
+
+def refuse_creating(backup: Backup) -> None:
+    """A backup cannot be deleted or restored before all of it is there."""
+    if backup.is_creating:
+        raise BackupInUseException(f"Backup is being created: {backup.arn}")
 
 
 def refuse_in_use(call: Call, backup: Backup, what: str) -> None:
@@ -121,7 +131,11 @@ def _summary(backup: Backup) -> dict[str, Any]:
         "TableId": backup.table["TableId"],
         "TableArn": backup.table_arn,
     }
-    return table | _details(backup, "AVAILABLE")
+    return table | _details(backup, _status(backup))
+
+
+def _status(backup: Backup) -> str:
+    return "CREATING" if backup.is_creating else "AVAILABLE"
 
 
 def _description(backup: Backup, status: str) -> dict[str, Any]:

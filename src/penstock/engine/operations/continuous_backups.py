@@ -10,7 +10,7 @@ from penstock.engine import journal
 from penstock.engine.call import Call
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.schema import TableInfo
-from penstock.errors import TableNotFoundException, ValidationException
+from penstock.errors import ContinuousBackupsUnavailableException, TableNotFoundException, ValidationException
 
 
 @operation("UpdateContinuousBackups", kind="write")
@@ -27,6 +27,7 @@ def update_continuous_backups(call: Call, request: Request) -> Response:
     if wanted["PointInTimeRecoveryEnabled"]:
         journal.enable(call, record, days)
     else:
+        _refuse_in_use(call, table)
         journal.disable(call, record)
     if record != table.record:
         table = call.engine.catalog.save(call.db, table, record)
@@ -36,6 +37,14 @@ def update_continuous_backups(call: Call, request: Request) -> Response:
 @operation("DescribeContinuousBackups", kind="read")
 def describe_continuous_backups(call: Call, request: Request) -> Response:
     return _described(call, _found(call, request["TableName"]))
+
+
+def _refuse_in_use(call: Call, table: TableInfo) -> None:
+    """A restore goes by the journal, to which every change must be added until the restore has ended."""
+    if journal.restores_of(call.db, table.id):
+        raise ContinuousBackupsUnavailableException(
+            f"Table {table.name} is being restored to a point in time. Please retry later."
+        )
 
 
 def _found(call: Call, name: str) -> TableInfo:

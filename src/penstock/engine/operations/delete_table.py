@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine import backups, building, streams
+from penstock.engine import backups, building, journal, streams
 from penstock.engine.call import Call
 from penstock.engine.operations.table_description import describe_briefly
 from penstock.engine.operations.table_states import (
@@ -26,8 +26,8 @@ _UNTOLD = frozenset({"AttributeDefinitions", "KeySchema", "CreationDateTime"})
 def delete_table(call: Call, request: Request) -> Response:
     table = existing_table(call, request["TableName"])
     _refuse(call, table)
-    backups.keep_deleted(call, table)
     record = changed(table)
+    backups.keep_deleted(call, table, record)
     streams.close_stream(call, record)
     record["deleted_at"] = call.now
     delay(call, record, "deleted_at")
@@ -39,6 +39,14 @@ def delete_table(call: Call, request: Request) -> Response:
     return response
 
 
+def _refuse_read(call: Call, table: TableInfo) -> None:
+    """A table stays until what is copied from it has been copied."""
+    if backups.is_backed_up_now(call.db, table):
+        raise in_use(f"Table is being backed up: {table.name}")
+    if journal.restores_of(call.db, table.id):
+        raise in_use(f"Table is being restored to a point in time: {table.name}")
+
+
 def _refuse(call: Call, table: TableInfo) -> None:
     refuse_unless_active(table, call.now)
     if table.record.get("DeletionProtectionEnabled"):
@@ -46,6 +54,7 @@ def _refuse(call: Call, table: TableInfo) -> None:
             "Resource cannot be deleted as it is currently protected against deletion. "
             "Disable deletion protection first."
         )
+    _refuse_read(call, table)
     statuses = [index_status(table.record, index.record, call.now) for index in table.index_list if not index.local]
     if any(status != "ACTIVE" for status in statuses) or table.record.get("dropped_indexes"):
         raise in_use("Cannot delete table while indexes are being created, updated, or deleted.")

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from math import floor
 from typing import Any
 
-from penstock.engine import backups, journal, restores
+from penstock.engine import backups, journal, restore_steps, restores, steps
 from penstock.engine.call import Call, parse_table_arn
-from penstock.engine.operations.backups import refuse_in_use
+from penstock.engine.operations.backups import refuse_creating, refuse_in_use
 from penstock.engine.operations.create_table import as_created, clear_remains
 from penstock.engine.operations.table_description import describe_briefly
 from penstock.engine.operations.table_states import delay, find_table
@@ -36,6 +36,7 @@ def restore_table_from_backup(call: Call, request: Request) -> Response:
     _check_region(call, scope, request)
     backup = backups.find(call, request["BackupArn"])
     _refuse_taken(call, request["TargetTableName"])
+    refuse_creating(backup)
     refuse_in_use(call, backup, "another table")
     summary = {
         "SourceBackupArn": backup.arn,
@@ -43,10 +44,16 @@ def restore_table_from_backup(call: Call, request: Request) -> Response:
         "RestoreDateTime": backup.created_at,
     }
 
-    def copy(into: str) -> None:
-        call.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {backup.storage}")  # noqa: S608
+    def create(record: Record) -> TableInfo:
+        if not steps.is_small(call.db, backup.storage):
+            return restore_steps.begin_from_backup(call, record, backup.id)
+        return restores.create(call, record, lambda into: _copy(call, backup.storage, into))
 
-    return _restore(call, backup.table, request, summary, copy)
+    return _restore(call, backup.table, request, summary, create)
+
+
+def _copy(call: Call, storage: str, into: str) -> None:
+    call.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {storage}")  # noqa: S608
 
 
 @operation("RestoreTableToPointInTime", kind="write")
@@ -61,25 +68,25 @@ def restore_table_to_point_in_time(call: Call, request: Request) -> Response:
     at = _restore_time(call, source, request)
     _refuse_taken(call, request["TargetTableName"])
     summary = {"SourceTableArn": source.arn, "RestoreDateTime": round(at, 3)}
-    return _restore(
-        call,
-        dict(source.record),
-        request,
-        summary,
-        lambda into: journal.copy_as_of(call, source, at, into),
-    )
+
+    def create(record: Record) -> TableInfo:
+        if not steps.is_small(call.db, source.storage) or not journal.is_short(call, source, at):
+            return restore_steps.begin_from_journal(call, record, source, at)
+        return restores.create(call, record, lambda into: journal.copy_as_of(call, source, at, into))
+
+    return _restore(call, dict(source.record), request, summary, create)
 
 
 def _restore(
-    call: Call, source: Record, request: Request, summary: dict[str, Any], copy: Callable[[str], None]
+    call: Call, source: Record, request: Request, summary: dict[str, Any], create: Callable[[Record], TableInfo]
 ) -> Response:
+    """`create` makes the table of a record, at once where it is small."""
     check_encryption(request.get("SSESpecificationOverride"))
     record = restores.restored_record(call, source, request)
     delay(call, record, "active_at")
     summary["RestoreInProgress"] = True
-    if "active_at" in record:
-        record["RestoreSummary"] = summary  # Nobody is told of it once the table is ACTIVE.
-    table = restores.create(call, record, copy)
+    record["RestoreSummary"] = summary
+    table = create(record)
     return {"TableDescription": as_created(describe_briefly(call, table)) | {"RestoreSummary": summary}}
 
 
@@ -122,7 +129,7 @@ def _source(call: Call, request: Request) -> TableInfo:
         scope, name = _parse(call, arn)
         _check_region(call, scope, request)
     table = find_table(call, arn or name or "")
-    if table is None or call.now < table.record.get("active_at", 0.0):
+    if table is None or not call.is_ready(table):
         raise TableNotFoundException(f"Table not found: {name}")
     return table
 

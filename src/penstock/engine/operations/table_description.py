@@ -25,16 +25,16 @@ NO_THROUGHPUT = {"NumberOfDecreasesToday": 0, "ReadCapacityUnits": 0, "WriteCapa
 _NOTHING = Size(0, 0)
 
 
-def describe(call: Call, table: TableInfo) -> dict[str, Any]:
-    """What DescribeTable answers."""
+def describe(call: Call, table: TableInfo, *, counts: bool = True) -> dict[str, Any]:
+    """What DescribeTable answers. Inside a write transaction large tables are not counted (table_sizes.py)."""
     record = table.record
-    description = describe_briefly(call, table, size_of_table(call, table))
+    description = describe_briefly(call, table, size_of_table(call, table, counts=counts), counts=counts)
     description["DeletionProtectionEnabled"] = record.get("DeletionProtectionEnabled", False)
     description["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
     return description
 
 
-def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING) -> dict[str, Any]:
+def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING, *, counts: bool = False) -> dict[str, Any]:
     """The same without what was never asked for, as CreateTable answers."""
     record = table.record
     return {
@@ -49,7 +49,7 @@ def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING) -> dic
         "TableArn": table.arn,
         "TableId": record["TableId"],
         **_billing(record),
-        **_indexes(call, table),
+        **_indexes(call, table, counts),
         **streams.described(table.scope, dict(record)),
         **_settings(table),
         **_restore(call, record),
@@ -92,12 +92,14 @@ def _billing(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _indexes(call: Call, table: TableInfo) -> dict[str, Any]:
+def _indexes(call: Call, table: TableInfo, counts: bool) -> dict[str, Any]:
     if "deleted_at" in table.record:
         return {}
-    local = [_index(call, table, index) for index in table.index_list if index.local]
+    local = [_index(call, table, index, counts) for index in table.index_list if index.local]
     world = [
-        _index(call, table, index) | _global_state(call, table, index) for index in table.index_list if not index.local
+        _index(call, table, index, counts) | _global_state(call, table, index)
+        for index in table.index_list
+        if not index.local
     ]
     world += [_dropped(table, index) for index in dropped_indexes(table.record, call.now)]
     return {
@@ -106,8 +108,8 @@ def _indexes(call: Call, table: TableInfo) -> dict[str, Any]:
     }
 
 
-def _index(call: Call, table: TableInfo, index: IndexInfo) -> dict[str, Any]:
-    size = size_of_index(call, table, index)
+def _index(call: Call, table: TableInfo, index: IndexInfo, counts: bool) -> dict[str, Any]:
+    size = size_of_index(call, table, index, counts=counts)
     return _index_shape(table, index.record) | {"IndexSizeBytes": size.bytes, "ItemCount": size.items}
 
 

@@ -1,7 +1,9 @@
 """How many items a table or index holds, and their bytes.
 
 DynamoDB counts every six hours. Here a small table is counted exactly each time. A large one is counted at most
-so often that counting takes one per cent of the time; in between, the figures of the last count are given.
+so often that counting takes one per cent of the time; in between, the figures of the last count are given. A write
+transaction (`counts` is False) never counts a large one, because others wait for it: it gives those figures, however
+old, and where there are none the number that it has counted.
 """
 
 from __future__ import annotations
@@ -41,24 +43,24 @@ class _Counted(NamedTuple):
 _COUNTED: WeakKeyDictionary[Engine, dict[str, _Counted]] = WeakKeyDictionary()
 
 
-def size_of_table(call: Call, table: TableInfo) -> Size:
-    return _size(call, table.storage, f"SELECT size FROM {table.storage}")  # noqa: S608
+def size_of_table(call: Call, table: TableInfo, *, counts: bool = True) -> Size:
+    return _size(call, table.storage, f"SELECT size FROM {table.storage}", counts)  # noqa: S608
 
 
-def size_of_index(call: Call, table: TableInfo, index: IndexInfo) -> Size:
+def size_of_index(call: Call, table: TableInfo, index: IndexInfo, *, counts: bool = True) -> Size:
     """An index's bytes are the number of its entries times the mean size of some of its items."""
-    entries = _size(call, index.storage, f"SELECT 0 AS size FROM {index.storage}").items  # noqa: S608
+    entries = _size(call, index.storage, f"SELECT 0 AS size FROM {index.storage}", counts).items  # noqa: S608
     return Size(entries, round(entries * _mean_bytes(call, table, index)))
 
 
-def _size(call: Call, storage: str, rows: str) -> Size:
+def _size(call: Call, storage: str, rows: str, counts: bool) -> Size:
     counted = _COUNTED.setdefault(call.engine, {})
     known = counted.get(storage)
-    if known is not None and perf_counter() < known.good_until:
+    if known is not None and (perf_counter() < known.good_until or not counts):
         return known.size
     started = perf_counter()
     size = _count(call, f"{rows} LIMIT {COUNTED_EXACTLY + 1}")
-    if size.items > COUNTED_EXACTLY:
+    if size.items > COUNTED_EXACTLY and counts:
         size = _count_large(call, rows)
         took = perf_counter() - started
         counted[storage] = _Counted(size, perf_counter() + took * _REST_PER_WORK)

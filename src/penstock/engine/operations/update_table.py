@@ -163,7 +163,7 @@ def _keep_used_definitions(record: Record) -> None:
 
 def _as_updating(call: Call, before: TableInfo, table: TableInfo, request: Request) -> dict[str, Any]:
     """The description as it is answered: changes have begun, and none is over."""
-    description = describe(call, table)
+    description = describe(call, table, counts=False)
     if _takes_time(request) and _has_changed(before, request):
         description["TableStatus"] = "UPDATING"
     if "ProvisionedThroughput" in request and billing_mode(before.record) == "PROVISIONED":

@@ -56,6 +56,10 @@ class Checkpoints:
             self._rows = 0
             self._wake()
 
+    def wait(self) -> None:
+        """Waits for the checkpoint that is under way, if there is one."""
+        self._idle.wait(AHEAD_SECONDS)
+
     def _wake(self) -> None:
         with self._starting:
             if self._ended:

@@ -198,6 +198,12 @@ class Store:
             self._checkpoints.wrote(rows - connection.rows_counted)
             connection.rows_counted = rows
 
+    def await_checkpoint(self) -> None:
+        """Waits for the checkpoint that is under way. For background work, which holds no lock meanwhile."""
+        if self._checkpoints is not None:
+            self.count_rows(self.connection())
+            self._checkpoints.wait()
+
     def made_room(self, connection: Connection, error: sqlite3.Error) -> bool:
         """Where the log could not grow: copies it, so that it begins again. Whether all of it could be copied."""
         if self.memory or error.sqlite_errorcode not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
@@ -405,6 +411,11 @@ def drop(connection: Connection, name: str) -> None:
     connection.execute(f"DROP TABLE IF EXISTS {name}")
 
 
+def rename(connection: Connection, name: str, new: str) -> None:
+    """Gives one of our own SQL tables another name: whoever knows it by the old one no longer finds it."""
+    connection.execute(f"ALTER TABLE {name} RENAME TO {new}")
+
+
 def create_items(connection: Connection, name: str) -> None:
     """The SQL table of a DynamoDB table's items, clustered by key: a partition's items are neighbours."""
     connection.execute(
@@ -415,6 +426,11 @@ def create_items(connection: Connection, name: str) -> None:
 def create_index(connection: Connection, name: str) -> None:
     """The SQL table of an index: its rows point at items, so an update that moves no key touches none."""
     connection.execute(f"CREATE TABLE {name} (key BLOB PRIMARY KEY, item_key BLOB NOT NULL) WITHOUT ROWID")
+
+
+def create_keys(connection: Connection, name: str) -> None:
+    """An SQL table of nothing but row keys."""
+    connection.execute(f"CREATE TABLE {name} (key BLOB PRIMARY KEY) WITHOUT ROWID")
 
 
 def create_expiries(connection: Connection, table: str) -> None:
