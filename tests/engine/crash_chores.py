@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from penstock.client.database import connect
-from penstock.engine import Engine, building, expiry, sweeper
+from penstock.engine import Engine, building, expiry, steps, sweeper
 from penstock.engine.storage.store import Connection, Store
 from penstock.errors import DynamoDBError
 
@@ -55,6 +55,8 @@ def small_steps() -> None:
     building.FILL_AT_ONCE = expiry.FILL_AT_ONCE = 50
     building.FILL_STEP = sweeper.FILL_STEP = 20
     setattr(sweeper, "SWEEP_STEP", 20)  # noqa: B010
+    steps.AT_ONCE_ROWS = 50
+    steps.MOST_ROWS = 20
 
 
 def make(path: str, work: str) -> None:
@@ -68,8 +70,14 @@ def make(path: str, work: str) -> None:
         puts = [{"PutRequest": {"Item": item(number)}} for number in range(ITEMS)]
         for start in range(0, ITEMS, 24):
             engine.execute("BatchWriteItem", {"RequestItems": {TABLE: puts[start : start + 24]}})
-        if work == "restore":
+        if work in ("restore", "delete-backup"):
             engine.execute("CreateBackup", {"TableName": TABLE, "BackupName": "monday"})
+            finish(engine)
+        if work in ("recover", "delete-recovered"):
+            recovery = {"PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}}
+            engine.execute("UpdateContinuousBackups", {"TableName": TABLE} | recovery)
+            engine.execute("DeleteItem", {"TableName": TABLE, "Key": {"id": {"S": "n1"}}})
+            engine.execute("PutItem", {"TableName": TABLE, "Item": item(1)})
 
 
 def fill(engine: Engine) -> None:
@@ -86,6 +94,45 @@ def restore(engine: Engine) -> None:
     finish(engine)
 
 
+def recover(engine: Engine) -> None:
+    request = {"SourceTableName": TABLE, "TargetTableName": "again", "UseLatestRestorableTime": True}
+    engine.execute("RestoreTableToPointInTime", request)
+    engine.maintenance.stop()
+    for number in range(0, ITEMS, 40):
+        engine.maintenance.run_due()
+        engine.execute("PutItem", {"TableName": TABLE, "Item": item(number) | {"text": {"S": "later"}}})
+    finish(engine)
+
+
+def back_up(engine: Engine) -> None:
+    engine.execute("CreateBackup", {"TableName": TABLE, "BackupName": "monday"})
+    engine.maintenance.stop()
+    for number in range(0, ITEMS, 40):
+        engine.maintenance.run_due()
+        engine.execute("PutItem", {"TableName": TABLE, "Item": item(number) | {"text": {"S": "later"}}})
+    finish(engine)
+
+
+def delete(engine: Engine) -> None:
+    engine.execute("DeleteTable", {"TableName": TABLE})
+    engine.maintenance.stop()
+    finish(engine)
+
+
+def delete_backup(engine: Engine) -> None:
+    backup = engine.execute("ListBackups", {})["BackupSummaries"][0]["BackupArn"]
+    engine.execute("DeleteBackup", {"BackupArn": backup})
+    engine.maintenance.stop()
+    finish(engine)
+
+
+def drop_index(engine: Engine) -> None:
+    deletion = {"GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": INDEX["IndexName"]}}]}
+    engine.execute("UpdateTable", {"TableName": TABLE} | deletion)
+    engine.maintenance.stop()
+    finish(engine)
+
+
 def sweep(engine: Engine) -> None:
     engine.maintenance.stop()
     ttl = {"TimeToLiveSpecification": {"Enabled": True, "AttributeName": "ends"}}
@@ -95,7 +142,7 @@ def sweep(engine: Engine) -> None:
 
 def finish(engine: Engine) -> None:
     """All the background work that there is."""
-    for _ in range(100):
+    for _ in range(300):
         if engine.maintenance.run_due() != 0.0:
             return
 
@@ -131,7 +178,20 @@ def die_in_the_work(path: str, work: str, steps: int) -> None:
         load(path)
         return
     with Engine(path) as engine:
-        {"fill": fill, "restore": restore, "sweep": sweep}[work](engine)
+        WORKS[work](engine)
+
+
+WORKS = {
+    "fill": fill,
+    "restore": restore,
+    "recover": recover,
+    "sweep": sweep,
+    "back-up": back_up,
+    "delete": delete,
+    "delete-recovered": delete,
+    "delete-backup": delete_backup,
+    "drop-index": drop_index,
+}
 
 
 def main() -> None:

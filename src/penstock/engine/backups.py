@@ -244,7 +244,7 @@ def _creating(db: Connection) -> list[Backup]:
 
 
 def _copy_step(call: Call, backup_id: int, rows: int) -> bool:
-    """Copies and counts some rows; whether there are more."""
+    """Copies and counts some rows; whether there may be more to do."""
     row = call.db.execute(f"SELECT {_COLUMNS} FROM backups WHERE id = ?", (backup_id,)).fetchone()  # noqa: S608
     if row is None or not (backup := _backup(row)).is_creating:
         return False  # another process was first
@@ -254,7 +254,7 @@ def _copy_step(call: Call, backup_id: int, rows: int) -> bool:
     end = _next_end(call.db, backup, binary(copy["cursor"]), rows)
     if end is None:
         _finish(call, backup)
-        return False
+        return True  # to sweep what it needed
     bounds = (binary(copy["cursor"]), end)
     if "table" in copy:
         call.db.execute(

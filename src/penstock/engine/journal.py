@@ -2,8 +2,8 @@
 
 1. While recovery is on, each change's entry is written in the change's own transaction.
 2. A table as it was at a time T is its items now, with every change undone from the first one made after T on.
-3. Entries older than the recovery period, or than the last switching-on, are never needed, and are deleted in
-   bounded steps.
+3. Entries older than the recovery period, or than the last switching-on, are never needed, unless a restore that has
+   begun needs them, and are deleted in bounded steps.
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ def _horizon(call: Call, table_id: int) -> float:
     row = call.db.execute("SELECT record FROM tables WHERE id = ?", (table_id,)).fetchone()
     record = orjson.loads(row[0]) if row else {}
     horizon = earliest(record, call.now) if record.get("pitr") else float("inf")
-    return min([horizon, *(restore["at"] for restore in restores_of(call.db, table_id))])
+    needed: list[float] = [restore["at"] for restore in restores_of(call.db, table_id)]
+    return min([horizon, *needed])
 
 
 def restores_of(db: Connection, table_id: int) -> list[Record]:

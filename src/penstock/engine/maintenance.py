@@ -46,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 _LONGEST_WAIT_SECONDS = 5.0
 _SHORTEST_WAIT_SECONDS = 0.001
 
-_REST: Final = 1.0
+_REST: Final = 0.5
 """How long the thread rests after a round, in terms of the round: others write meanwhile, here or elsewhere."""
 
 _LEFT = """

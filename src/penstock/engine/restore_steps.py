@@ -110,7 +110,8 @@ def _restore_on(engine: Engine, stale: TableInfo) -> bool:
         if "table" in restore:
             restore.setdefault("place", first)
         if "cursor" not in restore:
-            return _finish(call, table, record)
+            _finish(call, table, record)
+            return True  # to settle it, and to sweep what it needed
         if not _copy(call, table, restore, rows):
             del restore["cursor"]
         engine.catalog.save(call.db, table, record)
@@ -147,16 +148,14 @@ def _copy_range(db: Connection, table: TableInfo, restore: Record, source: str, 
     return True
 
 
-def _finish(call: Call, table: TableInfo, record: Record) -> bool:
-    """The table is there. Always False: nothing is left to do."""
+def _finish(call: Call, table: TableInfo, record: Record) -> None:
+    """The table is there."""
     restore = record.pop("restore")
     if "table" in restore:
         call.db.execute("DELETE FROM journal WHERE sequence = ?", (restore["bookmark"],))
         garbage.discard(call, _undo(table))
     record["active_at"] = restore.get("active_at", call.now)
     call.engine.catalog.save(call.db, table, record)
-    call.engine.maintenance.wake()  # it is settled in the next round
-    return False
 
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────

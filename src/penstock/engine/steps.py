@@ -20,7 +20,7 @@ from penstock.engine.storage.store import Connection
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
 
-STEP_SECONDS: Final = 0.01
+STEP_SECONDS: Final = 0.005
 MOST_ROWS = 2_000
 MOST_BYTES = 1024 * 1024
 AT_ONCE_ROWS = 5_000
@@ -29,7 +29,8 @@ AT_ONCE_BYTES = 4 * 1024 * 1024
 
 _FIRST_ROWS: Final = 200
 _LEAST_ROWS: Final = 10
-_FASTEST_CHANGE: Final = 2.0
+_MOST_GROWTH: Final = 1.25  # slowly, because the next step may be a slower one; and back at once
+_MOST_CUT: Final = 0.25
 
 
 class Step(NamedTuple):
@@ -50,7 +51,7 @@ class StepSizes:
 
     def note(self, kind: str, seconds: float) -> None:
         """Takes notice of how long a step took."""
-        change = min(max(STEP_SECONDS / max(seconds, 1e-6), 1 / _FASTEST_CHANGE), _FASTEST_CHANGE)
+        change = min(max(STEP_SECONDS / max(seconds, 1e-6), _MOST_CUT), _MOST_GROWTH)
         wanted = self._rows.get(kind, _FIRST_ROWS) * change
         self._rows[kind] = min(max(wanted, _LEAST_ROWS), MOST_ROWS)
 

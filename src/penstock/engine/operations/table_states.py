@@ -127,7 +127,7 @@ def _settle(call: Call, table: TableInfo) -> float | None:
     """One table; seconds until its next time comes, or None if it has none left."""
     if is_gone(table, call.now):
         building.drop_table(call, table)
-        return None
+        return 0.0  # what it leaves is swept
     ahead = [time for time in _times(table.record) if time > call.now]
     if ahead:
         return min(ahead) - call.now

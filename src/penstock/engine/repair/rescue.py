@@ -30,6 +30,7 @@ from penstock.engine.storage.trees import Lost
 from penstock.errors import StorageError
 
 _STEP_ROWS = 5_000
+_UNFINISHED = "SELECT id, name FROM backups WHERE json_extract(record, '$.copy') IS NOT NULL"
 _SKIPPED_NUMBERS = 1_000_000
 """Left out of a damaged stream's numbers: more than one page can have held."""
 
@@ -96,9 +97,15 @@ class _Writer:
 
     def write(self) -> tuple[list[Saved], list[str]]:
         self._copy_shared()
-        saved = [self._table(table) for table in self._reading.tables]
+        saved = [self._table(table) for table in self._reading.tables if self._is_whole(table)]
         self._copy_backups()
         return saved, self._notes
+
+    def _is_whole(self, table: TableInfo) -> bool:
+        """What was still being restored is left out: it was never seen, and can be restored anew."""
+        if "restore" in table.record:
+            self._notes.append(f"the restore of {table.name} had not ended: begin it anew")
+        return "restore" not in table.record
 
     def _step(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
         """One transaction: so many rows."""
@@ -125,6 +132,7 @@ class _Writer:
         record: Record = deepcopy(dict(old.record))
         for index in record.get("GlobalSecondaryIndexes", ()):
             index.pop("backfill_cursor", None)
+        record.pop("becomes_backup", None)
         if record.get("ttl"):
             record["ttl"].pop("cursor", None)
         if record.get("pitr") and self._has_lost("journal"):
@@ -200,6 +208,9 @@ class _Writer:
 
     def _copy_backups(self) -> None:
         self._copy_rows("backups")
+        for backup, title in self._db.execute(_UNFINISHED).fetchall():
+            self._notes.append(f"the backup {title} had not ended: make it anew")
+            self._db.execute("DELETE FROM backups WHERE id = ?", (backup,))
         for (backup,) in self._db.execute("SELECT id FROM backups").fetchall():
             name = f"b{backup}"
             store.create_items(self._db, name)

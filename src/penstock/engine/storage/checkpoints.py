@@ -2,7 +2,8 @@
 
 1. A checkpoint moves what is committed; it loses nothing and holds up neither readers nor writers.
 2. The log begins again when all of it is copied and nobody reads from it. Under a stream of writes the thread is always
-   a little behind: then the write that finds the log at `Store`'s bound copies the rest itself.
+   a little behind: where the log has become long, it copies at once what was written meanwhile, which is little. Where
+   that is not enough, the write that finds the log at `Store`'s bound copies the rest itself.
 3. Writes that are too far ahead of a checkpoint wait for it: the log has an end, however slow the disk.
 """
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 ROWS = 2000
 """Rows written between two checkpoints. Each changes a page or two: about 16 MB of log."""
+LONG_PAGES = 4_000
+_TRIES = 4
 AHEAD_ROWS = 40_000
 AHEAD_SECONDS = 10.0  # then a write goes on all the same: a disk that is stuck is told by its own errors
 
@@ -94,8 +97,11 @@ class Checkpoints:
 
     def _copy(self, connection: Connection) -> None:
         try:
-            with connection.busy:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            for _ in range(_TRIES):
+                with connection.busy:
+                    _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                if pages == copied or pages < LONG_PAGES:
+                    break  # (2)
         except sqlite3.OperationalError as error:
             # A full disk: the next one may find room.
             _LOG.warning("A checkpoint failed, and is made again after the next writes: %s", error)
