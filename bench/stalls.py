@@ -82,7 +82,11 @@ def run(options: Options) -> Section:
     ):
         shutil.copy(path, Path(folder) / path.name)
         with running(penstock(), Path(folder)) as server, clients(server, plan) as stop:
-            windows = list(_Operations(server, Path(folder) / path.name, plan).each())
+            try:
+                windows = list(_Operations(server, Path(folder) / path.name, plan).each())
+            except OSError as error:
+                log = (Path(folder) / "server.log").read_text()
+                raise RuntimeError(f"the server ended ({server.process.poll()}): {log[-2000:]}") from error
             samples = stop()
     return _section(plan, windows, samples)
 

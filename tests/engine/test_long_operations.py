@@ -445,6 +445,33 @@ def test_expiries_can_be_switched_on_while_those_of_before_are_deleted(engine: E
     assert items(engine) == {}
 
 
+@pytest.mark.parametrize("work", ["backup", "restore", "recover"])
+def test_what_is_copied_from_a_table_that_an_older_program_has_dropped_is_given_up(
+    path: str, clock: ManualClock, work: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_engine(path, clock) as engine:
+        fill(engine)
+        source = "t1"
+        if work == "backup":
+            back_up(engine)
+        elif work == "restore":
+            _backed_up(engine)
+            _restore(engine)
+            source = "b1"
+        else:
+            _recoverable(engine)
+            recover(engine)
+        engine.maintenance.run_due()
+        with engine.writing() as call:
+            call.db.execute(f"DROP TABLE {source}")
+        run_all_due(engine)
+        assert "is gone" in caplog.text
+        assert engine.execute("ListTables", {})["TableNames"] == ["jobs"]
+        left = {"jobs"} if work == "restore" else set()
+        assert {one["TableName"] for one in engine.execute("ListBackups", {})["BackupSummaries"]} == left
+        assert not [name for name in names_in(engine) if "garbage" in name or name.endswith(("_new", "_undo"))]
+
+
 # ── of one moment ────────────────────────────────────────────────────────────────────────────────
 
 CHANGES = st.lists(

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import sqlite3
@@ -33,6 +34,8 @@ from penstock.wire.values import base64_text, binary
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
+
+_LOG = logging.getLogger(__name__)
 
 USER, SYSTEM = "USER", "SYSTEM"
 
@@ -251,6 +254,9 @@ def _copy_step(call: Call, backup_id: int, rows: int) -> bool:
     if not garbage.is_there(call.db, backup.storage):
         return False  # its table is still DELETING, and becomes it then
     copy = backup.record["copy"]
+    if "table" in copy and not garbage.is_there(call.db, f"t{copy['table']}"):
+        _give_up(call, backup)
+        return True
     end = _next_end(call.db, backup, binary(copy["cursor"]), rows)
     if end is None:
         _finish(call, backup)
@@ -308,6 +314,13 @@ def _finish(call: Call, backup: Backup) -> None:
         garbage.discard(call, backup.newer_keys)
     del backup.record["copy"]
     _save(call.db, backup)
+
+
+def _give_up(call: Call, backup: Backup) -> None:
+    """An older program has deleted the table meanwhile: what is there is not the whole of any moment."""
+    _LOG.error("The backup %s could not be made: its table is gone.", backup.arn)
+    garbage.discard(call, backup.newer_keys)
+    remove(call, backup)
 
 
 def _trigger(backup: Backup, event: str) -> str:

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from contextlib import closing
 from copy import deepcopy
@@ -33,6 +34,8 @@ from penstock.wire.values import base64_text, binary
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
+
+_LOG = logging.getLogger(__name__)
 
 _NOT_YET: Final = float(2**53)
 """The `active_at` of a table that is not ready: programs that know nothing of steps see it CREATING, too."""
@@ -112,6 +115,9 @@ def _restore_on(engine: Engine, stale: TableInfo) -> bool:
         if "cursor" not in restore:
             _finish(call, table, record)
             return True  # to settle it, and to sweep what it needed
+        if not garbage.is_there(call.db, _source(restore)):
+            _give_up(call, table)
+            return True
         if not _copy(call, table, restore, rows):
             del restore["cursor"]
         engine.catalog.save(call.db, table, record)
@@ -126,10 +132,10 @@ def _copy(call: Call, table: TableInfo, restore: Record, rows: int) -> bool:
     """Copies some items; whether there may be more."""
     db = call.db
     if "backup" in restore:
-        return _copy_range(db, table, restore, f"b{restore['backup']}", rows, "")
+        return _copy_range(db, table, restore, _source(restore), rows, "")
     if not _take_journal(call, table, restore, rows):
         return True  # all that has changed must be known before an item is copied
-    source = f"t{restore['table']}"
+    source = _source(restore)
     unchanged = f"AND NOT EXISTS (SELECT 1 FROM {_undo(table)} AS changed WHERE changed.key = {source}.key)"  # noqa: S608
     return _copy_range(db, table, restore, source, rows, unchanged)
 
@@ -146,6 +152,18 @@ def _copy_range(db: Connection, table: TableInfo, restore: Record, source: str, 
     )
     restore["cursor"] = base64_text(end)
     return True
+
+
+def _source(restore: Record) -> str:
+    """The SQL table that items are copied from."""
+    return f"b{restore['backup']}" if "backup" in restore else f"t{restore['table']}"
+
+
+def _give_up(call: Call, table: TableInfo) -> None:
+    """An older program has deleted the source meanwhile: what is there is not the whole of any moment."""
+    _LOG.error("The table %s could not be restored: its source is gone.", table.name)
+    garbage.discard(call, _undo(table))
+    building.drop_table(call, table)
 
 
 def _finish(call: Call, table: TableInfo, record: Record) -> None:
