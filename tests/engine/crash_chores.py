@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from penstock.client.database import connect
-from penstock.engine import Engine, building, expiry, steps, sweeper
+from penstock.engine import Engine, building, expiry, index_runs, steps, sweeper
 from penstock.engine.storage.store import Connection, Store
 from penstock.errors import DynamoDBError
 
@@ -57,6 +57,7 @@ def small_steps() -> None:
     setattr(sweeper, "SWEEP_STEP", 20)  # noqa: B010
     steps.AT_ONCE_ROWS = 50
     steps.MOST_ROWS = 20
+    index_runs.RUN_ROWS = 60
 
 
 def make(path: str, work: str) -> None:

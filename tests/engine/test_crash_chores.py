@@ -50,7 +50,7 @@ def in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was cut off is taken up in steps as small as those that were."""
     for name in ("building.FILL_AT_ONCE", "building.FILL_STEP", "expiry.FILL_AT_ONCE", "sweeper.FILL_STEP"):
         monkeypatch.setattr(f"penstock.engine.{name}", 50)
-    for name in ("sweeper.SWEEP_STEP", "steps.AT_ONCE_ROWS", "steps.MOST_ROWS"):
+    for name in ("sweeper.SWEEP_STEP", "steps.AT_ONCE_ROWS", "steps.MOST_ROWS", "index_runs.RUN_ROWS"):
         monkeypatch.setattr(f"penstock.engine.{name}", 50)
     small_steps()  # monkeypatch puts back what was before
 

@@ -86,6 +86,7 @@ def make_steps_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.engine.sweeper.FILL_STEP", STEP)
     monkeypatch.setattr("penstock.engine.expiry.FILL_AT_ONCE", AT_ONCE)
     monkeypatch.setattr("penstock.engine.journal.TRIM_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.index_runs.RUN_ROWS", 2 * STEP)
 
 
 @pytest.fixture

@@ -93,10 +93,11 @@ def fill(call: Call, table: TableInfo, index: IndexInfo, most_rows: int) -> Tabl
         [(entry, key) for entry, key in entries if entry is not None],
     )
     place = base64_text(rows[-1][0]) if len(rows) == most_rows else None
-    return _save_place(call, table, index.name, place)
+    return save_place(call, table, index.name, place)
 
 
-def _save_place(call: Call, table: TableInfo, index: str, place: str | None) -> TableInfo:
+def save_place(call: Call, table: TableInfo, index: str, place: str | None) -> TableInfo:
+    """Saves how far an index is filled; None: all of it is."""
     record: dict[str, Any] = deepcopy(dict(table.record))
     for one in (*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ())):
         if one["IndexName"] != index:
@@ -114,7 +115,7 @@ def fill_indexes(engine: Engine) -> float | None:
     more = False
     for table in _tables(engine):
         for index in table.index_list:
-            if index.backfilling and _has_items(table):
+            if index.backfilling and "restore" not in table.record:  # else index_runs.py fills it
                 more = _filled_on(engine, table, index.name) or more
     return 0.0 if more else None
 
@@ -131,14 +132,9 @@ def _fill_step(engine: Engine, stale: TableInfo, name: str) -> bool:
     with steps.step(engine, "fill") as (call, rows):
         table = engine.catalog.find(call.db, stale.scope, stale.name)
         index = table.indexes.get(name) if table else None
-        if table is None or index is None or not index.backfilling or not _has_items(table):
+        if table is None or index is None or not index.backfilling or "restore" in table.record:
             return False
         return fill(call, table, index, min(rows, FILL_STEP)).indexes[name].backfilling
-
-
-def _has_items(table: TableInfo) -> bool:
-    """Whether the items are there: those of a table that is being restored come first."""
-    return "cursor" not in table.record.get("restore", {})
 
 
 def _tables(engine: Engine) -> list[TableInfo]:

@@ -22,6 +22,7 @@ from penstock.engine.storage.write_lock import is_busy
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
+    from penstock.engine.index_runs import Run
 
 Chore = Callable[["Engine"], float | None]
 """Does what is due of one kind of work; seconds until there is more, or None if there is none to expect."""
@@ -72,6 +73,7 @@ class Maintenance:
         self._starting = threading.Lock()
         self._passed_over: set[str] = set()
         self.step_sizes = StepSizes()
+        self.index_runs: dict[str, Run] = {}
 
     def run_due(self) -> float | None:
         """One round; seconds until the next one is due, or None if there is nothing to wait for.

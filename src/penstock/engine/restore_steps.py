@@ -1,8 +1,8 @@
 """Large tables are restored in steps, while the new table is CREATING.
 
 1. The record of a table that is being restored has "restore", which says what its items are copied from and which
-   place has been reached. Its `active_at` lies beyond every clock until all items, and the rows of its local indexes,
-   are there: nobody reads or writes it before. Global indexes are filled as a new one's are (building.py).
+   place has been reached. Its `active_at` lies beyond every clock until all items, and the rows of its indexes, are
+   there: nobody reads or writes it before.
 2. A backup does not change; it cannot be deleted while it is copied from.
 3. A table at a time T is its items now, with every change undone from the first one made after T on (journal.py). That
    holds for each range of keys by itself, at whatever time it is copied. So each step first takes what is new in the
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from penstock.engine import building, garbage, steps
+from penstock.engine import building, garbage, index_runs, steps
 from penstock.engine.call import Call
 from penstock.engine.maintenance import chore
 from penstock.engine.schema import Record, TableInfo, compile_table
@@ -101,8 +101,10 @@ def _restored_now(engine: Engine) -> list[TableInfo]:
 
 def _restore_on(engine: Engine, stale: TableInfo) -> bool:
     """One step; whether there are more."""
-    if "cursor" not in stale.record["restore"] and _fills_local_index(stale):
-        return False  # the filling of indexes says that there is more
+    unfilled = next((index for index in stale.index_list if index.backfilling), None)
+    if "cursor" not in stale.record["restore"] and unfilled is not None:
+        index_runs.fill_on(engine, stale, unfilled)
+        return True
     first = _first_place(engine, stale.record["restore"])
     with steps.step(engine, "restore") as (call, rows):
         table = engine.catalog.find(call.db, stale.scope, stale.name)
@@ -122,10 +124,6 @@ def _restore_on(engine: Engine, stale: TableInfo) -> bool:
             del restore["cursor"]
         engine.catalog.save(call.db, table, record)
     return True
-
-
-def _fills_local_index(table: TableInfo) -> bool:
-    return any(index.local and index.backfilling for index in table.index_list)
 
 
 def _copy(call: Call, table: TableInfo, restore: Record, rows: int) -> bool:
