@@ -79,8 +79,8 @@ ENGINE = (
     ),
     *(
         Promise(
-            "Engine", f"GetItem's p99 in terms of its usual, during: {name}", "stalls",
-            ratio(f"GetItem/{name}/p99", "GetItem/nothing else/p99"), "≤", 10, times,
+            "Engine", f"p99 of GetItem in terms of an idle server's, during: {name}", "stalls",
+            ratio(f"GetItem/{name}/p99", f"idle server/{name}/p99"), "≤", 10, times,
         )
         for name in LONG_OPERATIONS
     ),

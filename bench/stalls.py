@@ -3,7 +3,8 @@
 A server has a table of many small items with an index, and a small table. Two processes of their own read and write the
 small table at a steady rate, each call timed from the moment at which it was due: a call that a stalled one kept from
 being sent has waited too. Meanwhile the large table is backed up, restored, deleted …, one after the other; each lasts
-until its background work is over and its space is free.
+until its background work is over and its space is free. A third process reads from another server, which has nothing
+else to do: what the same calls take at the same time on the same machine, whoever else uses it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ PADDING = 16
 INDEX = "by-name"
 CHANGED_ITEMS = 1_000
 GET, PUT = "GetItem", "PutItem"
-IDLE = "nothing else"
+IDLE = "idle server"
+NOTHING = "nothing else"
 LOCKED = "another process holds the write lock"
 _POLL_SECONDS = 0.1
 _PAUSE_SECONDS = 1.0  # before each operation: what the last one kept waiting has been answered
@@ -81,7 +83,11 @@ def run(options: Options) -> Section:
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
     ):
         shutil.copy(path, Path(folder) / path.name)
-        with running(penstock(), Path(folder)) as server, clients(server, plan) as stop:
+        with (
+            running(penstock(), Path(folder)) as server,
+            running(penstock(), Path(folder) / IDLE) as idle,
+            clients(server, idle, plan) as stop,
+        ):
             try:
                 windows = list(_Operations(server, Path(folder) / path.name, plan).each())
             except OSError as error:
@@ -98,12 +104,15 @@ def make(path: Path, items: int) -> None:
     with penstock.connect(str(path)) as database:
         workload.create_table(database.execute)
         workload.load_fast(database, items, ROWS, padding=PADDING)
-        database.execute("CreateTable", workload.CREATE_TABLE | {"TableName": SMALL})
-        with database.table(SMALL).batch() as batch:
-            for number in range(SMALL_ITEMS):
-                batch.put({"pk": f"p{number}", "sk": "s", "n": number})
+        _make_small(database.execute)
         database.execute("UpdateTable", {"TableName": LARGE, **_index_created()})
         _until(lambda: _is_active(database.execute, LARGE))
+
+
+def _make_small(execute: workload.Execute) -> None:
+    execute("CreateTable", workload.CREATE_TABLE | {"TableName": SMALL})
+    for number in range(SMALL_ITEMS):
+        execute("PutItem", _request(PUT, number))
 
 
 def _index_created() -> Json:
@@ -145,7 +154,7 @@ class _Operations:
             {"TableName": LARGE, "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True}},
         )
         self._change_items()
-        yield self._window(IDLE, lambda: time.sleep(self._plan.idle_seconds), lambda: True)
+        yield self._window(NOTHING, lambda: time.sleep(self._plan.idle_seconds), lambda: True)
         yield self._window("CreateBackup", self._back_up, self._is_backed_up)
         yield self._window("RestoreTableFromBackup", self._restore, lambda: _is_active(self._execute, "restored"))
         yield self._window("RestoreTableToPointInTime", self._recover, lambda: _is_active(self._execute, "recovered"))
@@ -218,22 +227,17 @@ def lock(path: str, seconds: float) -> None:
 
 
 @contextmanager
-def clients(server: Server, plan: Plan) -> Iterator[Callable[[], dict[str, Samples]]]:
-    """The two that measure; what is given ends them, and has their samples."""
-    rates = {GET: plan.gets_a_second, PUT: plan.puts_a_second}
+def clients(server: Server, idle: Server, plan: Plan) -> Iterator[Callable[[], dict[str, Samples]]]:
+    """Those that measure; what is given ends them, and has their samples."""
+    _make_small(idle.execute)
     started = {
-        operation: subprocess.Popen(
-            [sys.executable, "-m", "bench.stalls", "--client", operation, str(server.port), str(rate)],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for operation, rate in rates.items()
+        GET: _started(GET, server, plan.gets_a_second),
+        PUT: _started(PUT, server, plan.puts_a_second),
+        IDLE: _started(GET, idle, plan.gets_a_second),
     }
 
     def stop() -> dict[str, Samples]:
-        return {operation: json.loads(process.communicate("stop\n")[0]) for operation, process in started.items()}
+        return {name: json.loads(process.communicate("stop\n")[0]) for name, process in started.items()}
 
     try:
         yield stop
@@ -241,6 +245,11 @@ def clients(server: Server, plan: Plan) -> Iterator[Callable[[], dict[str, Sampl
         for process in started.values():
             process.kill()
             process.wait()
+
+
+def _started(operation: str, server: Server, rate: float) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "bench.stalls", "--client", operation, str(server.port), str(rate)]
+    return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def client(operation: str, port: int, rate: float) -> None:
@@ -278,12 +287,12 @@ def _request(operation: str, number: int) -> Json:
 
 def _section(plan: Plan, windows: list[Window], samples: dict[str, Samples]) -> Section:
     columns = ["while this runs", "answered after", "over after"]
-    columns += [f"{operation} {what}" for operation in (GET, PUT) for what in ("p50", "p99", "longest")]
+    columns += [f"{name} {what}" for name in (GET, f"{IDLE}:", PUT) for what in ("p50", "p99", "longest")]
     table = Table(f"Milliseconds of calls on another table; {plan.items:,} items, one global index", columns)
     section = Section("stalls", "Long operations beside other tables", [table])
     for window in windows:
         cells = [f"{window.answered - window.began:.2f} s", f"{window.ended - window.began:.1f} s"]
-        for operation in (GET, PUT):
+        for operation in (GET, IDLE, PUT):
             told = _percentiles(samples[operation], window)
             section.figures |= {f"{operation}/{window.name}/{name}": value for name, value in told.items()}
             cells += [f"{value:.1f}" for value in told.values()]
@@ -291,7 +300,8 @@ def _section(plan: Plan, windows: list[Window], samples: dict[str, Samples]) -> 
         table.rows.append([window.name, *cells])
     section.notes = [
         f"{plan.gets_a_second:.0f} GetItem and {plan.puts_a_second:.0f} PutItem a second, each from a process of its "
-        "own; a call's time counts from when it was due. An operation is over when its background work is.",
+        "own; a call's time counts from when it was due. An operation is over when its background work is. “idle server” "
+        "is the same GetItem, at the same time, of a server that has nothing else to do.",
         f"The last row: another process holds SQLite's write lock for {plan.lock_seconds:.0f} s, so that every "
         "PutItem waits for it, and no GetItem should.",
     ]
