@@ -300,8 +300,8 @@ def _section(plan: Plan, windows: list[Window], samples: dict[str, Samples]) -> 
         table.rows.append([window.name, *cells])
     section.notes = [
         f"{plan.gets_a_second:.0f} GetItem and {plan.puts_a_second:.0f} PutItem a second, each from a process of its "
-        "own; a call's time counts from when it was due. An operation is over when its background work is. “idle server” "
-        "is the same GetItem, at the same time, of a server that has nothing else to do.",
+        "own; a call's time counts from when it was due. An operation is over when its background work is. “idle "
+        "server” is the same GetItem, at the same time, of a server that has nothing else to do.",
         f"The last row: another process holds SQLite's write lock for {plan.lock_seconds:.0f} s, so that every "
         "PutItem waits for it, and no GetItem should.",
     ]
