@@ -27,10 +27,12 @@ from watched_tables import (
 
 from penstock.clock import ManualClock
 from penstock.engine.engine import Engine
+from penstock.engine.journal import trim_journal
 from penstock.engine.loading import Loading
 from penstock.engine.maintenance import Maintenance
 from penstock.engine.repair.examination import examine
 from penstock.engine.repair.rescue import rescue
+from penstock.engine.restore_steps import restore_tables
 from penstock.engine.settings import DEFAULT_SCOPE
 from penstock.engine.steps import MOST_ROWS, STEP_SECONDS, StepSizes
 from penstock.engine.storage import store
@@ -561,6 +563,28 @@ def test_a_restore_is_the_table_of_its_time_whatever_is_written_meanwhile(
         run_all_due(engine)
         assert table_status(engine) == "ACTIVE"
         assert items(engine, "restored") == expected
+
+
+def test_a_restore_misses_no_change_where_the_journals_numbers_are_given_again(
+    engine: Engine, clock: ManualClock
+) -> None:
+    switch_recovery(engine)
+    create_table(engine, "other")
+    switch_recovery(engine, table="other")
+    clock.advance(1)
+    expected = items(engine)
+    recover(engine)
+    restore_tables(engine)
+    for n in range(STEP):
+        put(engine, f"n{n}", "other")
+    restore_tables(engine)  # which looks at the other table's entries
+    switch_recovery(engine, False, "other")
+    while trim_journal(engine) == 0.0:
+        pass
+    for n in range(ITEMS):
+        put_numbered(engine, n, more={"S": "later"})
+    run_all_due(engine)
+    assert items(engine, "restored") == expected
 
 
 # ── cut off after each step ──────────────────────────────────────────────────────────────────────
