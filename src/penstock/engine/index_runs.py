@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -52,9 +53,10 @@ def fill_on(engine: Engine, table: TableInfo, index: IndexInfo) -> None:
 
 
 def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> None:
-    """Reads some items more; no lock is needed."""
+    """Reads some items more. It needs no lock but Python's own, for which other threads wait: so it takes steps too."""
+    sizes, began = engine.maintenance.step_sizes, perf_counter()
     with engine.reading() as call:
-        end = steps.range_end(call.db, table.storage, run.end, steps.MOST_ROWS)
+        end = steps.range_end(call.db, table.storage, run.end, sizes.rows("gather"))
         found = call.db.execute(
             f"SELECT key, item FROM {table.storage} WHERE key > ? AND key <= ?",  # noqa: S608
             (run.end, end or b""),
@@ -69,6 +71,7 @@ def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> Non
     if run.is_last or len(run.rows) >= RUN_ROWS or run.bytes >= RUN_BYTES:
         run.rows.sort()
         run.is_gathered = True
+    sizes.note("gather", perf_counter() - began)
 
 
 def _write(engine: Engine, stale: TableInfo, index: IndexInfo, run: Run) -> bool:
