@@ -222,6 +222,97 @@ def test_the_earliest_time_that_is_told_can_be_asked_for(engine: Engine, clock: 
     restore(engine, recovery(engine)["EarliestRestorableDateTime"])
 
 
+# ── a clock that is set back ─────────────────────────────────────────────────────────────────────
+
+HOUR = 3_600.0
+
+
+@pytest.fixture
+def set_back(engine: Engine, clock: ManualClock) -> None:
+    """A table with two changes, the clock an hour back since, and a third change."""
+    clock.advance(0.5)
+    switch_recovery(engine)
+    put(engine, "a", n={"N": "1"})
+    clock.advance(10)
+    put(engine, "a", n={"N": "2"})
+    clock.advance(-HOUR)
+    put(engine, "a", n={"N": "3"})
+    put(engine, "b")
+
+
+@pytest.mark.usefixtures("set_back")
+def test_a_restore_to_the_latest_time_has_what_was_written_since(engine: Engine) -> None:
+    restore(engine)
+    assert items(engine, "restored") == items(engine)
+
+
+@pytest.mark.usefixtures("set_back")
+def test_a_restore_to_the_latest_time_that_is_told_has_it_too(engine: Engine) -> None:
+    assert recovery(engine)["LatestRestorableDateTime"] == NOW + 11, "whole seconds: the next one"
+    restore(engine, recovery(engine)["LatestRestorableDateTime"])
+    assert items(engine, "restored") == items(engine)
+
+
+@pytest.mark.usefixtures("set_back")
+def test_a_restore_to_a_time_before_it_was_set_back_is_as_it_was(engine: Engine) -> None:
+    restore(engine, NOW + 5)
+    assert items(engine, "restored")["a"]["n"] == {"N": "1"}
+    with pytest.raises(InvalidRestoreTimeException):
+        restore(engine, NOW - HOUR + 20)  # what the clock says now: the journal does not know such a time
+
+
+@pytest.mark.usefixtures("set_back")
+def test_time_goes_on_when_the_clock_has_caught_up(engine: Engine, clock: ManualClock) -> None:
+    clock.advance(HOUR + 10)
+    put(engine, "a", n={"N": "4"})
+    assert recovery(engine)["LatestRestorableDateTime"] == NOW + 20
+    restore(engine, NOW + 12)
+    assert items(engine, "restored")["a"]["n"] == {"N": "3"}
+    assert "b" in items(engine, "restored")
+
+
+def test_the_time_of_a_journal_does_not_fall_with_a_restart_or_in_another_process(
+    path: str, clock: ManualClock
+) -> None:
+    with open_engine(path, clock) as engine:
+        create_table(engine)
+        switch_recovery(engine)
+        put(engine, "a")
+        behind = ManualClock(NOW - HOUR)
+        with open_engine(path, behind) as other:
+            put(other, "b")
+            restore(other)
+    with open_engine(path, behind) as again:
+        assert set(items(again, "restored")) == {"a", "b"}
+        put(again, "c")
+        restore(again, into="restored-again")
+        assert set(items(again, "restored-again")) == {"a", "b", "c"}
+
+
+def test_recovery_that_is_switched_on_and_then_set_back_has_a_window(engine: Engine, clock: ManualClock) -> None:
+    switch_recovery(engine)
+    clock.advance(-HOUR)
+    put(engine, "a")
+    found = recovery(engine)
+    assert found["EarliestRestorableDateTime"] == found["LatestRestorableDateTime"] == NOW
+    restore(engine, NOW)
+    assert list(items(engine, "restored")) == ["a"]
+
+
+def test_what_can_be_restored_is_not_trimmed_by_a_clock_that_is_behind(engine: Engine, clock: ManualClock) -> None:
+    switch_recovery(engine, RecoveryPeriodInDays=1)
+    put(engine, "a", n={"N": "1"})
+    clock.advance(DAY / 2)
+    put(engine, "a", n={"N": "2"})
+    clock.advance(-HOUR)
+    run_all_due(engine)
+    assert journal_rows(engine) == 2
+    clock.advance(HOUR + DAY)
+    run_all_due(engine)
+    assert journal_rows(engine) == 1
+    assert recovery(engine)["EarliestRestorableDateTime"] == NOW + DAY / 2
+
+
 # ── the request ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -509,3 +600,23 @@ def test_a_restore_to_any_moment_equals_the_table_of_that_moment(
         expected = [state for moment, state in moments if moment <= at][-1]
         restore(engine, at)
         assert items(engine, "restored") == expected
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from(["put", "delete"]), st.sampled_from("abc"), st.integers(-9, 9)), max_size=30))
+def test_a_restore_to_the_latest_time_is_the_table_whatever_the_clock_does(steps: list[tuple[str, str, int]]) -> None:
+    clock = ManualClock(NOW)
+    with open_engine(clock=clock) as engine:
+        create_table(engine)
+        switch_recovery(engine)
+        for kind, key, n in steps:
+            clock.advance(n / 4)
+            if kind == "delete":
+                delete(engine, key)
+            else:
+                put(engine, key, n={"N": str(n)})
+        restore(engine)
+        assert items(engine, "restored") == items(engine)
+        with engine.reading() as call:
+            times = [at for (at,) in call.db.execute("SELECT at FROM journal ORDER BY sequence")]
+        assert times == sorted(times)

@@ -2,12 +2,16 @@
 
 1. While recovery is on, each change's entry is written in the change's own transaction.
 2. A table as it was at a time T is its items now, with every change undone from the first one made after T on.
-3. Entries older than the recovery period, or than the last switching-on, are never needed, unless a restore that has
+3. A table's journal has a time of its own (`time_of`), which never falls when the clock is set back: the times of its
+   entries are in the order of its changes. While the clock is behind, it stands still, at a whole second, because that
+   is all an SDK sends back as RestoreDateTime.
+4. Entries older than the recovery period, or than the last switching-on, are never needed, unless a restore that has
    begun needs them, and are deleted in bounded steps.
 """
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -28,21 +32,28 @@ TRIM_STEP: Final = 1_000
 """Entries deleted in one background transaction."""
 
 _DAY_SECONDS: Final = 86_400.0
-_APPEND: Final = "INSERT INTO journal (table_id, at, key, size, item) VALUES (?, ?, ?, ?, ?)"
+# (3) in SQL: the newest entry's time is at the end of the index, so that it takes no statement more.
+_APPEND: Final = (
+    "INSERT INTO journal (table_id, at, key, size, item) "
+    "SELECT ?1, CASE WHEN newest > ?2 THEN CAST(newest AS INTEGER) + (newest > CAST(newest AS INTEGER)) ELSE ?2 END, "
+    "?3, ?4, ?5 FROM (SELECT max(at) AS newest FROM journal WHERE table_id = ?1)"
+)
+_NEWEST: Final = "SELECT max(at) FROM journal WHERE table_id = ?"
 _TRIM: Final = (
     "DELETE FROM journal WHERE sequence IN "
     "(SELECT sequence FROM journal WHERE table_id = ? AND at < ? ORDER BY at LIMIT ?)"
 )
 
 
-def enable(call: Call, record: Record, days: int | None) -> None:
-    """Switches recovery on in the record, or changes its period; the caller saves the record."""
+def enable(call: Call, table: TableInfo, record: Record, days: int | None) -> None:
+    """Switches recovery on in the table's record, or changes its period; the caller saves the record."""
     pitr = record.get("pitr")
+    now = time_of(call, table.id, record)
     if not pitr:
-        record["pitr"] = {"enabled_at": call.now, "days": days or DEFAULT_DAYS}
+        record["pitr"] = {"enabled_at": now, "days": days or DEFAULT_DAYS}
     elif days is not None:
         # What the old period has let go does not come back with a longer one.
-        pitr["enabled_at"] = earliest(record, call.now)
+        pitr["enabled_at"] = earliest(record, now)
         pitr["days"] = days
     call.engine.maintenance.wake()
 
@@ -57,11 +68,23 @@ def append(call: Call, change: Change) -> None:
     """Notes how the item was before a change."""
     old = change.old
     size, data = (None, None) if old is None else (item_size(old), orjson.dumps(old))
-    call.db.execute(_APPEND, (change.table.id, call.now, change.key, size, data))
+    now = _not_before(call.now, change.table.record["pitr"]["enabled_at"])
+    call.db.execute(_APPEND, (change.table.id, now, change.key, size, data))
+
+
+def time_of(call: Call, table_id: int, record: Any) -> float:
+    """What time it is in the table's journal (3): the last one that the table can be restored to."""
+    newest = call.db.execute(_NEWEST, (table_id,)).fetchone()[0] or 0.0
+    enabled_at = (record.get("pitr") or {}).get("enabled_at", 0.0)
+    return _not_before(call.now, max(newest, enabled_at))
+
+
+def _not_before(now: float, last: float) -> float:
+    return now if now >= last else float(ceil(last))
 
 
 def earliest(record: Any, now: float) -> float:
-    """The first time that the table can be restored to."""
+    """The first time that the table can be restored to, by the time of its journal."""
     pitr = record["pitr"]
     found: float = max(pitr["enabled_at"], now - pitr["days"] * _DAY_SECONDS)
     return found
@@ -136,7 +159,7 @@ def _first_due(call: Call) -> tuple[int | None, float | None]:
 def _horizon(call: Call, table_id: int) -> float:
     row = call.db.execute("SELECT record FROM tables WHERE id = ?", (table_id,)).fetchone()
     record = orjson.loads(row[0]) if row else {}
-    horizon = earliest(record, call.now) if record.get("pitr") else float("inf")
+    horizon = earliest(record, time_of(call, table_id, record)) if record.get("pitr") else float("inf")
     needed: list[float] = [restore["at"] for restore in restores_of(call.db, table_id)]
     return min([horizon, *needed])
 

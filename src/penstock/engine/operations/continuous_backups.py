@@ -25,7 +25,7 @@ def update_continuous_backups(call: Call, request: Request) -> Response:
     table = _found(call, request["TableName"])
     record = deepcopy(dict(table.record))
     if wanted["PointInTimeRecoveryEnabled"]:
-        journal.enable(call, record, days)
+        journal.enable(call, table, record, days)
     else:
         _refuse_in_use(call, table)
         journal.disable(call, record)
@@ -57,12 +57,13 @@ def _found(call: Call, name: str) -> TableInfo:
 def _described(call: Call, table: TableInfo) -> Response:
     recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
     if table.record.get("pitr"):
+        now = journal.time_of(call, table.id, table.record)
         recovery = {
             "PointInTimeRecoveryStatus": "ENABLED",
             "RecoveryPeriodInDays": table.record["pitr"]["days"],
             # Whole seconds: that is all an SDK sends back as RestoreDateTime.
-            "EarliestRestorableDateTime": floor(journal.earliest(table.record, call.now)),
-            "LatestRestorableDateTime": floor(call.now),
+            "EarliestRestorableDateTime": floor(journal.earliest(table.record, now)),
+            "LatestRestorableDateTime": floor(now),
         }
     return {
         "ContinuousBackupsDescription": {

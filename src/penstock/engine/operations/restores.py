@@ -149,14 +149,15 @@ def _parse(call: Call, arn: str) -> tuple[Scope, str]:
 
 
 def _restore_time(call: Call, source: TableInfo, request: Request) -> float:
+    latest = journal.time_of(call, source.id, source.record)
     if "RestoreDateTime" not in request:
-        return call.now
+        return latest
     asked = float(request["RestoreDateTime"])
-    earliest = floor(journal.earliest(source.record, call.now))
-    if not earliest <= asked <= call.now:
+    earliest = floor(journal.earliest(source.record, latest))
+    if not earliest <= asked <= latest:
         raise InvalidRestoreTimeException(
             f"RestoreDateTime '{_moment(asked)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "
-            f"and LatestRestorableDateTime '{_moment(call.now)}'"
+            f"and LatestRestorableDateTime '{_moment(latest)}'"
         )
     return asked
 
