@@ -6,6 +6,7 @@
     │   ├── (read again, decide)   ConditionalCheckFailedException, TransactionCanceledException, …
     │   └── (repeat it)            ProvisionedThroughputExceededException, InternalServerError, …
     ├── StorageError               the database file cannot be used: it says which file and why
+    │   ├── DatabaseLost           it was deleted, replaced or overwritten under this process: end, and open it again
     │   └── (repeat it)            DatabaseLocked
     ├── JobNotFound, BadJob, …     a job is not there, or cannot be as it was asked for (penstock.jobs)
     ├── LeaseLost, JobCancelled    stop working on it: nothing more will be stored (penstock.records, penstock.jobs)
@@ -43,6 +44,13 @@ class DatabaseLocked(StorageError):
     """Another process held the file's write lock for longer than a write waits: repeat it."""
 
     retryable = True
+
+
+class DatabaseLost(StorageError):
+    """The database file was deleted, replaced or overwritten while this process had it open.
+
+    Whether the write that is answered so was stored cannot be known. No later call succeeds: close, and open it again.
+    """
 
 
 class DynamoDBError(PenstockError):

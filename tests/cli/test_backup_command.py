@@ -214,5 +214,6 @@ def test_two_copies_at_once_are_both_whole(source: str, tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    # The first page has a counter of changes.
-    assert {Path(place).read_bytes()[8192:] for place in places} == {Path(source).read_bytes()[8192:]}
+    # The first page has a counter of changes, the second one the id of the file, which no two have in common.
+    assert {Path(place).read_bytes()[2 * 8192 :] for place in places} == {Path(source).read_bytes()[2 * 8192 :]}
+    assert len({Path(place).read_bytes()[8192 : 2 * 8192] for place in [*places, source]}) == 5

@@ -9,6 +9,7 @@ from typing import Literal
 import click
 
 from penstock.cli.conversation import listen_options
+from penstock.cli.endings import end_with_file
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
 from penstock.server.origins import is_loopback
@@ -99,7 +100,9 @@ def command(
 
     sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
     with Engine(path, settings=settings) as engine:
+        end_with_file(engine)
         serve(engine, sockets, options, ready)
+        engine.store.watch.refuse_lost()
 
 
 def _ready_line(url: str, path: str, as_json: bool) -> str:

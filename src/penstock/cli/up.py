@@ -9,16 +9,18 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
 
 from penstock.cli import databases
 from penstock.cli.conversation import listen_options
+from penstock.cli.endings import end_with_file
 from penstock.cli.logs import log_warnings
 from penstock.client.database import Database, embedded_engine
 from penstock.client.endpoints import MEMORY
+from penstock.errors import DatabaseLost
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE, App
 from penstock.jobs.loading import load_app
@@ -110,8 +112,13 @@ def command(
             if not quiet:
                 _announce(address, place, endpoint, token, as_json)
 
+        engine = embedded_engine(db.transport)
+        if engine is not None:
+            end_with_file(engine)
         with _calm_end(with_worker=app is not None):
             serve_dashboard(dashboard, sockets, ready)
+        if engine is not None:
+            engine.store.watch.refuse_lost()
 
 
 @contextmanager
@@ -165,13 +172,18 @@ def _endpoint(db: Database, port: int) -> Iterator[str]:
 def _working(app: App) -> Iterator[None]:
     """A worker in a thread, for the length of a block; then its tasks finish or hand over."""
     worker = Worker(app)
-    thread = threading.Thread(target=worker.run, name="penstock-worker", daemon=True)
+    thread = threading.Thread(target=_run, args=(worker,), name="penstock-worker", daemon=True)
     thread.start()
     try:
         yield
     finally:
         worker.stop()
         thread.join(_STOP_SECONDS)
+
+
+def _run(worker: Worker) -> None:
+    with suppress(DatabaseLost):  # which ends the whole process, and is told then
+        worker.run()
 
 
 def _announce(address: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice, takewhile
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,7 @@ from penstock.engine.storage.write_lock import is_busy
 from penstock.engine.unreadable import refuse_unreadable, tables_meant
 from penstock.errors import (
     DatabaseLocked,
+    DatabaseLost,
     DynamoDBError,
     InternalServerError,
     PenstockError,
@@ -171,7 +172,7 @@ class Engine:
             try:
                 self.catalog.refresh(db)
                 yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
-                db.execute("COMMIT")
+                self.store.commit(db)
             except BaseException:
                 self._roll_back(db)
                 raise
@@ -179,9 +180,14 @@ class Engine:
     @contextmanager
     def reading(self) -> Iterator[Call]:
         """The same for reading, statement by statement."""
+        self.store.watch.look()
         db = self.store.connection()
         with db.busy:
             yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
+
+    def when_lost(self, tell: Callable[[str], None]) -> None:
+        """Calls `tell` with the reason, once, when the file is found to be deleted, replaced or overwritten."""
+        self.store.watch.when_lost(tell)
 
     def _simulated(self) -> Simulation | None:
         if self.settings.throttling is None and not self.settings.heat:
@@ -201,6 +207,8 @@ class Engine:
             return InternalServerError(str(error) if isinstance(error, StorageError) else "Internal server error")
 
     def _read_together(self, calls: Sequence[Pending]) -> list[Answer]:
+        if monotonic() >= self.store.watch.due:
+            self.store.watch.look()
         db = self.store.connection()
         with db.busy:
             db.execute("BEGIN")
@@ -223,7 +231,7 @@ class Engine:
         try:
             self.catalog.refresh(db)
             answers = self._in_order(db, calls, is_fresh=True)
-            db.execute("COMMIT")
+            self.store.commit(db)
         except BaseException:
             self._roll_back(db)
             raise
@@ -260,6 +268,8 @@ class Engine:
         """The answer of the short way, if there is one; where anything is odd, the whole way tells what."""
         if self.simulation is not None:
             return None
+        if monotonic() >= self.store.watch.due:
+            self.store.watch.look()
         db = self.store.connection()
         with db.busy:
             try:
@@ -268,6 +278,8 @@ class Engine:
                 return None
 
     def _read(self, found: Operation, request: Request, scope: Scope) -> Response:
+        if monotonic() >= self.store.watch.due:
+            self.store.watch.look()
         db = self.store.connection()
         with db.busy:
             return self._read_here(db, found, request, scope)
@@ -293,16 +305,16 @@ class Engine:
 
     def _run_read(self, found: Operation, call: Call, request: Request) -> Response:
         """Reads; waits where another process reads the log anew, as the first one does after a crash."""
-        end = time.monotonic() + self.settings.busy_seconds
+        end = monotonic() + self.settings.busy_seconds
         while True:
             try:
                 if found.kind == "snapshot":
                     return _in_snapshot(call.db, found, call, request)
                 return found.run(call, request)
             except sqlite3.OperationalError as error:
-                if not is_busy(error) or time.monotonic() > end:
+                if not is_busy(error) or monotonic() > end:
                     raise
-            time.sleep(_RECOVERY_SECONDS)
+            sleep(_RECOVERY_SECONDS)
 
     def _write(self, found: Operation, request: Request, scope: Scope) -> Response:
         store = self.store
@@ -324,7 +336,7 @@ class Engine:
         try:
             self.catalog.refresh(db)
             response = found.run(Call(self, db, scope, self.clock.now()), request)
-            db.execute("COMMIT")
+            self.store.commit(db)
         except BaseException:
             self._roll_back(db)
             raise
@@ -336,9 +348,9 @@ class Engine:
         self.catalog.rolled_back()
 
     def _internal(self, error: sqlite3.Error, request: Request) -> PenstockError:
-        if self.store.closed:
-            return self.store.gone()
-        return InternalServerError(str(self.store.trouble(error, tables_meant(request))))
+        trouble = self.store.trouble(error, tables_meant(request))
+        is_over = self.store.closed or isinstance(trouble, DatabaseLost)
+        return trouble if is_over else InternalServerError(str(trouble))
 
     def _unreadable_item(self, request: Request) -> InternalServerError:
         return InternalServerError(str(self.store.damaged("an item cannot be read", tables_meant(request))))

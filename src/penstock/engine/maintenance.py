@@ -17,8 +17,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.steps import StepSizes
-
 from penstock.engine.storage.write_lock import is_busy
+from penstock.errors import DatabaseLost
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
@@ -143,7 +143,7 @@ class Maintenance:
             thread.join()
 
     def _loop(self) -> None:
-        while not self._stopping:
+        while not self._stopping and not self._engine.store.watch.failure:
             self._wake.clear()
             with self._engine.store.lock:
                 pass  # who woke us may still be in the transaction that has made the work
@@ -160,6 +160,9 @@ class Maintenance:
     def _round(self) -> float | None:
         try:
             return self.run_due()
+        except DatabaseLost as lost:
+            _LOG.error("Background work has ended: %s", lost)
+            return None
         except Exception as error:
             if isinstance(error, sqlite3.Error) and is_busy(error):
                 return _SHORTEST_WAIT_SECONDS  # another process reads the log anew, which is soon done

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import embedded_engine
-from penstock.errors import PenstockError
+from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.bundle import MOST_TOGETHER, Returned, Turn
 from penstock.jobs.claims import LimitReached, short_result
@@ -73,7 +73,8 @@ class Worker:
         self.name = name or new_owner()
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
         # step of every statement: in turn, each job costs half as much.
-        embedded = embedded_engine(app.store.db.transport) is not None
+        engine = embedded_engine(app.store.db.transport)
+        embedded = engine is not None
         turn = Turn() if embedded else None
         self._turn: AbstractContextManager[Any] = turn or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if embedded else 1
@@ -94,12 +95,18 @@ class Worker:
         self._opening = threading.Lock()
         self._stopping = threading.Event()
         self._unknown: set[str] = set()
+        self._lost = ""
+        if engine is not None:
+            engine.when_lost(self._stop_lost)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────
 
     def run(self) -> Counts:
-        """Works until `stop` is called, or (burst) until there is nothing more to do."""
+        """Works until `stop` is called, or (burst) until there is nothing more to do.
+
+        Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
+        """
         unlisten = self.app.when_enqueued(self.feed.wake)
         self._keeper.start()
         self._threads = [self._new_thread(number) for number in range(self._concurrency)]
@@ -115,12 +122,18 @@ class Worker:
             self._keeper.stop()
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
+        if self._lost:
+            raise DatabaseLost(self._lost)
         return self.counts
 
     def stop(self, reason: str = "its worker stops") -> None:
         """Asks it to stop; `run` returns when it has. Safe in a signal handler."""
         self._keeper.stop_reason = reason
         self._stopping.set()
+
+    def _stop_lost(self, reason: str) -> None:
+        self._lost = reason
+        self.stop("its database is lost")
 
     def _wind_down(self) -> None:
         self.feed.stop()

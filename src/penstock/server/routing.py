@@ -34,7 +34,6 @@ HEAVY = frozenset(
         "Scan",
         "DescribeTable",  # counts items
         "CreateTable",
-        "DescribeTable",  # it counts
         "UpdateTable",
         "DeleteTable",
         "CreateBackup",

@@ -166,7 +166,8 @@ class _Writer:
     # ── what stands beside the tables ────────────────────────────────────────────────────────────
 
     def _copy_shared(self) -> None:
-        for name in ("meta", "streams", "idempotency", "stream_records"):
+        self._copy_catalog_version()
+        for name in ("streams", "idempotency", "stream_records"):
             self._copy_rows(name)
         if not self._has_lost("journal"):
             self._copy_rows("journal")
@@ -175,6 +176,11 @@ class _Writer:
         if self._has_lost("stream_records"):
             self._skip_numbers()
         self._keep_counters()
+
+    def _copy_catalog_version(self) -> None:
+        """Of `meta` nothing else: the new file has an id of its own."""
+        versions = [row[1] for row in self._reading.rows("meta") if not isinstance(row, Lost) and row[0] == "catalog"]
+        self._step("UPDATE meta SET value = ? WHERE name = 'catalog'", [(version,) for version in versions])
 
     def _copy_rows(self, name: str) -> None:
         """Copies the rows that can be read."""

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.errors import StorageError
+from penstock.errors import DatabaseLost, StorageError
 
 if TYPE_CHECKING:
     from penstock.engine.storage.store import Connection
@@ -33,8 +33,9 @@ _LOG = logging.getLogger(__name__)
 class Checkpoints:
     """Those of one file. The thread starts when there is first something to copy."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, connect: Callable[[], Connection], look: Callable[[], None]) -> None:
         self._connect = connect
+        self._look = look
         self._rows = 0
         self._due = threading.Event()
         self._idle = threading.Event()
@@ -48,16 +49,18 @@ class Checkpoints:
         """Whether the next write would wait for a checkpoint (3)."""
         return self._rows >= AHEAD_ROWS and not self._idle.is_set()
 
-    def wrote(self, rows: int) -> None:
-        """Takes notice of rows that were written. May wait."""
+    def wrote(self, rows: int) -> bool:
+        """Takes notice of rows that were written; whether a checkpoint begins. May wait."""
         self._rows += rows  # of two threads at once, one may be overlooked: it is a measure, not an account
         if self._rows < ROWS:
-            return
+            return False
         if self._rows >= AHEAD_ROWS:
             self._idle.wait(AHEAD_SECONDS)
-        if self._idle.is_set():
-            self._rows = 0
-            self._wake()
+        if not self._idle.is_set():
+            return False
+        self._rows = 0
+        self._wake()
+        return True
 
     def wait(self) -> None:
         """Waits for the checkpoint that is under way, if there is one."""
@@ -88,6 +91,8 @@ class Checkpoints:
                 self._due.clear()
                 self._copy(connection)
                 self._idle.set()
+        except DatabaseLost:
+            pass  # whoever calls next is told
         except (sqlite3.Error, StorageError) as error:
             # Writes go on, and copy the log themselves at its bound; if the disk is at fault, they say so.
             _LOG.warning("Checkpoints in the background have ended: %s", error)
@@ -97,6 +102,7 @@ class Checkpoints:
 
     def _copy(self, connection: Connection) -> None:
         try:
+            self._look()  # the log is copied into its own file, and no other
             for _ in range(_TRIES):
                 with connection.busy:
                     _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from penstock.engine.storage.looking import beside, open_to_look, uri_of
+from penstock.engine.storage.looking import open_to_look
+from penstock.engine.storage.names import beside, uri_of
 from penstock.engine.storage.private import make_new
+from penstock.engine.storage.watch import new_file_id
 from penstock.errors import StorageError
 
 STEP_PAGES = 1024
@@ -52,6 +54,7 @@ def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progre
         with new_file(copy, replace=replace) as part:
             with told_of(copy):
                 copy_pages(db, part, progress)
+                _give_id(part)
             _check(part, source)
             tables = _count_tables(part)
             size = part.stat().st_size
@@ -110,7 +113,7 @@ def _name(part: Path, place: Path) -> None:
 
 
 def copy_pages(db: sqlite3.Connection, part: Path, progress: Progress | None) -> None:
-    """Copies what `db` sees at this moment."""
+    """Copies what `db` sees at this moment into a new, empty file."""
     page_bytes: int = db.execute("PRAGMA page_size").fetchone()[0]
 
     def tell(_status: int, remaining: int, total: int) -> None:
@@ -120,7 +123,7 @@ def copy_pages(db: sqlite3.Connection, part: Path, progress: Progress | None) ->
     db.execute("BEGIN")
     try:
         db.execute("PRAGMA schema_version").fetchone()  # the read that the transaction begins with
-        with closing(sqlite3.connect(part, isolation_level=None)) as target:
+        with closing(sqlite3.connect(uri_of(str(part), "mode=rw"), uri=True, isolation_level=None)) as target:
             # The file has no name yet: it needs no journal, and one sync at the end.
             target.execute("PRAGMA journal_mode = OFF")
             target.execute("PRAGMA synchronous = OFF")
@@ -128,6 +131,14 @@ def copy_pages(db: sqlite3.Connection, part: Path, progress: Progress | None) ->
     finally:
         with suppress(sqlite3.Error):
             db.execute("ROLLBACK")
+
+
+def _give_id(part: Path) -> None:
+    """The copy is a file of its own: where it is put in the source's place, whoever has that open can tell."""
+    with closing(sqlite3.connect(uri_of(str(part), "mode=rw"), uri=True, isolation_level=None)) as db:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")  # its log then needs no memory that processes share
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('file', ?)", (new_file_id(),))
 
 
 @contextmanager

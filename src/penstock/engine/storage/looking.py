@@ -11,7 +11,9 @@ import os
 import sqlite3
 from pathlib import Path
 
+from penstock.engine.storage.names import beside, uri_of
 from penstock.engine.storage.store import APPLICATION_ID, FORMAT, newer
+from penstock.engine.storage.watch import refuse_overwritten
 from penstock.errors import StorageError
 
 WAIT_SECONDS = 30.0
@@ -21,6 +23,7 @@ WAIT_SECONDS = 30.0
 def open_to_look(path: str) -> sqlite3.Connection:
     """A connection in autocommit that only reads. Raises StorageError."""
     _refuse_no_file(path)
+    refuse_overwritten(path)
     try:
         db = _connected(path)
     except sqlite3.Error as error:
@@ -31,16 +34,6 @@ def open_to_look(path: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
-
-
-def uri_of(path: str, options: str) -> str:
-    """The file for sqlite3's `uri=True`, whatever characters its name has."""
-    return f"{Path(path).resolve().as_uri()}?{options}"
-
-
-def beside(path: str) -> tuple[Path, Path, Path]:
-    """The files that SQLite may keep beside a database."""
-    return Path(f"{path}-wal"), Path(f"{path}-shm"), Path(f"{path}-journal")
 
 
 def _refuse_no_file(path: str) -> None:

@@ -16,7 +16,9 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock.engine.storage.copying import Progress, copy_pages
-from penstock.engine.storage.looking import open_to_look, uri_of
+from penstock.engine.storage.looking import open_to_look
+from penstock.engine.storage.names import uri_of
+from penstock.engine.storage.private import make_new
 from penstock.engine.storage.rows import Row
 from penstock.engine.storage.trees import Lost, Trees
 from penstock.errors import StorageError
@@ -128,8 +130,9 @@ class Snapshot:
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-repair-")
         part = Path(self._folder.name) / "pages"
         try:
+            make_new(part)
             copy_pages(self._db, part, progress)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise StorageError(
                 f"{self.path}: its pages could not be copied to {self._folder.name}: {error}. "
                 "Name a folder with room for it in TMPDIR."

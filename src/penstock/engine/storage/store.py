@@ -5,7 +5,8 @@
 2. Each thread has its own connection; writes of one process queue on a lock, those of several processes on
    SQLite's. A memory database has one connection, and everything queues. Closing waits for the calls that run.
 3. A file of another application, or of a newer format than this program's, is refused by name and not touched.
-4. Every object that depends on the catalog is checked against its version inside each write transaction, so that
+4. A write is answered only if its file is still there (watch.py).
+5. Every object that depends on the catalog is checked against its version inside each write transaction, so that
    a process never writes past an index which another process has just made.
 """
 
@@ -17,7 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from weakref import WeakSet
@@ -25,9 +26,12 @@ from weakref import WeakSet
 from penstock.engine.settings import Settings
 from penstock.engine.storage.checkpoints import Checkpoints
 from penstock.engine.storage.holders import writer_text
+from penstock.engine.storage.names import uri_of
 from penstock.engine.storage.private import make_if_absent
+from penstock.engine.storage.stray_logs import clear_place
+from penstock.engine.storage.watch import Mark, Watch, closed, new_file_id, read_mark, refuse_overwritten
 from penstock.engine.storage.write_lock import WriteLock, is_busy
-from penstock.errors import DatabaseLocked, StorageError
+from penstock.errors import DatabaseLocked, DatabaseLost, StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
 FORMAT: Final = 1
@@ -135,6 +139,9 @@ class Store:
         self.path = path
         self.memory = path == ":memory:"
         self._settings = settings
+        # SQLite makes no file, which others could read; and a thread that comes later opens the same one, wherever the
+        # process has gone since.
+        self._uri = path if self.memory else uri_of(path, "mode=rw")
         self._local = threading.local()
         self._connections: list[tuple[threading.Thread, Connection]] = []
         self._opening = threading.Lock()
@@ -143,13 +150,19 @@ class Store:
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
         self.write_lock = WriteLock(settings.busy_seconds)
+        self.watch = Watch(path, self._connections)
+        self._epoch_is_due = not self.memory
         if not self.memory:
+            _look_at_all()
+            refuse_overwritten(path)
+            clear_place(path)
             make_if_absent(path)
-        self._checkpoints = None if self.memory else Checkpoints(self._open)
+        self._checkpoints = None if self.memory else Checkpoints(self._open, self.watch.look)
         self._shared = self._open() if self.memory else None
         self._prepare_file(self.connection())
         if not self.memory:
             _STORES.add(self)
+            self._start_watch()
 
     def connection(self) -> Connection:
         """This thread's connection, in autocommit."""
@@ -179,23 +192,37 @@ class Store:
     def begin(self, connection: Connection) -> None:
         """Starts a write transaction; waits for other processes, and for checkpoints that are far behind."""
         self.count_rows(connection)
+        self.watch.refuse_lost()
         try:
             self.write_lock.begin(connection)
         except sqlite3.Error as error:
             raise self.trouble(error) from error
+        if self._epoch_is_due:
+            self._begin_epoch(connection)
+
+    def commit(self, connection: Connection) -> None:
+        """Ends a write transaction. Raises DatabaseLost if the file is not there any more: then nothing may be told."""
+        connection.execute("COMMIT")
+        self.watch.check()
 
     def try_begin(self, connection: Connection) -> bool:
         """Starts a write transaction where nothing is to be waited for; otherwise does nothing."""
         if self._checkpoints is not None and self._checkpoints.are_behind:
             return False
         self.count_rows(connection)
-        return self.write_lock.try_begin(connection)
+        self.watch.refuse_lost()
+        if not self.write_lock.try_begin(connection):
+            return False
+        if self._epoch_is_due:
+            self._begin_epoch(connection)
+        return True
 
     def count_rows(self, connection: Connection) -> None:
         """Tells the checkpoints what this connection has written: before each transaction, and after a large one."""
         if self._checkpoints is not None:
             rows = connection.total_changes
-            self._checkpoints.wrote(rows - connection.rows_counted)
+            if self._checkpoints.wrote(rows - connection.rows_counted):
+                self._epoch_is_due = True
             connection.rows_counted = rows
 
     def await_checkpoint(self) -> None:
@@ -206,11 +233,13 @@ class Store:
 
     def made_room(self, connection: Connection, error: sqlite3.Error) -> bool:
         """Where the log could not grow: copies it, so that it begins again. Whether all of it could be copied."""
-        if self.memory or error.sqlite_errorcode not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+        code = getattr(error, "sqlite_errorcode", 0)
+        if self.memory or code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
             return False
         try:
+            self.watch.look()
             _, pages, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        except sqlite3.Error:
+        except (sqlite3.Error, StorageError):
             return False
         return bool(pages == copied)
 
@@ -222,6 +251,9 @@ class Store:
             self._checkpoints.stop()
         with self.write_lock.without_waiting(), self.lock, self._opening:
             self.closed = True
+            self.watch.stop()  # SQLite itself removes the files beside it now
+            if self.watch.is_overwritten:
+                return
             for _, connection in self._connections:
                 with connection.busy:  # SQLite's memory must not be freed under a thread that reads
                     connection.close()
@@ -234,7 +266,10 @@ class Store:
 
     def trouble(self, error: sqlite3.Error, table: str = "") -> StorageError:
         """An error of SQLite's, with the file, the table where one is damaged, and the next step."""
-        if self.closed:
+        if not self.closed:
+            with suppress(StorageError):
+                self.watch.check(at_once=True)  # the file may be lost, and this the first that shows it
+        if self.closed or self.watch.failure:
             return self.gone()
         text = str(error)
         if _DAMAGED in text:
@@ -253,15 +288,20 @@ class Store:
         )
 
     def gone(self) -> StorageError:
-        return StorageError(f"{self.path}: the database has been closed; open it again with connect().")
+        """For what comes after the end."""
+        if self.watch.failure:
+            return DatabaseLost(self.watch.failure)
+        return closed(self.path)
 
     def _open(self) -> Connection:
         if self.closed:
             raise self.gone()
+        self.watch.look()
         settings = self._settings
         try:
             connection = sqlite3.connect(
-                self.path,
+                self._uri,
+                uri=True,
                 timeout=settings.busy_seconds,
                 isolation_level=None,
                 check_same_thread=False,
@@ -278,6 +318,7 @@ class Store:
                 connection.close()
                 raise self.gone()
             self._connections.append((threading.current_thread(), connection))
+        self.watch.check()  # what was opened is what the others have open
         return connection
 
     def _configure(self, connection: Connection) -> None:
@@ -335,6 +376,7 @@ class Store:
             for statement in _SCHEMA.split(";\n"):
                 if statement.strip():
                     connection.execute(statement)
+            connection.execute(_GIVE_MARK, (new_file_id(),))
         for upgrade in _UPGRADES[max(version, 1) - 1 :]:
             upgrade(connection)
         if version:
@@ -348,19 +390,65 @@ class Store:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == FORMAT:
             return
-        self.begin(connection)
-        try:
+        with self._transaction(connection):
             # Another process may have been first.
             if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
                 work(connection)
+
+    @contextmanager
+    def _transaction(self, connection: Connection) -> Iterator[None]:
+        self.write_lock.begin(connection)
+        try:
+            yield
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             connection.execute("ROLLBACK")
             raise self.trouble(error) from error
 
+    # ── its mark ─────────────────────────────────────────────────────────────────────────────────
+
+    def _marked(self, connection: Connection) -> Mark | None:
+        """The file's mark (watch.py); one is given to a file of an older program, unless another process writes."""
+        mark = read_mark(connection)
+        if mark is None:
+            with suppress(StorageError), self._transaction(connection):
+                connection.execute(_GIVE_MARK, (new_file_id(),))
+            mark = read_mark(connection)
+        return mark
+
+    def _start_watch(self) -> None:
+        try:
+            self.watch.start(self._marked(self.connection()))
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin_epoch(self, connection: Connection) -> None:
+        """With the first write, and with those that begin a checkpoint: older copies of the file have a lower one."""
+        try:
+            connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'epoch'")
+        except sqlite3.Error as error:
+            connection.execute("ROLLBACK")
+            raise self.trouble(error) from error
+        self._epoch_is_due = False
+
+
+_GIVE_MARK: Final = "INSERT OR IGNORE INTO meta VALUES ('file', ?), ('epoch', 1)"
 
 _STORES: WeakSet[Store] = WeakSet()
 """Those on files: a fork concerns them."""
+
+
+def _look_at_all() -> None:
+    """Before a file is opened: a store of this process whose file has lost that name lets go of the log beside it.
+
+    Otherwise SQLite, which does not see the locks of its own process, would cut the index of the log in use: the next
+    access to it would end the process (SIGBUS).
+    """
+    for store in list(_STORES):
+        if not store.closed:
+            with suppress(StorageError):
+                store.watch.look()
 
 
 def _after_fork() -> None:

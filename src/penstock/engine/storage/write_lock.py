@@ -28,7 +28,8 @@ _PRIMARY: Final = 0xFF  # of an error code: SQLITE_BUSY_RECOVERY is SQLITE_BUSY 
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether SQLite refused because somebody else has a lock."""
-    return error.sqlite_errorcode & _PRIMARY == sqlite3.SQLITE_BUSY
+    code = getattr(error, "sqlite_errorcode", 0)  # errors of Python's own, such as that of a closed one, have none
+    return code & _PRIMARY == sqlite3.SQLITE_BUSY
 
 
 class WriteLock:
