@@ -119,6 +119,23 @@ def test_a_group_of_sixteen_puts_is_one_transaction(plain: Engine) -> None:
     assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", *["INSERT"] * 16, "COMMIT"]
 
 
+LARGE = {"pk": {"S": "a"}, "sk": {"N": "1"}, "l": {"S": "x" * 500_000}}
+REFUSED: dict[str, dict[str, Any]] = {
+    "PutItem": {"TableName": "plain", "Item": LARGE},
+    "UpdateItem": {"TableName": "plain", "Key": key(1), "UpdateExpression": "SET"},
+    "DeleteItem": {"TableName": "plain", "Key": {"pk": {"N": "x"}}},
+    "BatchWriteItem": {"RequestItems": {"plain": [{"PutRequest": {"Item": LARGE}}]}},
+    "TransactWriteItems": {"TransactItems": [{"Put": {"TableName": "plain", "Item": LARGE}}]},
+}
+
+
+@pytest.mark.parametrize("operation", REFUSED)
+def test_what_a_request_alone_shows_to_be_wrong_begins_no_transaction(plain: Engine, operation: str) -> None:
+    with statements(plain) as found, pytest.raises(ValidationException):
+        plain.execute(operation, REFUSED[operation])
+    assert found == []
+
+
 def test_a_group_with_a_refused_write_keeps_the_other_writes(plain: Engine) -> None:
     good = Pending("PutItem", {"TableName": "plain", "Item": item(2000)})
     refused = Pending(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.schema import TableInfo
 from penstock.engine.settings import Scope
@@ -19,13 +19,15 @@ _TABLE_ARN = re.compile(r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]+):table/([
 class Call:
     """`db` is a read snapshot or the open write transaction, whichever the operation's kind asked for."""
 
-    __slots__ = ("db", "engine", "now", "scope")
+    __slots__ = ("db", "engine", "now", "prepared", "scope")
 
-    def __init__(self, engine: Engine, db: Connection, scope: Scope, now: float) -> None:
+    def __init__(self, engine: Engine, db: Connection, scope: Scope, now: float, prepared: Any = None) -> None:
         self.engine = engine
         self.db = db
         self.scope = scope
         self.now = now
+        self.prepared = prepared
+        """What the operation's `prepare` gave; None where it was not asked."""
 
     def table(self, name: str) -> TableInfo:
         """The table of this name or ARN, ready for data; ResourceNotFoundException otherwise."""

@@ -319,23 +319,24 @@ class Engine:
     def _write(self, found: Operation, request: Request, scope: Scope) -> Response:
         store = self.store
         db = store.connection()
+        prepared = None if found.prepare is None else found.prepare(request)
         with store.lock:
             try:
-                return self._write_here(db, found, request, scope)
+                return self._write_here(db, found, request, scope, prepared)
             except sqlite3.Error as error:
                 if not store.made_room(db, error):
                     raise self._internal(error, request) from error
             try:
-                return self._write_here(db, found, request, scope)
+                return self._write_here(db, found, request, scope, prepared)
             except sqlite3.Error as error:
                 raise self._internal(error, request) from error
 
-    def _write_here(self, db: Connection, found: Operation, request: Request, scope: Scope) -> Response:
+    def _write_here(self, db: Connection, found: Operation, request: Request, scope: Scope, prepared: Any) -> Response:
         """One transaction: all of it is in the file, or nothing."""
         self.store.begin(db)
         try:
             self.catalog.refresh(db)
-            response = found.run(Call(self, db, scope, self.clock.now()), request)
+            response = found.run(Call(self, db, scope, self.clock.now(), prepared), request)
             self.store.commit(db)
         except BaseException:
             self._roll_back(db)

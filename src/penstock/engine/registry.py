@@ -20,6 +20,11 @@ Quick = Callable[["Call", Cursor, Request], bytes | None]
 
 The cursor is the caller's, to be used for one statement after another."""
 
+Prepare = Callable[[Request], Any]
+"""What a write's request alone can tell, worked out before its transaction begins; `run` finds it as `call.prepared`.
+
+It raises what `run` would raise first. A large request is thereby checked while others write."""
+
 Kind = Literal["read", "snapshot", "write"]
 """read: one statement sees all it needs; snapshot: several statements of one moment; write: one transaction."""
 
@@ -29,6 +34,7 @@ class Operation:
     name: str
     kind: Kind
     run: Run
+    prepare: Prepare | None = None
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -38,11 +44,13 @@ QUICK: dict[str, Quick] = {}
 """The short ways of those that have one."""
 
 
-def operation(name: str, kind: Kind, quick: Quick | None = None) -> Callable[[Run], Run]:
+def operation(
+    name: str, kind: Kind, quick: Quick | None = None, prepare: Prepare | None = None
+) -> Callable[[Run], Run]:
     """Registers a function as the operation `name`. Its request has passed `shapes.check` when it is called."""
 
     def register(run: Run) -> Run:
-        OPERATIONS[name] = Operation(name, kind, run)
+        OPERATIONS[name] = Operation(name, kind, run, prepare)
         if kind == "write":
             WRITES.add(name)
         if quick is not None:

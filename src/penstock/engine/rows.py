@@ -18,7 +18,6 @@ from penstock.engine.call import Call
 from penstock.engine.item_keys import SHORT_KEY
 from penstock.engine.schema import TableInfo
 from penstock.errors import DynamoDBError
-from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, check_item
 
 T = TypeVar("T")
@@ -36,17 +35,8 @@ WHOLE_ROWS = 1024
 """Rows in multiples of this many are few statements."""
 
 
-def plain_row(table: TableInfo, item: Item) -> Row | None:
-    """The row that putting this item leaves."""
-    try:
-        checked, size = check_item(item)
-    except DynamoDBError:
-        return None
-    return None if size > ITEM_BYTES else row_of_checked(table, checked, size)
-
-
 def row_of_checked(table: TableInfo, item: Item, size: int) -> Row | None:
-    """The same for an item that `check_item` has given, with its size, which is not too large."""
+    """The row that putting an item leaves: one that `check_item` has given, with its size, which is not too large."""
     if not _has_plain_key(table, item):
         return None
     return table.row_key(item), size, orjson.dumps(item)

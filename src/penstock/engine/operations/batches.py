@@ -11,7 +11,7 @@ from penstock.engine.call import Call
 from penstock.engine.collections import collection_metrics
 from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.rows import Row, plain_row, put_rows
+from penstock.engine.rows import Row, put_rows, row_of_checked
 from penstock.engine.schema import TableInfo
 from penstock.errors import DynamoDBError, ValidationException
 from penstock.expressions.request import projection_of
@@ -90,15 +90,41 @@ def _refuse_mixed_projections(tables: dict[str, Any]) -> None:
         )
 
 
-@operation("BatchWriteItem", kind="write")
+_Planned = dict[str, list[writes.Write]]
+
+
+def _prepare_writes(request: Request) -> _Planned:
+    """The writes by table."""
+    items = request["RequestItems"]
+    if not items:
+        raise ValidationException("The requestItems parameter is required for BatchWriteItem")
+    if sum(map(len, items.values())) > BATCH_WRITE_ITEMS:
+        raise ValidationException("Too many items requested for the BatchWriteItem call")
+    return {name: [_write(name, one) for one in asked] for name, asked in items.items()}
+
+
+def _write(table: str, asked: dict[str, Any]) -> writes.Write:
+    if len([part for part in ("PutRequest", "DeleteRequest") if asked.get(part) is not None]) != 1:
+        raise ValidationException(
+            "Supplied AttributeValue has more than one datatypes set, "
+            "must contain exactly one of the supported datatypes"
+        )
+    if "PutRequest" in asked:
+        return writes.prepare_put({"TableName": table, "Item": asked["PutRequest"]["Item"]})
+    return writes.prepare_delete({"TableName": table, "Key": asked["DeleteRequest"]["Key"]})
+
+
+@operation("BatchWriteItem", kind="write", prepare=_prepare_writes)
 def batch_write_item(call: Call, request: Request) -> Response:
+    by_table: _Planned = call.prepared or _prepare_writes(request)
     if len(request) == 1:  # nothing is asked about costs
-        plain = _plain_puts(call, request["RequestItems"])
+        plain = _plain_puts(call, by_table)
         if plain is not None:
             for table, rows in plain:
                 put_rows(call, table, rows)
             return {"UnprocessedItems": {}}
-    by_table = _planned(call, request)
+    for planned in by_table.values():
+        _resolve_all(call, planned)
     response: dict[str, Any] = {"UnprocessedItems": {}}
     consumed = []
     metrics: dict[str, list[Any]] = {}
@@ -125,24 +151,23 @@ def batch_write_item(call: Call, request: Request) -> Response:
     return response
 
 
-def _plain_puts(call: Call, items: dict[str, list[Any]]) -> list[tuple[TableInfo, list[Row]]] | None:
+def _plain_puts(call: Call, by_table: _Planned) -> list[tuple[TableInfo, list[Row]]] | None:
     """The rows of a batch that does nothing but put into tables where nothing is kept in step; None for any other."""
-    if sum(map(len, items.values())) > BATCH_WRITE_ITEMS:
-        return None
-    by_table = []
-    for name, asked in items.items():
-        rows: dict[bytes, Row] = {}
+    found = []
+    for name, planned in by_table.items():
         table = _plain_table(call, name)
-        for one in asked:
-            put = one.get("PutRequest") if len(one) == 1 else None
-            row = None if put is None or table is None else plain_row(table, put["Item"])
+        if table is None:
+            return None
+        rows: dict[bytes, Row] = {}
+        for write in planned:
+            row = row_of_checked(table, write.item, write.size) if isinstance(write, writes.Put) else None
             if row is None:
                 return None
             rows[row[0]] = row
-        if table is None or len(rows) < len(asked):
+        if len(rows) < len(planned):
             return None
-        by_table.append((table, list(rows.values())))
-    return by_table
+        found.append((table, list(rows.values())))
+    return found
 
 
 def _plain_table(call: Call, name: str) -> TableInfo | None:
@@ -153,19 +178,11 @@ def _plain_table(call: Call, name: str) -> TableInfo | None:
     return None if table.watched else table
 
 
-def _planned(call: Call, request: Request) -> dict[str, list[writes.Write]]:
-    items = request["RequestItems"]
-    if not items:
-        raise ValidationException("The requestItems parameter is required for BatchWriteItem")
-    if sum(map(len, items.values())) > BATCH_WRITE_ITEMS:
-        raise ValidationException("Too many items requested for the BatchWriteItem call")
-    by_table = {name: [_write(name, one) for one in asked] for name, asked in items.items()}
-    for planned in by_table.values():
-        for write in planned:
-            _resolve(call, write)
-        if len({write.key for write in planned}) != len(planned):
-            raise ValidationException(_DUPLICATES)
-    return by_table
+def _resolve_all(call: Call, planned: list[writes.Write]) -> None:
+    for write in planned:
+        _resolve(call, write)
+    if len({write.key for write in planned}) != len(planned):
+        raise ValidationException(_DUPLICATES)
 
 
 def _resolve(call: Call, write: writes.Write) -> None:
@@ -174,14 +191,3 @@ def _resolve(call: Call, write: writes.Write) -> None:
     if any(part.kind not in write.key_values.get(part.name, {}) for part in table.key):
         raise ValidationException("The provided key element does not match the schema")
     write.resolve(call)
-
-
-def _write(table: str, asked: dict[str, Any]) -> writes.Write:
-    if len([part for part in ("PutRequest", "DeleteRequest") if asked.get(part) is not None]) != 1:
-        raise ValidationException(
-            "Supplied AttributeValue has more than one datatypes set, "
-            "must contain exactly one of the supported datatypes"
-        )
-    if "PutRequest" in asked:
-        return writes.prepare_put({"TableName": table, "Item": asked["PutRequest"]["Item"]})
-    return writes.prepare_delete({"TableName": table, "Key": asked["DeleteRequest"]["Key"]})

@@ -11,16 +11,41 @@ from penstock.engine.registry import Request, Response, operation
 from penstock.errors import ValidationException
 
 
-@operation("PutItem", kind="write")
-def put_item(call: Call, request: Request) -> Response:
+def _prepare_put(request: Request) -> tuple[Request, writes.Put]:
+    """The write, and the request as it is to be read."""
     try:
-        write = _prepared_put(request)
+        return request, _put_of(request)
     except Exception:
         looked_at = requests.look_closely("PutItem", request)
         if looked_at == request:
             raise
-        request = looked_at
-        write = _prepared_put(request)
+        return looked_at, _put_of(looked_at)
+
+
+def _put_of(request: Request) -> writes.Put:
+    try:
+        return writes.prepare_put(request)
+    except ValidationException as error:
+        raise envelope.of_write(error, request) from None
+
+
+def _prepare_delete(request: Request) -> writes.Delete:
+    try:
+        return writes.prepare_delete(request)
+    except ValidationException as error:
+        raise envelope.of_write(error, request) from None
+
+
+def _prepare_update(request: Request) -> writes.Update:
+    try:
+        return writes.prepare_update(request)
+    except ValidationException as error:
+        raise envelope.of_write(error, request) from None
+
+
+@operation("PutItem", kind="write", prepare=_prepare_put)
+def put_item(call: Call, request: Request) -> Response:
+    request, write = call.prepared or _prepare_put(request)
     write.resolve(call)
     table = write.table
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
@@ -31,24 +56,14 @@ def put_item(call: Call, request: Request) -> Response:
     return _carry_out(call, request, write)
 
 
-def _prepared_put(request: Request) -> writes.Put:
-    try:
-        return writes.prepare_put(request)
-    except ValidationException as error:
-        raise envelope.of_write(error, request) from None
-
-
-@operation("DeleteItem", kind="write")
+@operation("DeleteItem", kind="write", prepare=_prepare_delete)
 def delete_item(call: Call, request: Request) -> Response:
-    try:
-        write = writes.prepare_delete(request)
-    except ValidationException as error:
-        raise envelope.of_write(error, request) from None
+    write = call.prepared or _prepare_delete(request)
     write.resolve(call)
     return _carry_out(call, request, write)
 
 
-@operation("UpdateItem", kind="write")
+@operation("UpdateItem", kind="write", prepare=_prepare_update)
 def update_item(call: Call, request: Request) -> Response:
     write = resolved_update(call, request)
     write.read(call)
@@ -59,10 +74,7 @@ def update_item(call: Call, request: Request) -> Response:
 
 def resolved_update(call: Call, request: Request) -> writes.Update:
     """All of an UpdateItem that can be told without its item."""
-    try:
-        write = writes.prepare_update(request)
-    except ValidationException as error:
-        raise envelope.of_write(error, request) from None
+    write: writes.Update = call.prepared or _prepare_update(request)
     write.resolve(call)
     write.refuse_charge()
     return write

@@ -25,9 +25,20 @@ _PREPARE: dict[str, Callable[..., writes.Write]] = {
 }
 
 
-@operation("TransactWriteItems", kind="write")
+def _prepare(request: Request) -> list[writes.Write]:
+    return [_action(one) for one in request["TransactItems"]]
+
+
+def _action(one: dict[str, Any]) -> writes.Write:
+    named = [name for name in one if name in _PREPARE]
+    if len(named) != 1:
+        raise ValidationException("TransactItems can only contain one of Check, Put, Update or Delete")
+    return _PREPARE[named[0]](one[named[0]], transaction=True)
+
+
+@operation("TransactWriteItems", kind="write", prepare=_prepare)
 def transact_write_items(call: Call, request: Request) -> Response:
-    actions = [_action(one) for one in request["TransactItems"]]
+    actions = call.prepared or _prepare(request)
     token = request.get("ClientRequestToken")
     if token is not None:
         digest = idempotency.digest_of(request["TransactItems"])
@@ -40,13 +51,6 @@ def transact_write_items(call: Call, request: Request) -> Response:
         sizes = [(action.table.name, max(_size(action.old), _size(action.new))) for action in actions]
         idempotency.remember(call, token, digest, {"sizes": sizes})
     return _with_costs(call, request, actions)
-
-
-def _action(one: dict[str, Any]) -> writes.Write:
-    named = [name for name in one if name in _PREPARE]
-    if len(named) != 1:
-        raise ValidationException("TransactItems can only contain one of Check, Put, Update or Delete")
-    return _PREPARE[named[0]](one[named[0]], transaction=True)
 
 
 def _size(item: dict[str, Any] | None) -> int:
