@@ -9,6 +9,9 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterator
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -34,9 +37,12 @@ class Run:
         self.end = binary(place)
         self.is_last = False
         self.is_gathered = False
-        self.rows: list[tuple[bytes, bytes]] = []
+        self.pieces: list[list[tuple[bytes, bytes]]] = []
+        """Each in order. To sort all of a run at once would keep other threads waiting for tens of milliseconds."""
+        self.in_order: Iterator[tuple[bytes, bytes]] = iter(())
+        self.rows = 0
+        """That are not written yet."""
         self.bytes = 0
-        self.written = 0
 
 
 def fill_on(engine: Engine, table: TableInfo, index: IndexInfo) -> None:
@@ -45,11 +51,12 @@ def fill_on(engine: Engine, table: TableInfo, index: IndexInfo) -> None:
     run, place = runs.get(index.storage), index.record["backfill_cursor"]
     if run is None or run.place != place:
         run = runs[index.storage] = Run(place)
-    if run.is_gathered:
-        if not _write(engine, table, index, run):
-            del runs[index.storage]
-    else:
+    if not run.is_gathered:
         _gather(engine, table, index, run)
+        return
+    del runs[index.storage]  # unless all goes well: rows that were taken and not written are gathered again
+    if _write(engine, table, index, run):
+        runs[index.storage] = run
 
 
 def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> None:
@@ -61,15 +68,15 @@ def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> Non
             f"SELECT key, item FROM {table.storage} WHERE key > ? AND key <= ?",  # noqa: S608
             (run.end, end or b""),
         ).fetchall()
-    for key, item in found:
-        entry = index.entry(orjson.loads(item), key)
-        if entry is not None:
-            run.rows.append((entry, key))
-            run.bytes += len(entry) + len(key)
+    entries = ((index.entry(orjson.loads(item), key), key) for key, item in found)
+    piece = sorted((entry, key) for entry, key in entries if entry is not None)
+    run.pieces.append(piece)
+    run.rows += len(piece)
+    run.bytes += sum(len(entry) + len(key) for entry, key in piece)
     run.is_last = end is None
     run.end = end or run.end
-    if run.is_last or len(run.rows) >= RUN_ROWS or run.bytes >= RUN_BYTES:
-        run.rows.sort()
+    if run.is_last or run.rows >= RUN_ROWS or run.bytes >= RUN_BYTES:
+        run.in_order = heapq.merge(*run.pieces)
         run.is_gathered = True
     sizes.note("gather", perf_counter() - began)
 
@@ -81,10 +88,9 @@ def _write(engine: Engine, stale: TableInfo, index: IndexInfo, run: Run) -> bool
         now = table.indexes.get(index.name) if table is not None and table.id == stale.id else None
         if table is None or now is None or now.record.get("backfill_cursor") != run.place:
             return False  # another process was first
-        some = run.rows[run.written : run.written + rows]
+        some = list(islice(run.in_order, rows))
+        run.rows -= len(some)
         call.db.executemany(index.sql_put, some)
-        is_done = run.written + len(some) == len(run.rows)
-        if is_done:
+        if not run.rows:
             building.save_place(call, table, index.name, None if run.is_last else base64_text(run.end))
-    run.written += len(some)
-    return not is_done
+    return bool(run.rows)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.engine.engine import Answer, Pending
 from penstock.engine.registry import WRITES
 from penstock.engine.settings import Scope
-from penstock.errors import DynamoDBError, InternalServerError
+from penstock.errors import DynamoDBError, InternalServerError, StorageError
 from penstock.server.replies import Style
 
 if TYPE_CHECKING:
@@ -240,4 +240,4 @@ def _recorded(error: Exception) -> DynamoDBError:
     if isinstance(error, DynamoDBError):
         return error.as_answer()
     _log.error("a call failed", exc_info=error)
-    return InternalServerError("Internal server error")
+    return InternalServerError(str(error) if isinstance(error, StorageError) else "Internal server error")
