@@ -159,9 +159,11 @@ def refused(*parts: bytes) -> Client:
                 for part in parts:
                     writer.write(part)
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(writer.drain(), 1)
+                        async with asyncio.timeout(1):
+                            await writer.drain()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(reader.read(1024), 1)
+                    async with asyncio.timeout(1):
+                        await reader.read(1024)
             finally:
                 writer.transport.abort()
 
@@ -231,7 +233,8 @@ async def _frames(port: int) -> None:
     while True:
         for frame in _FRAMES:
             with suppress(TimeoutError):
-                await asyncio.wait_for(refused(frame)(port), 0.2)
+                async with asyncio.timeout(0.2):  # no task of its own, which could outlive this one
+                    await refused(frame)(port)
 
 
 _HUGE_HEADER: Final = head("GetItem") + b"X-Long: " + b"a" * MEGABYTE

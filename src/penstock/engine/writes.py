@@ -25,7 +25,7 @@ from penstock.expressions.update_facts import looked_into, written_types
 from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, TooLarge, check_item, item_size, refuse_copies
 
-_ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
+ITEM_TOO_LARGE = "Item size has exceeded the maximum allowed size"
 _UPDATE_TOO_LARGE = "Item size to update has exceeded the maximum allowed size"
 
 Request = dict[str, Any]
@@ -218,7 +218,7 @@ def prepare_put(request: Request, *, transaction: bool = False) -> Put:
     if len(request) == 2:  # a table and an item: nothing else is to be checked between them
         item, size = check_item(request["Item"])
         if size > ITEM_BYTES:
-            raise ValidationException(_ITEM_TOO_LARGE)
+            raise ValidationException(ITEM_TOO_LARGE)
         return Put(request, item, size, None)
     checked: tuple[Item, int] | None = None
 
@@ -228,7 +228,7 @@ def prepare_put(request: Request, *, transaction: bool = False) -> Put:
         if "ReturnValues" in request:
             _refuse_return_values(request)
         if checked[1] > ITEM_BYTES:
-            raise ValidationException(_ITEM_TOO_LARGE)
+            raise ValidationException(ITEM_TOO_LARGE)
 
     condition = condition_of(request, check, transaction=transaction)
     assert checked is not None

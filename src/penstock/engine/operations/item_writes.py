@@ -15,7 +15,9 @@ def _prepare_put(request: Request) -> tuple[Request, writes.Put]:
     """The write, and the request as it is to be read."""
     try:
         return request, _put_of(request)
-    except Exception:
+    except Exception as error:
+        if isinstance(error, ValidationException) and error.message == writes.ITEM_TOO_LARGE:
+            raise  # all of it was looked at, and a second look would take as much memory again
         looked_at = requests.look_closely("PutItem", request)
         if looked_at == request:
             raise
