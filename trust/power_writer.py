@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
-from penstock.engine.storage import checkpoints, store
+from penstock.engine.storage import checkpoints, database_file
 
 TABLE = "jobs"
 KEYS = 30
@@ -84,7 +84,7 @@ def main() -> None:
     path, sync, seed, writes = sys.argv[1:]
     settings = Settings(synchronous=cast('Literal["normal", "full"]', sync))
     # Small, so that a short run sees the log copied and begun again many times.
-    setattr(store, "CHECKPOINT_PAGES", 60)  # noqa: B010
+    setattr(database_file, "CHECKPOINT_PAGES", 60)  # noqa: B010
     setattr(checkpoints, "ROWS", 25)  # noqa: B010
     random = Random(int(seed))
     engine = Engine(path, settings=settings)

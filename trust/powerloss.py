@@ -27,7 +27,7 @@ from pathlib import Path
 from random import Random
 
 from penstock.engine import Engine
-from penstock.engine.repair.examination import examine
+from penstock.engine.repair.examine import examine
 from trust.power_events import CALLS, Event, events
 from trust.power_states import Disk, Files, cuts
 from trust.power_writer import TABLE, Version, make, start

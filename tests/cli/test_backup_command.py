@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from penstock.cli.main import cli
 from penstock.engine import Engine
-from penstock.engine.storage import copying
+from penstock.engine.storage import file_copy
 from penstock.errors import StorageError
 
 TABLES = ("debits", "credits")
@@ -64,7 +64,7 @@ def names(folder: Path) -> list[str]:
 def test_a_file_that_is_written_to_is_copied_as_it_was_at_one_moment(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copying, "STEP_PAGES", 1)
+    monkeypatch.setattr(file_copy, "STEP_PAGES", 1)
     with Engine(source) as engine:
         for number in range(100, 160):
             put(engine, number)
@@ -75,7 +75,7 @@ def test_a_file_that_is_written_to_is_copied_as_it_was_at_one_moment(
             for number in range(200 + 5 * len(copies), 205 + 5 * len(copies)):
                 put(engine, number)
 
-        copied = copying.copy_file(source, str(tmp_path / "copy.db"), progress=write_between_two_steps)
+        copied = file_copy.copy_file(source, str(tmp_path / "copy.db"), progress=write_between_two_steps)
         assert len(copies) == copied.bytes // 8192, "it must not begin again because somebody writes"
     first, second = (numbers(copied.copy, name) for name in TABLES)
     assert first == second == sorted(str(number) for number in range(110, 160))
@@ -128,20 +128,20 @@ def test_what_cannot_be_copied_is_named(source: str, tmp_path: Path, source_name
 def test_ctrl_c_leaves_what_was_there(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "copy.db"
     there.write_text("precious")
-    monkeypatch.setattr(copying, "STEP_PAGES", 1)
+    monkeypatch.setattr(file_copy, "STEP_PAGES", 1)
 
     def interrupted(_done: int, _total: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        copying.copy_file(source, str(there), replace=True, progress=interrupted)
+        file_copy.copy_file(source, str(there), replace=True, progress=interrupted)
     assert there.read_text() == "precious" and names(tmp_path) == ["copy.db", "engine.db"]
 
 
 def test_a_name_that_is_taken_meanwhile_is_left_to_its_owner(source: str, tmp_path: Path) -> None:
     there = tmp_path / "copy.db"
     with pytest.raises(StorageError, match="somebody else"):
-        copying.copy_file(source, str(there), progress=lambda _done, _total: there.write_text("precious") and None)
+        file_copy.copy_file(source, str(there), progress=lambda _done, _total: there.write_text("precious") and None)
     assert there.read_text() == "precious" and names(tmp_path) == ["copy.db", "engine.db"]
 
 
@@ -190,7 +190,7 @@ def test_a_read_only_file_in_a_read_only_folder_is_copied(source: str, tmp_path:
 # Root may write everywhere: it becomes somebody else, whom the folders above the test's own must let through.
 _AS_NOBODY = """
 import os, pathlib, sys
-from penstock.engine.storage.copying import copy_file
+from penstock.engine.storage.file_copy import copy_file
 if os.geteuid() == 0:
     for folder in list(pathlib.Path(sys.argv[1]).parents)[1:]:
         if len(folder.parts) > 2:
@@ -209,7 +209,7 @@ def test_a_copy_is_its_owners_alone_unless_the_file_it_replaces_was_shared(sourc
 
 def test_two_copies_at_once_are_both_whole(source: str, tmp_path: Path) -> None:
     places = [str(tmp_path / f"copy{n}.db") for n in range(4)]
-    threads = [threading.Thread(target=copying.copy_file, args=(source, place)) for place in places]
+    threads = [threading.Thread(target=file_copy.copy_file, args=(source, place)) for place in places]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 from penstock.cli.main import cli
 from penstock.client import served_heat
 from penstock.clock import ManualClock
-from penstock.engine import Engine, heat
+from penstock.engine import Engine
+from penstock.engine.capacity import hot_keys
 from penstock.engine.settings import Settings, Throttling
 from penstock.errors import ThrottlingException
 from penstock.server.run import Options, running_server
@@ -280,7 +281,7 @@ def test_control_characters_in_keys_stay_out_of_the_terminal(path: str) -> None:
 
 def test_the_sketch_keeps_every_heavy_key() -> None:
     random = Random(1)
-    sketch, exact = heat.Sketch(50), Counter[str]()
+    sketch, exact = hot_keys.Sketch(50), Counter[str]()
     for _ in range(20_000):
         key = f"k{min(int(random.paretovariate(0.6)), 5_000)}"
         exact[key] += 1

@@ -19,11 +19,11 @@ from click.testing import CliRunner, Result
 from penstock.cli.main import cli
 from penstock.engine import Engine, Pending
 from penstock.engine.repair import findings
-from penstock.engine.repair.examination import examine
-from penstock.engine.repair.reading import Reading, key_text
+from penstock.engine.repair.damaged_tables import Reading, key_text
+from penstock.engine.repair.examine import examine
+from penstock.engine.repair.file_snapshot import Snapshot
 from penstock.engine.repair.rescue import rescue
-from penstock.engine.storage.snapshots import Snapshot
-from penstock.engine.storage.trees import Lost, Trees
+from penstock.engine.repair.sqlite_pages import Lost, Trees
 from penstock.errors import InternalServerError, PenstockError, StorageError
 
 PAGE = 8192

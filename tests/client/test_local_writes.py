@@ -17,7 +17,7 @@ from penstock import BatchIncomplete
 from penstock.client import local_writes
 from penstock.client.batches import BatchOptions
 from penstock.clock import ManualClock
-from penstock.engine.loading import Loading
+from penstock.engine.items.bulk_load import Loading
 
 LOADER = """
 import itertools, sys, penstock

@@ -14,8 +14,12 @@ import sys
 from typing import Any
 
 from penstock.client.database import connect
-from penstock.engine import Engine, building, expiry, index_runs, steps, sweeper
-from penstock.engine.storage.store import Connection, Store
+from penstock.engine import Engine
+from penstock.engine.catalog import index_backfill
+from penstock.engine.maintenance import steps
+from penstock.engine.recovery import restored_indexes
+from penstock.engine.storage.database_file import Connection, Store
+from penstock.engine.ttl import expiry_rows, sweeper
 from penstock.errors import DynamoDBError
 
 TABLE = "jobs"
@@ -52,12 +56,12 @@ def item(number: int) -> dict[str, Any]:
 
 def small_steps() -> None:
     """Makes the background work of a small table what it is for a large one."""
-    building.FILL_AT_ONCE = expiry.FILL_AT_ONCE = 50
-    building.FILL_STEP = sweeper.FILL_STEP = 20
+    index_backfill.FILL_AT_ONCE = expiry_rows.FILL_AT_ONCE = 50
+    index_backfill.FILL_STEP = sweeper.FILL_STEP = 20
     setattr(sweeper, "SWEEP_STEP", 20)  # noqa: B010
     steps.AT_ONCE_ROWS = 50
     steps.MOST_ROWS = 20
-    index_runs.RUN_ROWS = 60
+    restored_indexes.RUN_ROWS = 60
 
 
 def make(path: str, work: str) -> None:

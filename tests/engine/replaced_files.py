@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.engine import Engine
-from penstock.engine.repair.examination import examine
+from penstock.engine.repair.examine import examine
 from penstock.errors import DatabaseLost
 
 LOST = 3

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from penstock.engine import Engine
-from penstock.engine.schema import TableInfo
+from penstock.engine.catalog.table_schema import TableInfo
 
 Definition = dict[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.client.database import connect
 from penstock.engine import Engine
-from penstock.engine.storage.copying import copy_file, new_file
+from penstock.engine.storage.file_copy import copy_file, new_file
 from penstock.errors import DynamoDBError, StorageError
 from penstock.tables.exporting import write_whole
 
@@ -68,7 +68,7 @@ def test_an_export_is_readable_by_whom_the_umask_allows(tmp_path: Path) -> None:
 def test_a_link_planted_where_a_copy_is_made_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    monkeypatch.setattr("penstock.engine.storage.copying.token_hex", lambda count: "guessed")
+    monkeypatch.setattr("penstock.engine.storage.file_copy.token_hex", lambda count: "guessed")
     planted = tmp_path / f"copy.db.{os.getpid()}.guessed.part"
     planted.symlink_to(victim)
     with pytest.raises(StorageError), new_file(str(tmp_path / "copy.db"), replace=False) as part:

@@ -11,7 +11,7 @@ import pytest
 from sample_tables import make, table
 
 from penstock.engine import Engine
-from penstock.engine.storage import checkpoints, store
+from penstock.engine.storage import checkpoints, database_file
 
 
 def batch(first: int, size: int = 4000) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def threads() -> list[str]:
 
 
 def test_the_log_does_not_grow_with_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "CHECKPOINT_PAGES", 400)
+    monkeypatch.setattr(database_file, "CHECKPOINT_PAGES", 400)
     monkeypatch.setattr(checkpoints, "ROWS", 250)
     monkeypatch.setattr(checkpoints, "AHEAD_ROWS", 500)
     path = tmp_path / "a.db"
@@ -47,8 +47,8 @@ def test_the_log_does_not_grow_with_what_is_written(tmp_path: Path, monkeypatch:
 def test_a_log_that_one_transaction_made_long_is_cut_when_it_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "CHECKPOINT_PAGES", 100)
-    monkeypatch.setattr(store, "LOG_BYTES", 1_000_000)
+    monkeypatch.setattr(database_file, "CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr(database_file, "LOG_BYTES", 1_000_000)
     path = tmp_path / "a.db"
     with Engine(str(path)) as engine:
         make(engine, table("plain", "id:N"))

@@ -17,7 +17,7 @@ from crash_chores import ENDED, ITEMS, TABLE, WORKS, finish, item, make, small_s
 from sample_tables import every_item, records
 
 from penstock.engine import Engine
-from penstock.engine.repair.examination import examine
+from penstock.engine.repair.examine import examine
 from penstock.errors import ResourceNotFoundException
 
 pytestmark = pytest.mark.crash
@@ -48,9 +48,19 @@ def die() -> Iterator[Deaths]:
 @pytest.fixture(autouse=True)
 def in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was cut off is taken up in steps as small as those that were."""
-    for name in ("building.FILL_AT_ONCE", "building.FILL_STEP", "expiry.FILL_AT_ONCE", "sweeper.FILL_STEP"):
+    for name in (
+        "catalog.index_backfill.FILL_AT_ONCE",
+        "catalog.index_backfill.FILL_STEP",
+        "ttl.expiry_rows.FILL_AT_ONCE",
+        "ttl.sweeper.FILL_STEP",
+    ):
         monkeypatch.setattr(f"penstock.engine.{name}", 50)
-    for name in ("sweeper.SWEEP_STEP", "steps.AT_ONCE_ROWS", "steps.MOST_ROWS", "index_runs.RUN_ROWS"):
+    for name in (
+        "ttl.sweeper.SWEEP_STEP",
+        "maintenance.steps.AT_ONCE_ROWS",
+        "maintenance.steps.MOST_ROWS",
+        "recovery.restored_indexes.RUN_ROWS",
+    ):
         monkeypatch.setattr(f"penstock.engine.{name}", 50)
     small_steps()  # monkeypatch puts back what was before
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from watched_tables import create_table, delete, disable_ttl, enable_ttl, items, open_engine, put, run_all_due
 
 from penstock.clock import ManualClock
-from penstock.engine import building, sweeper
+from penstock.engine.catalog import index_backfill
 from penstock.engine.engine import Engine
+from penstock.engine.ttl import sweeper
 
 NOW = 1_700_000_000
 YEAR = 365 * 24 * 3600
@@ -104,8 +105,8 @@ def test_items_older_than_the_ttl_end_too(engine: Engine) -> None:
 
 
 def test_a_large_table_is_looked_at_in_steps(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.expiry.FILL_AT_ONCE", 5)
-    monkeypatch.setattr("penstock.engine.sweeper.FILL_STEP", 4)
+    monkeypatch.setattr("penstock.engine.ttl.expiry_rows.FILL_AT_ONCE", 5)
+    monkeypatch.setattr("penstock.engine.ttl.sweeper.FILL_STEP", 4)
     for n in range(20):
         put(engine, f"{n}", ends=seconds(NOW - 1 if n % 2 else NOW + 100))
     enable_ttl(engine)
@@ -233,7 +234,7 @@ def test_a_put_does_not_wake_the_thread(engine: Engine, monkeypatch: pytest.Monk
 
 
 def test_the_step_sizes_are_bounded() -> None:
-    assert sweeper.SWEEP_STEP <= building.FILL_STEP
+    assert sweeper.SWEEP_STEP <= index_backfill.FILL_STEP
 
 
 STEPS = st.lists(
@@ -274,7 +275,7 @@ def _check_sweep(engine: Engine, clock: ManualClock, enabled: bool) -> None:
 
 
 def test_the_thread_goes_on_after_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.maintenance._LONGEST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("penstock.engine.maintenance.maintenance._LONGEST_WAIT_SECONDS", 0.01)
     failed, went_on = threading.Event(), threading.Event()
 
     def failing(engine: Engine) -> float | None:
@@ -284,7 +285,7 @@ def test_the_thread_goes_on_after_an_error(path: str, monkeypatch: pytest.Monkey
         went_on.set()
         return None
 
-    monkeypatch.setattr("penstock.engine.maintenance.CHORES", [failing])
+    monkeypatch.setattr("penstock.engine.maintenance.maintenance.CHORES", [failing])
     with Engine(path) as engine:
         engine.maintenance.wake()
         assert went_on.wait(10)

@@ -18,7 +18,7 @@ import pytest
 from sample_tables import make, table
 
 from penstock.engine import Engine
-from penstock.engine.repair.examination import examine
+from penstock.engine.repair.examine import examine
 from penstock.engine.settings import Settings
 from penstock.errors import PenstockError
 
@@ -186,7 +186,7 @@ def test_on_a_small_disk_the_log_takes_a_part_of_what_is_free(file: str, monkeyp
     def usage(_: object) -> Any:
         return type("Usage", (), {"free": 4_000_000})
 
-    monkeypatch.setattr("penstock.engine.storage.store.shutil.disk_usage", usage)
+    monkeypatch.setattr("penstock.engine.storage.database_file.shutil.disk_usage", usage)
     with Engine(file) as engine:
         for number in range(300):
             item = {"pk": {"S": f"n{number % 20}"}, "text": {"S": "x" * 3000}}
@@ -199,7 +199,7 @@ def test_on_a_small_disk_the_log_takes_a_part_of_what_is_free(file: str, monkeyp
 _READS = """
 import os, pathlib, sys
 from penstock.engine import Engine
-from penstock.engine.repair.examination import examine
+from penstock.engine.repair.examine import examine
 if os.geteuid() == 0:
     for folder in list(pathlib.Path(sys.argv[1]).parents)[1:]:
         if len(folder.parts) > 2:

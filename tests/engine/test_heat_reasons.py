@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.heat import Heat, merged
+from penstock.engine.capacity.hot_keys import Heat, merged
 
 HOT = "TableWriteKeyRangeThroughputExceeded"
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_tables import index, table
 
-from penstock.engine.schema import IndexInfo, compile_table
+from penstock.engine.catalog.table_schema import IndexInfo, compile_table
 from penstock.engine.settings import DEFAULT_SCOPE
 from penstock.wire import keys
 

@@ -27,17 +27,17 @@ from watched_tables import (
 
 from penstock.clock import ManualClock
 from penstock.engine.engine import Engine
-from penstock.engine.journal import trim_journal
-from penstock.engine.loading import Loading
-from penstock.engine.maintenance import Maintenance
-from penstock.engine.repair.examination import examine
+from penstock.engine.items.bulk_load import Loading
+from penstock.engine.maintenance.maintenance import Maintenance
+from penstock.engine.maintenance.steps import MOST_ROWS, STEP_SECONDS, StepSizes
+from penstock.engine.recovery.journal import trim_journal
+from penstock.engine.recovery.restore_steps import restore_tables
+from penstock.engine.repair.examine import examine
 from penstock.engine.repair.rescue import rescue
-from penstock.engine.restore_steps import restore_tables
 from penstock.engine.settings import DEFAULT_SCOPE
-from penstock.engine.steps import MOST_ROWS, STEP_SECONDS, StepSizes
-from penstock.engine.storage import store
-from penstock.engine.storage.store import Connection
-from penstock.engine.sweeper import sweep
+from penstock.engine.storage import database_file
+from penstock.engine.storage.database_file import Connection
+from penstock.engine.ttl.sweeper import sweep
 from penstock.errors import (
     BackupInUseException,
     ContinuousBackupsUnavailableException,
@@ -81,14 +81,14 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_steps_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.steps.AT_ONCE_ROWS", AT_ONCE)
-    monkeypatch.setattr("penstock.engine.steps.MOST_ROWS", STEP)
-    monkeypatch.setattr("penstock.engine.building.FILL_AT_ONCE", AT_ONCE)
-    monkeypatch.setattr("penstock.engine.building.FILL_STEP", STEP)
-    monkeypatch.setattr("penstock.engine.sweeper.FILL_STEP", STEP)
-    monkeypatch.setattr("penstock.engine.expiry.FILL_AT_ONCE", AT_ONCE)
-    monkeypatch.setattr("penstock.engine.journal.TRIM_STEP", STEP)
-    monkeypatch.setattr("penstock.engine.index_runs.RUN_ROWS", 2 * STEP)
+    monkeypatch.setattr("penstock.engine.maintenance.steps.AT_ONCE_ROWS", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.maintenance.steps.MOST_ROWS", STEP)
+    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.ttl.sweeper.FILL_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.ttl.expiry_rows.FILL_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.recovery.journal.TRIM_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.recovery.restored_indexes.RUN_ROWS", 2 * STEP)
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def changes_of_transactions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     dropped = 0
     db = engine.store.connection()
     before = db.total_changes
-    drop = store.drop
+    drop = database_file.drop
 
     def counting(connection: Connection, name: str) -> None:
         nonlocal dropped
@@ -179,7 +179,7 @@ def changes_of_transactions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
             found.append(db.total_changes - before + dropped)
             before, dropped = db.total_changes, 0
 
-    monkeypatch.setattr(store, "drop", counting)
+    monkeypatch.setattr(database_file, "drop", counting)
     db.set_trace_callback(note)
     try:
         yield found
@@ -702,7 +702,7 @@ def test_a_round_waits_for_the_transaction_that_has_asked_for_it(
 def test_steps_become_smaller_where_they_take_long_and_never_larger_than_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.engine.steps.MOST_ROWS", MOST_ROWS)
+    monkeypatch.setattr("penstock.engine.maintenance.steps.MOST_ROWS", MOST_ROWS)
     sizes = StepSizes()
     first = sizes.rows("copy")
     sizes.note("copy", STEP_SECONDS * 2)
@@ -717,7 +717,7 @@ def test_steps_become_smaller_where_they_take_long_and_never_larger_than_a_bound
 
 
 def test_a_step_takes_few_items_where_they_are_large(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.steps.MOST_BYTES", 100)
+    monkeypatch.setattr("penstock.engine.maintenance.steps.MOST_BYTES", 100)
     for n in range(ITEMS):
         put_numbered(engine, n, text={"S": "x" * 60})
     with changes_of_transactions(engine, monkeypatch) as found:

@@ -1,4 +1,4 @@
-"""engine/rows.py: the short way of a plain batch leaves and answers what the ordinary way does."""
+"""engine/items/bulk_rows.py: the short way of a plain batch leaves and answers what the ordinary way does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that is deleted, replaced or overwritten under a process: nothing is acknowledged from then on (watch.py)."""
+"""A file that is deleted, replaced or overwritten under a process: nothing is acknowledged any more (lost_file.py)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from replaced_files import LOST, OF_THE_LOG, WAYS, copy_over, delete, get, keys,
 from sample_tables import make, table
 
 from penstock.engine import Engine, Pending
-from penstock.engine.storage import watch
-from penstock.engine.storage.copying import copy_file
+from penstock.engine.storage import lost_file
+from penstock.engine.storage.file_copy import copy_file
 from penstock.errors import DatabaseLost, InternalServerError, StorageError
 
 Way = Callable[[Path, Path], None]
@@ -35,7 +35,7 @@ every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
 @pytest.fixture(autouse=True)
 def read_marks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "MARK_SECONDS", 0.0)
+    monkeypatch.setattr(lost_file, "MARK_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -121,12 +121,12 @@ def test_readers_look_once_a_second_and_not_at_each_read(engine: Engine, monkeyp
     looks: list[float] = []
     now = 100.0
     monkeypatch.setattr("penstock.engine.engine.monotonic", lambda: now)
-    monkeypatch.setattr(watch.time, "monotonic", lambda: now)
+    monkeypatch.setattr(lost_file.time, "monotonic", lambda: now)
     monkeypatch.setattr(engine.store.watch, "check", lambda: looks.append(now))
     for _ in range(5):
         get(engine, "first")
         engine.execute("Scan", {"TableName": "plain"})
-    now += watch.LOOK_SECONDS
+    now += lost_file.LOOK_SECONDS
     get(engine, "first")
     assert looks == [100.0, 101.0]
 
@@ -290,19 +290,19 @@ def test_a_file_without_a_mark_is_given_one_and_its_format_stays(path: Path) -> 
         db.execute("DELETE FROM meta WHERE name != 'catalog'")
     Engine(str(path)).close()
     with closing(sqlite3.connect(path)) as db:
-        first = watch.read_mark(db)
+        first = lost_file.read_mark(db)
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
     assert first is not None
     Engine(str(path)).close()
     with closing(sqlite3.connect(path)) as db:
-        assert watch.read_mark(db) == first
+        assert lost_file.read_mark(db) == first
 
 
 def test_a_copy_has_an_id_of_its_own(path: Path, other: Path) -> None:
     marks = []
     for one in (path, other):
         with closing(sqlite3.connect(one)) as db:
-            marks.append(watch.read_mark(db))
+            marks.append(lost_file.read_mark(db))
     assert None not in marks and marks[0] != marks[1]
 
 
@@ -446,7 +446,7 @@ def test_files_that_come_anew_are_their_owners_alone_whatever_the_umask(path: Pa
 def test_sqlite_never_makes_the_file_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its mode would be the umask's, where the file is deleted just before it is opened."""
     path.unlink()
-    monkeypatch.setattr("penstock.engine.storage.store.make_if_absent", lambda path: None)
+    monkeypatch.setattr("penstock.engine.storage.database_file.make_if_absent", lambda path: None)
     with pytest.raises(StorageError, match="unable to open"):
         Engine(str(path))
     assert list(path.parent.iterdir()) == []

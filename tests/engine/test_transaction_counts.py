@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from sample_tables import assert_indexes_agree, index, make, table
 
-from penstock.engine import Engine, transactions
-from penstock.engine.schema import IndexInfo
+from penstock.engine import Engine
+from penstock.engine.catalog.table_schema import IndexInfo
+from penstock.engine.items import transactions
 from penstock.errors import TransactionCanceledException
 from penstock.wire.values import Item
 

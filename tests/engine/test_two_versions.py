@@ -12,8 +12,8 @@ import pytest
 from sample_tables import make, table
 
 from penstock.engine import Engine, Pending
-from penstock.engine.repair.examination import examine
-from penstock.engine.storage.store import FORMAT
+from penstock.engine.repair.examine import examine
+from penstock.engine.storage.database_file import FORMAT
 from penstock.errors import InternalServerError, StorageError
 
 NEXT = FORMAT + 1
@@ -22,15 +22,15 @@ NEXT = FORMAT + 1
 _NEWER = """
 import os, signal, sys
 from penstock.engine import Engine
-from penstock.engine.storage import store
+from penstock.engine.storage import database_file
 
 def upgrade(connection):
     connection.execute("CREATE TABLE novelty (a)")
     if sys.argv[1] == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
 
-store.FORMAT += 1
-store._UPGRADES = (*store._UPGRADES, upgrade)
+database_file.FORMAT += 1
+database_file._UPGRADES = (*database_file._UPGRADES, upgrade)
 with Engine(sys.argv[2]) as engine:
     engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": "newer"}}})
     print(engine.execute("Scan", {"TableName": "plain", "Select": "COUNT"})["Count"])

@@ -1,4 +1,4 @@
-"""UpdateItems that arrive together do what they do one after another, in few statements: engine/update_groups.py."""
+"""UpdateItems that arrive together do what they do one after another, in few statements (update_groups.py)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from table_strategies import tables
 
 from penstock.clock import ManualClock
 from penstock.engine import Engine
-from penstock.engine.call import Scope
+from penstock.engine.context import Scope
 from penstock.tables.definitions import Index, Table
 from penstock.tables.exports import ExportError, SummaryRow, export_text, read_export, summary_text
 from penstock.tables.problems import DefinitionError

@@ -10,8 +10,8 @@ import click
 from penstock.cli.conversation import confirmed, json_option, show_json, yes_option
 from penstock.cli.files.options import ByteLine, count_text, size_text
 from penstock.cli.lazy import INTERRUPTED
-from penstock.engine.storage.copying import Copied, copy_file, refuse_place
-from penstock.engine.storage.looking import open_to_look
+from penstock.engine.storage.file_copy import Copied, copy_file, refuse_place
+from penstock.engine.storage.read_only import open_to_look
 
 
 @click.command("backup")

@@ -10,7 +10,7 @@ import time
 import click
 
 from penstock.engine import Engine
-from penstock.engine.storage.watch import LOOK_SECONDS
+from penstock.engine.storage.lost_file import LOOK_SECONDS
 from penstock.errors import DatabaseLost, StorageError
 
 

@@ -10,7 +10,7 @@ import click
 import orjson
 
 from penstock.client.served_heat import NoHeat, read_heat
-from penstock.engine import heat
+from penstock.engine.capacity import hot_keys
 from penstock.errors import PenstockError
 
 _BAR = 24
@@ -22,7 +22,7 @@ _SWITCH_ON = "Start it with `penstock serve --heat`, or --throttle, and run your
 @click.command("heat")
 @click.option("--db", metavar="FILE", help="The database file of the run.")
 @click.option("--url", metavar="URL", help="A running server, such as http://127.0.0.1:8000.")
-@click.option("--top", type=click.IntRange(1, heat.KEYS), default=10, show_default=True, help="How many of each.")
+@click.option("--top", type=click.IntRange(1, hot_keys.KEYS), default=10, show_default=True, help="How many of each.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(db: str | None, url: str | None, top: int, as_json: bool) -> None:
     """Show the hottest keys and partitions of a run: what would be throttled in production.
@@ -47,7 +47,7 @@ def command(db: str | None, url: str | None, top: int, as_json: bool) -> None:
 
 
 def _from_file(path: str) -> dict[str, Any]:
-    told = heat.load(path)
+    told = hot_keys.load(path)
     if told is None:
         raise PenstockError(f"{path} has no heat: it was not counted. {_SWITCH_ON}")
     return told

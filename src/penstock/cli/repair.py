@@ -13,10 +13,10 @@ from penstock.cli.conversation import confirmed, json_option, show_json, yes_opt
 from penstock.cli.files.options import count_text, size_text
 from penstock.cli.lazy import INTERRUPTED
 from penstock.cli.tables.screen import Line
-from penstock.engine.repair.examination import examine
+from penstock.engine.repair.examine import examine
 from penstock.engine.repair.findings import Findings, IndexFindings, TableFindings
 from penstock.engine.repair.rescue import Rescued, rescue
-from penstock.engine.storage.copying import refuse_place
+from penstock.engine.storage.file_copy import refuse_place
 
 DAMAGED = 3
 

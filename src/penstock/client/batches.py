@@ -31,7 +31,7 @@ from penstock.wire.throttles import Kind
 
 if TYPE_CHECKING:
     from penstock.client.local_writes import LocalWrites
-    from penstock.engine.loading import Loading
+    from penstock.engine.items.bulk_load import Loading
 
 __all__ = ["Batch", "BatchOptions", "BatchReport", "Duplicates", "Pace"]
 

@@ -22,8 +22,8 @@ from penstock.client.batch_queue import WriteQueue
 from penstock.client.keys import Key, TableKey, encode_key
 from penstock.client.measured import measured_item
 from penstock.clock import Clock
-from penstock.engine.loading import Loading
-from penstock.engine.rows import WHOLE_ROWS, Row
+from penstock.engine.items.bulk_load import Loading
+from penstock.engine.items.bulk_rows import WHOLE_ROWS, Row
 from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.values import Item
 

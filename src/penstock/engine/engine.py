@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from penstock.clock import Clock, SystemClock
-from penstock.engine import operations, requests, update_groups
-from penstock.engine.call import Call
-from penstock.engine.catalog import Catalog
-from penstock.engine.maintenance import Maintenance
+from penstock.engine import operations, requests
+from penstock.engine.catalog.catalog import Catalog
+from penstock.engine.context import Call
+from penstock.engine.items import update_groups
+from penstock.engine.maintenance.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, QUICK, WRITES, Operation, Request, Response
+from penstock.engine.requests.unreadable_text import refuse_unreadable, tables_meant
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
-from penstock.engine.storage.store import Connection, Store
+from penstock.engine.storage.database_file import Connection, Store
 from penstock.engine.storage.write_lock import is_busy
-from penstock.engine.unreadable import refuse_unreadable, tables_meant
 from penstock.errors import (
     DatabaseLocked,
     DatabaseLost,
@@ -41,7 +42,7 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.engine.throttling import Simulation
+    from penstock.engine.capacity.throttling import Simulation
 
 operations.load()
 
@@ -192,7 +193,7 @@ class Engine:
     def _simulated(self) -> Simulation | None:
         if self.settings.throttling is None and not self.settings.heat:
             return None
-        from penstock.engine.throttling import Simulation  # seldom needed, and start is timed
+        from penstock.engine.capacity.throttling import Simulation  # seldom needed, and start is timed
 
         return Simulation(self.settings.throttling, self.clock.now())
 

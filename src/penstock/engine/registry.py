@@ -8,7 +8,7 @@ from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from penstock.engine.call import Call
+    from penstock.engine.context import Call
 
 Request = dict[str, Any]
 Response = dict[str, Any]

@@ -1,7 +1,7 @@
 """What DynamoDB says about an expression that it refuses, each text once.
 
 AWS rewords its validation region by region; docs/decisions/0004-wording.md says which generation is spoken where. The
-envelope that some operations put around these texts is not theirs: it is in `engine/envelope.py`.
+envelope that some operations put around these texts is not theirs: it is in `engine/requests/error_wording.py`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from penstock.engine.call import Call
+from penstock.engine.context import Call
 from penstock.engine.registry import OPERATIONS, Kind, Request, Response, operation
 
 _NOW = ("get_item", "item_writes", "query_scan", "batches", "transact_items")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from penstock.engine import backups
-from penstock.engine.backups import Backup
-from penstock.engine.call import Call, parse_table_arn
+from penstock.engine.catalog.table_schema import Record
+from penstock.engine.context import Call, parse_table_arn
+from penstock.engine.recovery import backups
+from penstock.engine.recovery.backups import Backup
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import Record
 from penstock.errors import (
     BackupInUseException,
     BackupNotFoundException,

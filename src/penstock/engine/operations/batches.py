@@ -6,13 +6,15 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import capacity, envelope, writes
-from penstock.engine.call import Call
-from penstock.engine.collections import collection_metrics
-from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
+from penstock.engine.capacity import capacity_units
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items import write_steps
+from penstock.engine.items.bulk_rows import Row, put_rows, row_of_checked
+from penstock.engine.items.item_collections import collection_metrics
+from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.rows import Row, put_rows, row_of_checked
-from penstock.engine.schema import TableInfo
+from penstock.engine.requests import error_wording
 from penstock.errors import DynamoDBError, ValidationException
 from penstock.expressions.request import projection_of
 from penstock.wire.limits import BATCH_BYTES, BATCH_GET_ITEMS, BATCH_WRITE_ITEMS
@@ -26,10 +28,10 @@ def batch_get_item(call: Call, request: Request) -> Response:
     wanted = _wanted(call, request)
     responses: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
     unprocessed: dict[str, Any] = {}
-    consumed: dict[str, tuple[TableInfo, capacity.Units]] = {}
+    consumed: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
     total = 0
     for name, table, asked, projector, row_keys in wanted:
-        units = capacity.Units()
+        units = capacity_units.Units()
         for position, (row_key, _) in enumerate(row_keys):
             row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
             size = row[1] if row else 0
@@ -38,16 +40,16 @@ def batch_get_item(call: Call, request: Request) -> Response:
                 unprocessed[name] = {**asked, "Keys": rest}
                 break
             total += size
-            units.table += capacity.read_units(size, bool(asked.get("ConsistentRead")))
+            units.table += capacity_units.read_units(size, bool(asked.get("ConsistentRead")))
             if row is not None:
                 responses[name].append(
                     orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
                 )
         consumed[name] = (table, units)
     response: dict[str, Any] = {"Responses": responses, "UnprocessedKeys": unprocessed}
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         mode = request["ReturnConsumedCapacity"]
-        response["ConsumedCapacity"] = [capacity.report(table, units, mode) for table, units in consumed.values()]
+        response["ConsumedCapacity"] = [capacity_units.report(table, units, mode) for table, units in consumed.values()]
     return response
 
 
@@ -63,7 +65,7 @@ def _wanted(call: Call, request: Request) -> list[tuple[str, TableInfo, dict[str
             projector = projection_of(asked)
             checked = [check_item(key)[0] for key in asked["Keys"]]
         except ValidationException as error:
-            raise envelope.of_read(error) from None
+            raise error_wording.of_read(error) from None
         if len({orjson.dumps(key, option=orjson.OPT_SORT_KEYS) for key in checked}) != len(checked):
             raise ValidationException(_DUPLICATES)
         count += len(checked)
@@ -90,7 +92,7 @@ def _refuse_mixed_projections(tables: dict[str, Any]) -> None:
         )
 
 
-_Planned = dict[str, list[writes.Write]]
+_Planned = dict[str, list[write_steps.Write]]
 
 
 def _prepare_writes(request: Request) -> _Planned:
@@ -103,15 +105,15 @@ def _prepare_writes(request: Request) -> _Planned:
     return {name: [_write(name, one) for one in asked] for name, asked in items.items()}
 
 
-def _write(table: str, asked: dict[str, Any]) -> writes.Write:
+def _write(table: str, asked: dict[str, Any]) -> write_steps.Write:
     if len([part for part in ("PutRequest", "DeleteRequest") if asked.get(part) is not None]) != 1:
         raise ValidationException(
             "Supplied AttributeValue has more than one datatypes set, "
             "must contain exactly one of the supported datatypes"
         )
     if "PutRequest" in asked:
-        return writes.prepare_put({"TableName": table, "Item": asked["PutRequest"]["Item"]})
-    return writes.prepare_delete({"TableName": table, "Key": asked["DeleteRequest"]["Key"]})
+        return write_steps.prepare_put({"TableName": table, "Item": asked["PutRequest"]["Item"]})
+    return write_steps.prepare_delete({"TableName": table, "Key": asked["DeleteRequest"]["Key"]})
 
 
 @operation("BatchWriteItem", kind="write", prepare=_prepare_writes)
@@ -128,19 +130,19 @@ def batch_write_item(call: Call, request: Request) -> Response:
     response: dict[str, Any] = {"UnprocessedItems": {}}
     consumed = []
     metrics: dict[str, list[Any]] = {}
-    costs = capacity.wanted(request)
+    costs = capacity_units.wanted(request)
     for name, planned in by_table.items():
         table = planned[0].table
-        units = capacity.Units()
+        units = capacity_units.Units()
         for write in planned:
-            if table.watched or costs or isinstance(write, writes.Delete):
+            if table.watched or costs or isinstance(write, write_steps.Delete):
                 write.read(call)
             write.decide()
             write.apply(call)
             if costs:
-                units.add(capacity.units_of_write(table, write.old, write.new))
+                units.add(capacity_units.units_of_write(table, write.old, write.new))
         if costs:
-            consumed.append(capacity.report(table, units, request["ReturnConsumedCapacity"]))
+            consumed.append(capacity_units.report(table, units, request["ReturnConsumedCapacity"]))
         if request.get("ReturnItemCollectionMetrics") == "SIZE" and table.has_local_indexes:
             collections = {orjson.dumps(write.key_values[table.hash.name]): write.key_values for write in planned}
             metrics[name] = [collection_metrics(call, table, item) for item in collections.values()]
@@ -160,7 +162,7 @@ def _plain_puts(call: Call, by_table: _Planned) -> list[tuple[TableInfo, list[Ro
             return None
         rows: dict[bytes, Row] = {}
         for write in planned:
-            row = row_of_checked(table, write.item, write.size) if isinstance(write, writes.Put) else None
+            row = row_of_checked(table, write.item, write.size) if isinstance(write, write_steps.Put) else None
             if row is None:
                 return None
             rows[row[0]] = row
@@ -178,14 +180,14 @@ def _plain_table(call: Call, name: str) -> TableInfo | None:
     return None if table.watched else table
 
 
-def _resolve_all(call: Call, planned: list[writes.Write]) -> None:
+def _resolve_all(call: Call, planned: list[write_steps.Write]) -> None:
     for write in planned:
         _resolve(call, write)
     if len({write.key for write in planned}) != len(planned):
         raise ValidationException(_DUPLICATES)
 
 
-def _resolve(call: Call, write: writes.Write) -> None:
+def _resolve(call: Call, write: write_steps.Write) -> None:
     """Finds the table and the row; a batch says the same of a put's key as of a delete's."""
     table = call.table(write.request["TableName"])
     if any(part.kind not in write.key_values.get(part.name, {}) for part in table.key):

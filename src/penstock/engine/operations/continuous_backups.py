@@ -6,10 +6,10 @@ from copy import deepcopy
 from math import floor
 from typing import Any
 
-from penstock.engine import journal
-from penstock.engine.call import Call
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
+from penstock.engine.recovery import journal
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import TableInfo
 from penstock.errors import ContinuousBackupsUnavailableException, TableNotFoundException, ValidationException
 
 

@@ -6,15 +6,16 @@ import re
 from typing import Any
 from uuid import uuid4
 
-from penstock.engine import building, streams
-from penstock.engine.call import Call
+from penstock.engine.catalog import index_backfill
+from penstock.engine.catalog.table_schema import Record
+from penstock.engine.context import Call
 from penstock.engine.operations.resource_policies import new_policy
 from penstock.engine.operations.table_description import NO_THROUGHPUT, describe_briefly
 from penstock.engine.operations.table_states import delay, find_table
 from penstock.engine.operations.table_validation import check_creation
 from penstock.engine.operations.tags import checked_tags
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import Record
+from penstock.engine.streams import stream_records
 from penstock.errors import ResourceInUseException, ValidationException
 
 _TABLE_ARN = re.compile(r"arn:.*:table/([A-Za-z0-9_.-]{3,255})")
@@ -42,8 +43,8 @@ def create_table(call: Call, request: Request) -> Response:
     if tags:
         record["tags"] = tags
     if request.get("StreamSpecification", {}).get("StreamEnabled"):
-        streams.open_stream(call, call.scope, record, request["StreamSpecification"]["StreamViewType"])
-    table = building.create_table(call, call.scope, record)
+        stream_records.open_stream(call, call.scope, record, request["StreamSpecification"]["StreamViewType"])
+    table = index_backfill.create_table(call, call.scope, record)
     return {"TableDescription": as_created(describe_briefly(call, table))}
 
 
@@ -51,7 +52,7 @@ def clear_remains(call: Call, name: str) -> None:
     """Sweeps a deleted table whose name is wanted again, and whose time has come."""
     remains = call.find(name)
     if remains is not None:
-        building.drop_table(call, remains)
+        index_backfill.drop_table(call, remains)
 
 
 def as_created(description: dict[str, Any]) -> dict[str, Any]:

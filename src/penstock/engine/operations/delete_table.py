@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.engine import backups, building, journal, streams
-from penstock.engine.call import Call
+from penstock.engine.catalog import index_backfill
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
 from penstock.engine.operations.table_description import describe_briefly
 from penstock.engine.operations.table_states import (
     changed,
@@ -14,8 +15,9 @@ from penstock.engine.operations.table_states import (
     refuse_unless_active,
     table_status,
 )
+from penstock.engine.recovery import backups, journal
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import TableInfo
+from penstock.engine.streams import stream_records
 from penstock.errors import ValidationException
 
 # What DynamoDB no longer tells of a table that goes.
@@ -28,14 +30,14 @@ def delete_table(call: Call, request: Request) -> Response:
     _refuse(call, table)
     record = changed(table)
     backups.keep_deleted(call, table, record)
-    streams.close_stream(call, record)
+    stream_records.close_stream(call, record)
     record["deleted_at"] = call.now
     delay(call, record, "deleted_at")
     table = call.engine.catalog.save(call.db, table, record)
     described = describe_briefly(call, table)
     response = {"TableDescription": {name: one for name, one in described.items() if name not in _UNTOLD}}
     if record["deleted_at"] <= call.now:
-        building.drop_table(call, table)
+        index_backfill.drop_table(call, table)
     return response
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import stream_iterators, streams
-from penstock.engine.call import Call
+from penstock.engine.context import Call
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.streams import Stream
+from penstock.engine.streams import shard_iterators, stream_records
+from penstock.engine.streams.stream_records import Stream
 from penstock.errors import ValidationException
 
 
 @operation("DescribeStream", kind="snapshot")
 def describe_stream(call: Call, request: Request) -> Response:
     """A stream and its one shard; `ExclusiveStartShardId` skips it, as it does in DynamoDB."""
-    stream = stream_iterators.stream_of(call, request["StreamArn"])
+    stream = shard_iterators.stream_of(call, request["StreamArn"])
     description: dict[str, Any] = {
         "StreamArn": stream.arn,
         "StreamLabel": stream.label,
@@ -45,7 +45,9 @@ def _is_wanted(stream: Stream, request: Request) -> bool:
 
 
 def _shard(call: Call, stream: Stream) -> dict[str, Any]:
-    numbers = {"StartingSequenceNumber": streams.number_of(stream.start)}
+    numbers = {"StartingSequenceNumber": stream_records.number_of(stream.start)}
     if stream.closed_at is not None:
-        numbers["EndingSequenceNumber"] = streams.number_of(max(streams.newest(call.db, stream), stream.start))
+        numbers["EndingSequenceNumber"] = stream_records.number_of(
+            max(stream_records.newest(call.db, stream), stream.start)
+        )
     return {"ShardId": stream.shard_id, "SequenceNumberRange": numbers}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from penstock.engine import capacity
-from penstock.engine.call import Call
+from penstock.engine.capacity import capacity_units
+from penstock.engine.context import Call
 from penstock.engine.operations import partiql_writes
 from penstock.engine.operations.partiql_reads import Reading
 from penstock.engine.registry import Request, Response, operation
@@ -64,9 +64,9 @@ def _select(call: Call, request: Request, reading: Reading) -> Response:
         response["NextToken"] = result.next_token
     if result.last is not None:
         response["LastEvaluatedKey"] = result.last
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         table = call.table(reading.select.source.table)
-        response["ConsumedCapacity"] = capacity.report(table, result.units, request["ReturnConsumedCapacity"])
+        response["ConsumedCapacity"] = capacity_units.report(table, result.units, request["ReturnConsumedCapacity"])
     return response
 
 
@@ -76,7 +76,7 @@ def _write(call: Call, request: Request, write: partiql_writes.Prepared) -> Resp
     write.decide()
     write.apply(call)
     response: dict[str, Any] = {"Items": write.returned()}
-    if capacity.wanted(request):
-        units = capacity.units_of_write(write.table, write.old, write.new)
-        response["ConsumedCapacity"] = capacity.report(write.table, units, request["ReturnConsumedCapacity"])
+    if capacity_units.wanted(request):
+        units = capacity_units.units_of_write(write.table, write.old, write.new)
+        response["ConsumedCapacity"] = capacity_units.report(write.table, units, request["ReturnConsumedCapacity"])
     return response

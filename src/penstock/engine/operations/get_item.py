@@ -6,10 +6,11 @@ from sqlite3 import Cursor
 
 import orjson
 
-from penstock.engine import capacity, envelope
-from penstock.engine.call import Call
-from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
+from penstock.engine.capacity import capacity_units
+from penstock.engine.context import Call
+from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
+from penstock.engine.requests import error_wording
 from penstock.errors import ValidationException
 from penstock.expressions.projections import Projector
 from penstock.expressions.request import projection_of
@@ -60,9 +61,11 @@ def get_item(call: Call, request: Request) -> Response:
     response: Response = {}
     if row is not None:
         response["Item"] = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
-    if "ReturnConsumedCapacity" in request and capacity.wanted(request):
-        units = capacity.read_units(row[1] if row else 0, bool(request.get("ConsistentRead")))
-        response["ConsumedCapacity"] = capacity.report(table, capacity.Units(units), request["ReturnConsumedCapacity"])
+    if "ReturnConsumedCapacity" in request and capacity_units.wanted(request):
+        units = capacity_units.read_units(row[1] if row else 0, bool(request.get("ConsistentRead")))
+        response["ConsumedCapacity"] = capacity_units.report(
+            table, capacity_units.Units(units), request["ReturnConsumedCapacity"]
+        )
     return response
 
 
@@ -80,4 +83,4 @@ def _asked(request: Request) -> tuple[Item, Projector | None]:
             return key, projector
         return check_item(request["Key"])[0], None
     except ValidationException as error:
-        raise envelope.of_read(error) from None
+        raise error_wording.of_read(error) from None

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.engine import stream_iterators, streams
-from penstock.engine.call import Call
+from penstock.engine.context import Call
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.streams import EXPIRE, INSERT, MODIFY, REMOVE, RecordRow, Stream
+from penstock.engine.streams import shard_iterators, stream_records
+from penstock.engine.streams.stream_records import EXPIRE, INSERT, MODIFY, REMOVE, RecordRow, Stream
 
 _DEFAULT_LIMIT: Final = 1_000
 _PAGE_BYTES: Final = 1024 * 1024
@@ -22,20 +22,20 @@ _SERVICE: Final = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
 @operation("GetRecords", kind="snapshot")
 def get_records(call: Call, request: Request) -> Response:
     """A page of records, of at most 1 MB; there is no next iterator at the end of a closed shard."""
-    stream, position = stream_iterators.decode(call, request["ShardIterator"])
+    stream, position = shard_iterators.decode(call, request["ShardIterator"])
     limit = request.get("Limit", _DEFAULT_LIMIT)
     rows = _page(call, stream, position, limit)
     response: Response = {"Records": [_record(stream, row) for row in rows]}
     following = rows[-1][0] + 1 if rows else position
-    if stream.closed_at is None or following <= streams.newest(call.db, stream):
-        response["NextShardIterator"] = stream_iterators.encode(call, stream, following)
+    if stream.closed_at is None or following <= stream_records.newest(call.db, stream):
+        response["NextShardIterator"] = shard_iterators.encode(call, stream, following)
     return response
 
 
 def _page(call: Call, stream: Stream, position: int, limit: int) -> list[RecordRow]:
     rows: list[RecordRow] = []
     left = _PAGE_BYTES
-    for row in streams.records(call.db, stream, position, limit):
+    for row in stream_records.records(call.db, stream, position, limit):
         left -= row[3]
         if rows and left < 0:
             break
@@ -48,7 +48,7 @@ def _record(stream: Stream, row: RecordRow) -> dict[str, Any]:
     facts = orjson.dumps(
         {
             "ApproximateCreationDateTime": int(created_at),
-            "SequenceNumber": streams.number_of(sequence),
+            "SequenceNumber": stream_records.number_of(sequence),
             "SizeBytes": size,
             "StreamViewType": stream.view,
         }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.engine import stream_iterators, streams
-from penstock.engine.call import Call
+from penstock.engine.context import Call
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.streams import Stream
+from penstock.engine.streams import shard_iterators, stream_records
+from penstock.engine.streams.stream_records import Stream
 from penstock.errors import ResourceNotFoundException, ValidationException
 
 _INVALID = "One or more parameter values were invalid: "
@@ -15,12 +15,12 @@ _BY_NUMBER = ("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
 @operation("GetShardIterator", kind="snapshot")
 def get_shard_iterator(call: Call, request: Request) -> Response:
     _check_parameters(request)
-    stream = stream_iterators.stream_of(call, request["StreamArn"])
+    stream = shard_iterators.stream_of(call, request["StreamArn"])
     if request["ShardId"] != stream.shard_id:
         raise ResourceNotFoundException(
             f"Requested resource not found: Shard: {request['ShardId']} not found for Stream: {stream.arn}"
         )
-    return {"ShardIterator": stream_iterators.encode(call, stream, _position(call, stream, request))}
+    return {"ShardIterator": shard_iterators.encode(call, stream, _position(call, stream, request))}
 
 
 def _check_parameters(request: Request) -> None:
@@ -37,17 +37,17 @@ def _position(call: Call, stream: Stream, request: Request) -> int:
     if kind == "TRIM_HORIZON":
         return stream.first
     if kind == "LATEST":
-        return streams.newest(call.db, stream) + 1
+        return stream_records.newest(call.db, stream) + 1
     if kind == "AT_TIMESTAMP":
-        return streams.since(call.db, stream, float(request["Timestamp"]))
+        return stream_records.since(call.db, stream, float(request["Timestamp"]))
     sequence = _named(call, stream, request["SequenceNumber"])
     return sequence if kind == "AT_SEQUENCE_NUMBER" else sequence + 1
 
 
 def _named(call: Call, stream: Stream, number: str) -> int:
     """The sequence that the number means: one of this shard's, or its start; TrimmedDataAccessException if gone."""
-    sequence = streams.sequence_of(number)
-    if sequence is None or not stream.start <= sequence <= max(stream.start, streams.newest(call.db, stream)):
+    sequence = stream_records.sequence_of(number)
+    if sequence is None or not stream.start <= sequence <= max(stream.start, stream_records.newest(call.db, stream)):
         raise ValidationException(f"{_INVALID}Invalid SequenceNumber: {number} for shard: {stream.shard_id}")
-    stream_iterators.refuse_trimmed(stream, sequence)
+    shard_iterators.refuse_trimmed(stream, sequence)
     return sequence

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine import capacity, changes, envelope, requests, writes
-from penstock.engine.call import Call
-from penstock.engine.collections import collection_metrics
+from penstock.engine import requests
+from penstock.engine.capacity import capacity_units
+from penstock.engine.context import Call
+from penstock.engine.items import changes, write_steps
+from penstock.engine.items.item_collections import collection_metrics
 from penstock.engine.registry import Request, Response, operation
+from penstock.engine.requests import error_wording
 from penstock.errors import ValidationException
 
 
-def _prepare_put(request: Request) -> tuple[Request, writes.Put]:
+def _prepare_put(request: Request) -> tuple[Request, write_steps.Put]:
     """The write, and the request as it is to be read."""
     try:
         return request, _put_of(request)
     except Exception as error:
-        if isinstance(error, ValidationException) and error.message == writes.ITEM_TOO_LARGE:
+        if isinstance(error, ValidationException) and error.message == write_steps.ITEM_TOO_LARGE:
             raise  # all of it was looked at, and a second look would take as much memory again
         looked_at = requests.look_closely("PutItem", request)
         if looked_at == request:
@@ -24,25 +27,25 @@ def _prepare_put(request: Request) -> tuple[Request, writes.Put]:
         return looked_at, _put_of(looked_at)
 
 
-def _put_of(request: Request) -> writes.Put:
+def _put_of(request: Request) -> write_steps.Put:
     try:
-        return writes.prepare_put(request)
+        return write_steps.prepare_put(request)
     except ValidationException as error:
-        raise envelope.of_write(error, request) from None
+        raise error_wording.of_write(error, request) from None
 
 
-def _prepare_delete(request: Request) -> writes.Delete:
+def _prepare_delete(request: Request) -> write_steps.Delete:
     try:
-        return writes.prepare_delete(request)
+        return write_steps.prepare_delete(request)
     except ValidationException as error:
-        raise envelope.of_write(error, request) from None
+        raise error_wording.of_write(error, request) from None
 
 
-def _prepare_update(request: Request) -> writes.Update:
+def _prepare_update(request: Request) -> write_steps.Update:
     try:
-        return writes.prepare_update(request)
+        return write_steps.prepare_update(request)
     except ValidationException as error:
-        raise envelope.of_write(error, request) from None
+        raise error_wording.of_write(error, request) from None
 
 
 @operation("PutItem", kind="write", prepare=_prepare_put)
@@ -74,15 +77,15 @@ def update_item(call: Call, request: Request) -> Response:
     return update_response(call, request, write)
 
 
-def resolved_update(call: Call, request: Request) -> writes.Update:
+def resolved_update(call: Call, request: Request) -> write_steps.Update:
     """All of an UpdateItem that can be told without its item."""
-    write: writes.Update = call.prepared or _prepare_update(request)
+    write: write_steps.Update = call.prepared or _prepare_update(request)
     write.resolve(call)
     write.refuse_charge()
     return write
 
 
-def update_response(call: Call, request: Request, write: writes.Update) -> Response:
+def update_response(call: Call, request: Request, write: write_steps.Update) -> Response:
     """The answer to an UpdateItem that was decided."""
     response: dict[str, Any] = {}
     attributes = write.returned(request.get("ReturnValues", "NONE")) if "ReturnValues" in request else None
@@ -91,7 +94,7 @@ def update_response(call: Call, request: Request, write: writes.Update) -> Respo
     return _with_costs(call, request, write, response)
 
 
-def _carry_out(call: Call, request: Request, write: writes.Write) -> Response:
+def _carry_out(call: Call, request: Request, write: write_steps.Write) -> Response:
     write.read(call)
     write.decide()
     write.apply(call)
@@ -101,12 +104,12 @@ def _carry_out(call: Call, request: Request, write: writes.Write) -> Response:
     return _with_costs(call, request, write, response)
 
 
-def _with_costs(call: Call, request: Request, write: writes.Write, response: Response) -> Response:
+def _with_costs(call: Call, request: Request, write: write_steps.Write, response: Response) -> Response:
     if _plain(request):
         return response
-    if capacity.wanted(request):
-        units = capacity.units_of_write(write.table, write.old, write.new)
-        response["ConsumedCapacity"] = capacity.report(write.table, units, request["ReturnConsumedCapacity"])
+    if capacity_units.wanted(request):
+        units = capacity_units.units_of_write(write.table, write.old, write.new)
+        response["ConsumedCapacity"] = capacity_units.report(write.table, units, request["ReturnConsumedCapacity"])
     if request.get("ReturnItemCollectionMetrics") == "SIZE" and write.table.has_local_indexes:
         response["ItemCollectionMetrics"] = collection_metrics(call, write.table, write.key_values)
     return response

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.engine import stream_iterators, streams
-from penstock.engine.call import Call
+from penstock.engine.context import Call
 from penstock.engine.registry import Request, Response, operation
+from penstock.engine.streams import shard_iterators, stream_records
 
 _DEFAULT_LIMIT = 100
 
@@ -16,9 +16,9 @@ def list_streams(call: Call, request: Request) -> Response:
     after = ("", "")
     start = request.get("ExclusiveStartStreamArn")
     if start is not None:
-        _, *place = stream_iterators.parse_arn(start)
+        _, *place = shard_iterators.parse_arn(start)
         after = (place[0], place[1])
-    found = streams.page(call.db, call.scope, request.get("TableName"), after, limit + 1)
+    found = stream_records.page(call.db, call.scope, request.get("TableName"), after, limit + 1)
     response: Response = {
         "Streams": [
             {"StreamArn": one.arn, "StreamLabel": one.label, "TableName": one.table_name} for one in found[:limit]

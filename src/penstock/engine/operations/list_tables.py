@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.call import Call
+from penstock.engine.context import Call
 from penstock.engine.operations.table_states import find_table
 from penstock.engine.registry import Request, Response, operation
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.engine import capacity
-from penstock.engine.call import Call
-from penstock.engine.item_keys import refuse_key_type, row_key_of_key
+from penstock.engine.capacity import capacity_units
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items.item_keys import refuse_key_type, row_key_of_key
 from penstock.engine.operations import partiql_writes
 from penstock.engine.operations.execute_statement import in_write, read_statement
 from penstock.engine.operations.partiql_reads import Reading
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import TableInfo
 from penstock.errors import DynamoDBError, ResourceNotFoundException, ValidationException
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.keys import pinned
@@ -132,7 +132,7 @@ def _items(call: Call, member: Member, costs: _Costs) -> list[Any]:
     write.read(call)
     write.decide()
     write.apply(call)
-    costs.add(write.table, capacity.units_of_write(write.table, write.old, write.new))
+    costs.add(write.table, capacity_units.units_of_write(write.table, write.old, write.new))
     shown: list[Any] = write.returned()
     return shown
 
@@ -151,11 +151,11 @@ class _Costs:
 
     def __init__(self, call: Call, request: Request) -> None:
         self._mode = request.get("ReturnConsumedCapacity", "NONE")
-        self._spent: dict[int, tuple[TableInfo, capacity.Units]] = {}
+        self._spent: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
         self._failed: dict[int, float] = {}
 
-    def add(self, table: TableInfo, units: capacity.Units) -> None:
-        _, spent = self._spent.setdefault(table.id, (table, capacity.Units()))
+    def add(self, table: TableInfo, units: capacity_units.Units) -> None:
+        _, spent = self._spent.setdefault(table.id, (table, capacity_units.Units()))
         spent.add(units)
 
     def add_failure(self, member: Member) -> None:
@@ -165,14 +165,14 @@ class _Costs:
         intended = write.item if isinstance(write, partiql_writes.Put) else {}
         size = max(item_size(write.old or {}), item_size(intended))
         failed = self._failed.get(write.table.id, 0.0)
-        self._failed[write.table.id] = failed + capacity.write_units(size)
+        self._failed[write.table.id] = failed + capacity_units.write_units(size)
 
     def report(self) -> list[dict[str, Any]]:
         if self._mode == "NONE":
             return []
         reports = []
         for table, units in self._spent.values():
-            report = capacity.report(table, units, self._mode)
+            report = capacity_units.report(table, units, self._mode)
             report["CapacityUnits"] += self._failed.get(table.id, 0.0)
             reports.append(report)
         return reports

@@ -18,11 +18,12 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import capacity, key_ranges
-from penstock.engine.call import Call
-from penstock.engine.item_keys import refuse_key_type, refuse_nested_keys
-from penstock.engine.pages import Page, Walk, read_page
-from penstock.engine.schema import IndexInfo, KeyAttribute, TableInfo
+from penstock.engine.capacity import capacity_units
+from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items.item_keys import refuse_key_type, refuse_nested_keys
+from penstock.engine.reads import key_ranges
+from penstock.engine.reads.pages import Page, Walk, read_page
 from penstock.errors import ResourceNotFoundException, ValidationException
 from penstock.expressions.evaluate import Predicate
 from penstock.expressions.key_conditions import KeyTerm
@@ -44,7 +45,7 @@ _INVALID = "One or more parameter values were invalid: "
 @dataclass(slots=True)
 class Result:
     items: list[Any] = field(default_factory=list)
-    units: capacity.Units = field(default_factory=capacity.Units)
+    units: capacity_units.Units = field(default_factory=capacity_units.Units)
     last: Item | None = None
     next_token: str | None = None
 
@@ -340,9 +341,9 @@ def _start_after(walk: Walk, start: Item) -> None:
         raise ValidationException("Invalid NextToken") from None
 
 
-def _units(walk: Walk, page: Page, consistent: bool) -> capacity.Units:
-    units = capacity.read_units(page.size, consistent)
+def _units(walk: Walk, page: Page, consistent: bool) -> capacity_units.Units:
+    units = capacity_units.read_units(page.size, consistent)
     if walk.index is None:
-        return capacity.Units(units)
-    fetched = sum(capacity.read_units(size, consistent) for size in page.fetched)
-    return capacity.Units(fetched, {walk.index.name: units})
+        return capacity_units.Units(units)
+    fetched = sum(capacity_units.read_units(size, consistent) for size in page.fetched)
+    return capacity_units.Units(fetched, {walk.index.name: units})

@@ -7,13 +7,14 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import capacity, idempotency, transactions
-from penstock.engine.call import Call
-from penstock.engine.item_keys import row_key_of_key
+from penstock.engine.capacity import capacity_units
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items import idempotency_tokens, transactions
+from penstock.engine.items.item_keys import row_key_of_key
 from penstock.engine.operations import partiql_writes
 from penstock.engine.operations.partiql_reads import Reading
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import TableInfo
 from penstock.errors import (
     ConditionalCheckFailedException,
     DuplicateItemException,
@@ -81,12 +82,12 @@ def _read(call: Call, request: Request, reads: Sequence[tuple[Select, Parameters
             raise _in_member(number, ValidationException(_NEEDS_KEY))
         found.append((table, where.key))
     places = _row_keys(found)
-    by_table: dict[int, tuple[TableInfo, capacity.Units]] = {}
+    by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     responses: list[dict[str, Any]] = []
     for reading, (table, _), row_key in zip(readings, found, places, strict=True):
         row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
-        _, units = by_table.setdefault(table.id, (table, capacity.Units()))
-        units.table += 2 * capacity.read_units(row[1] if row else 0, consistent=True)
+        _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
+        units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
         responses.append({} if row is None else {"Item": _shown(reading, row[0])})
     return _with_costs(request, {"Responses": responses}, by_table)
 
@@ -129,12 +130,12 @@ def _shown(reading: Reading, blob: bytes) -> Any:
 
 
 def _with_costs(
-    request: Request, response: dict[str, Any], by_table: dict[int, tuple[TableInfo, capacity.Units]]
+    request: Request, response: dict[str, Any], by_table: dict[int, tuple[TableInfo, capacity_units.Units]]
 ) -> Response:
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         mode = request["ReturnConsumedCapacity"]
         response["ConsumedCapacity"] = [
-            capacity.report(table, units, mode, "Read") for table, units in by_table.values()
+            capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()
         ]
     return response
 
@@ -145,19 +146,19 @@ def _with_costs(
 def _write(call: Call, request: Request, given: Sequence[Given]) -> Response:
     actions = [_action(number, one) for number, one in enumerate(given)]
     token = request.get("ClientRequestToken")
-    digest = idempotency.digest_of(request["TransactStatements"])
+    digest = idempotency_tokens.digest_of(request["TransactStatements"])
     if token is not None:
         token = f"ExecuteTransaction:{token}"  # TransactWriteItems has its own tokens
-        earlier = idempotency.earlier_answer(call, token, digest)
+        earlier = idempotency_tokens.earlier_answer(call, token, digest)
         if earlier is not None:
             return _replayed(call, request, earlier)
     _resolve(call, actions)
     _carry_out(call, actions)
     if token is not None:
         sizes = [(action.table.name, _size(action)) for action in actions]
-        idempotency.remember(call, token, digest, {"sizes": sizes})
+        idempotency_tokens.remember(call, token, digest, {"sizes": sizes})
     response: dict[str, Any] = {"Responses": []}
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
     return response
 
@@ -208,9 +209,9 @@ def _size(action: partiql_writes.Prepared) -> int:
 
 def _replayed(call: Call, request: Request, earlier: dict[str, Any]) -> Response:
     """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
-    by_table: dict[int, tuple[TableInfo, capacity.Units]] = {}
+    by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     for name, size in earlier["sizes"]:
         table = call.table(name)
-        _, units = by_table.setdefault(table.id, (table, capacity.Units()))
-        units.table += 2 * capacity.read_units(size, consistent=True)
+        _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
+        units.table += 2 * capacity_units.read_units(size, consistent=True)
     return _with_costs(request, {"Responses": []}, by_table)

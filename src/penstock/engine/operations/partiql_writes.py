@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from penstock.engine import item_keys, writes
-from penstock.engine.call import Call
+from penstock.engine.context import Call
+from penstock.engine.items import item_keys, write_steps
 from penstock.errors import DuplicateItemException, ValidationException
 from penstock.expressions.evaluate import Predicate
 from penstock.expressions.partiql import wording
@@ -40,7 +40,7 @@ def prepare(
             assert_never(statement)
 
 
-class Put(writes.Put):
+class Put(write_steps.Put):
     """An INSERT."""
 
     __slots__ = ()
@@ -64,7 +64,7 @@ def _insert(statement: Insert, parameters: Parameters) -> Put:
     return Put({"TableName": statement.source.table}, item, size, None)
 
 
-class StatementWrite(writes.Update):
+class StatementWrite(write_steps.Update):
     """An UPDATE, a DELETE or an EXISTS: its WHERE names the key, and what else it says is the condition."""
 
     __slots__ = ("_parameters", "_statement", "_transaction", "_where")

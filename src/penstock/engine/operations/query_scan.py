@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine import capacity, envelope, key_ranges
-from penstock.engine.call import Call
-from penstock.engine.item_keys import refuse_nested_keys
+from penstock.engine.capacity import capacity_units
+from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items.item_keys import refuse_nested_keys
 from penstock.engine.operations.table_description import billing_mode
-from penstock.engine.pages import Page, Walk, read_page
+from penstock.engine.reads import key_ranges
+from penstock.engine.reads.pages import Page, Walk, read_page
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import IndexInfo, TableInfo
+from penstock.engine.requests import error_wording
 from penstock.errors import ValidationException
 from penstock.expressions.placeholders import in_java_order
 from penstock.expressions.request import QueryParts, query_of, scan_of
@@ -27,7 +29,7 @@ def query(call: Call, request: Request) -> Response:
     try:
         parts = query_of(request, start.check)
     except ValidationException as error:
-        raise envelope.of_read(error) from None
+        raise error_wording.of_read(error) from None
     _check_select(request, parts)
     table = call.table(request["TableName"])
     index = _index_of(call, table, request)
@@ -42,7 +44,7 @@ def query(call: Call, request: Request) -> Response:
     if start.values is not None:
         key_ranges.start_after(walk, start.values)
     response, page = _answer(call, walk, request, parts, whole)
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         _report(response, walk, request, page)
     return response
 
@@ -73,7 +75,7 @@ def scan(call: Call, request: Request) -> Response:
         walk.low, walk.low_open = position, True
     refuse_nested_keys(table, parts.projected_nested | parts.filter_nested)
     response, page = _answer(call, walk, request, parts, whole)
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         _report(response, walk, request, page, _partitions(walk, page))
     return response
 
@@ -99,7 +101,7 @@ def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: 
 
 def _report(response: Response, walk: Walk, request: Request, page: Page, partitions: int = 1) -> None:
     units = _units(walk, page, bool(request.get("ConsistentRead")), partitions)
-    response["ConsumedCapacity"] = capacity.report(walk.table, units, request["ReturnConsumedCapacity"])
+    response["ConsumedCapacity"] = capacity_units.report(walk.table, units, request["ReturnConsumedCapacity"])
 
 
 def _partitions(walk: Walk, page: Page) -> int:
@@ -114,13 +116,13 @@ def _partitions(walk: Walk, page: Page) -> int:
     return end[0] // _PARTITION_WIDTH - first + 1
 
 
-def _units(walk: Walk, page: Page, consistent: bool, partitions: int) -> capacity.Units:
+def _units(walk: Walk, page: Page, consistent: bool, partitions: int) -> capacity_units.Units:
     """No partition that is looked into costs less than one unit's rounding."""
-    units = max(capacity.read_units(page.size, consistent), partitions * capacity.read_units(0, consistent))
+    units = max(capacity_units.read_units(page.size, consistent), partitions * capacity_units.read_units(0, consistent))
     if walk.index is None:
-        return capacity.Units(units)
-    fetched = sum(capacity.read_units(size, consistent) for size in page.fetched)
-    return capacity.Units(fetched, {walk.index.name: units})
+        return capacity_units.Units(units)
+    fetched = sum(capacity_units.read_units(size, consistent) for size in page.fetched)
+    return capacity_units.Units(fetched, {walk.index.name: units})
 
 
 def _index_of(call: Call, table: TableInfo, request: Request) -> IndexInfo | None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import streams
-from penstock.engine.call import Call
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
 from penstock.engine.operations.table_states import changed, existing_table
 from penstock.engine.operations.table_validation import invalid
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import TableInfo
+from penstock.engine.streams import stream_records
 from penstock.errors import PolicyNotFoundException, ResourceNotFoundException, ValidationException
 
 MOST_POLICY_BYTES = 20 * 1024
@@ -107,7 +107,7 @@ def _resource(call: Call, arn: str) -> tuple[TableInfo, str]:
     label = match[2]
     if label is None:
         return table, "ResourcePolicy"
-    if streams.find(call.db, table.scope, table.name, label) is None:
+    if stream_records.find(call.db, table.scope, table.name, label) is None:
         raise ResourceNotFoundException(f"Requested resource not found: Stream: {arn} not found")
     return table, f"StreamPolicy {label}"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from penstock.engine.call import Call
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
 from penstock.engine.operations.table_states import find_table
-from penstock.engine.schema import TableInfo
 from penstock.errors import (
     AccessDeniedException,
     DynamoDBError,

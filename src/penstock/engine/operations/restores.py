@@ -7,15 +7,16 @@ from datetime import UTC, datetime
 from math import floor
 from typing import Any
 
-from penstock.engine import backups, journal, restore_steps, restores, steps
-from penstock.engine.call import Call, parse_table_arn
+from penstock.engine.catalog.table_schema import Record, TableInfo
+from penstock.engine.context import Call, parse_table_arn
+from penstock.engine.maintenance import steps
 from penstock.engine.operations.backups import refuse_creating, refuse_in_use
 from penstock.engine.operations.create_table import as_created, clear_remains
 from penstock.engine.operations.table_description import describe_briefly
 from penstock.engine.operations.table_states import delay, find_table
 from penstock.engine.operations.table_validation import check_encryption
+from penstock.engine.recovery import backups, journal, restore_steps, restores
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import Record, TableInfo
 from penstock.engine.settings import Scope
 from penstock.errors import (
     InvalidRestoreTimeException,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.engine import streams
-from penstock.engine.call import Call
+from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
+from penstock.engine.context import Call
 from penstock.engine.operations.table_sizes import Size, size_of_index, size_of_table
 from penstock.engine.operations.table_states import (
     dropped_indexes,
@@ -15,7 +15,7 @@ from penstock.engine.operations.table_states import (
     is_building,
     table_status,
 )
-from penstock.engine.schema import IndexInfo, TableInfo
+from penstock.engine.streams import stream_records
 
 ON_DEMAND_WARM = {"ReadUnitsPerSecond": 12_000, "WriteUnitsPerSecond": 4_000}
 """What a new on-demand table can take at once."""
@@ -50,7 +50,7 @@ def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING, *, cou
         "TableId": record["TableId"],
         **_billing(record),
         **_indexes(call, table, counts),
-        **streams.described(table.scope, dict(record)),
+        **stream_records.described(table.scope, dict(record)),
         **_settings(table),
         **_restore(call, record),
     }

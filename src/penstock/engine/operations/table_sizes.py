@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from penstock.engine.call import Call
-from penstock.engine.schema import IndexInfo, TableInfo
+from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
+from penstock.engine.context import Call
 from penstock.wire.values import item_size
 
 if TYPE_CHECKING:

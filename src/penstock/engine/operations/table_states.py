@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine import building
-from penstock.engine.call import Call
-from penstock.engine.maintenance import chore
-from penstock.engine.schema import Record, TableInfo
+from penstock.engine.catalog import index_backfill
+from penstock.engine.catalog.table_schema import Record, TableInfo
+from penstock.engine.context import Call
+from penstock.engine.maintenance.maintenance import chore
 from penstock.errors import ResourceInUseException, ResourceNotFoundException
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def settle_tables(engine: Engine) -> float | None:
 def _settle(call: Call, table: TableInfo) -> float | None:
     """One table; seconds until its next time comes, or None if it has none left."""
     if is_gone(table, call.now):
-        building.drop_table(call, table)
+        index_backfill.drop_table(call, table)
         return 0.0  # what it leaves is swept
     ahead = [time for time in _times(table.record) if time > call.now]
     if ahead:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.engine.call import Call
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
 from penstock.engine.operations.resources import (
     access_denied,
     check_arn,
@@ -15,7 +16,6 @@ from penstock.engine.operations.resources import (
 )
 from penstock.engine.operations.table_states import changed, refuse_unless_active
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import TableInfo
 from penstock.errors import ResourceNotFoundException, ValidationException
 
 MOST_TAGS = 50

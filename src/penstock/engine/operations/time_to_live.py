@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine import expiry
-from penstock.engine.call import Call
+from penstock.engine.context import Call
 from penstock.engine.operations.table_states import (
     changed,
     existing_table,
@@ -11,6 +10,7 @@ from penstock.engine.operations.table_states import (
     table_status,
 )
 from penstock.engine.registry import Request, Response, operation
+from penstock.engine.ttl import expiry_rows
 from penstock.errors import ValidationException
 
 
@@ -21,9 +21,9 @@ def update_time_to_live(call: Call, request: Request) -> Response:
     refuse_unless_active(table, call.now)
     _check_change(table.ttl_attribute, specification["AttributeName"], specification["Enabled"])
     if specification["Enabled"]:
-        expiry.enable(call, table, changed(table), specification["AttributeName"])
+        expiry_rows.enable(call, table, changed(table), specification["AttributeName"])
     else:
-        expiry.disable(call, table, changed(table))
+        expiry_rows.disable(call, table, changed(table))
     return {"TimeToLiveSpecification": specification}
 
 

@@ -7,29 +7,30 @@ from typing import Any
 
 import orjson
 
-from penstock.engine import capacity, idempotency, transactions, writes
-from penstock.engine.call import Call
-from penstock.engine.collections import collection_metrics
-from penstock.engine.item_keys import refuse_nested_keys, row_key_of_key
+from penstock.engine.capacity import capacity_units
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items import idempotency_tokens, transactions, write_steps
+from penstock.engine.items.item_collections import collection_metrics
+from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import TableInfo
 from penstock.errors import ValidationException
 from penstock.expressions.request import projection_of
 from penstock.wire.values import check_item
 
-_PREPARE: dict[str, Callable[..., writes.Write]] = {
-    "Put": writes.prepare_put,
-    "Update": writes.prepare_update,
-    "Delete": writes.prepare_delete,
-    "ConditionCheck": writes.prepare_check,
+_PREPARE: dict[str, Callable[..., write_steps.Write]] = {
+    "Put": write_steps.prepare_put,
+    "Update": write_steps.prepare_update,
+    "Delete": write_steps.prepare_delete,
+    "ConditionCheck": write_steps.prepare_check,
 }
 
 
-def _prepare(request: Request) -> list[writes.Write]:
+def _prepare(request: Request) -> list[write_steps.Write]:
     return [_action(one) for one in request["TransactItems"]]
 
 
-def _action(one: dict[str, Any]) -> writes.Write:
+def _action(one: dict[str, Any]) -> write_steps.Write:
     named = [name for name in one if name in _PREPARE]
     if len(named) != 1:
         raise ValidationException("TransactItems can only contain one of Check, Put, Update or Delete")
@@ -41,15 +42,15 @@ def transact_write_items(call: Call, request: Request) -> Response:
     actions = call.prepared or _prepare(request)
     token = request.get("ClientRequestToken")
     if token is not None:
-        digest = idempotency.digest_of(request["TransactItems"])
-        earlier = idempotency.earlier_answer(call, token, digest)
+        digest = idempotency_tokens.digest_of(request["TransactItems"])
+        earlier = idempotency_tokens.earlier_answer(call, token, digest)
         if earlier is not None:
             return _replayed(call, request, earlier)
     transactions.resolve(call, actions)
     transactions.carry_out(call, actions)
     if token is not None:
         sizes = [(action.table.name, max(_size(action.old), _size(action.new))) for action in actions]
-        idempotency.remember(call, token, digest, {"sizes": sizes})
+        idempotency_tokens.remember(call, token, digest, {"sizes": sizes})
     return _with_costs(call, request, actions)
 
 
@@ -57,9 +58,9 @@ def _size(item: dict[str, Any] | None) -> int:
     return 0 if item is None else check_item(item)[1]
 
 
-def _with_costs(call: Call, request: Request, actions: list[writes.Write]) -> Response:
+def _with_costs(call: Call, request: Request, actions: list[write_steps.Write]) -> Response:
     response: dict[str, Any] = {}
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
     if request.get("ReturnItemCollectionMetrics") == "SIZE":
         metrics: dict[str, list[Any]] = {}
@@ -74,14 +75,16 @@ def _with_costs(call: Call, request: Request, actions: list[writes.Write]) -> Re
 
 def _replayed(call: Call, request: Request, earlier: dict[str, Any]) -> Response:
     """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
-    if not capacity.wanted(request):
+    if not capacity_units.wanted(request):
         return {}
-    by_table: dict[str, tuple[TableInfo, capacity.Units]] = {}
+    by_table: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
     for name, size in earlier["sizes"]:
-        _, units = by_table.setdefault(name, (call.table(name), capacity.Units()))
-        units.table += 2 * capacity.read_units(size, consistent=True)
+        _, units = by_table.setdefault(name, (call.table(name), capacity_units.Units()))
+        units.table += 2 * capacity_units.read_units(size, consistent=True)
     mode = request["ReturnConsumedCapacity"]
-    return {"ConsumedCapacity": [capacity.report(table, units, mode, "Read") for table, units in by_table.values()]}
+    return {
+        "ConsumedCapacity": [capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()]
+    }
 
 
 @operation("TransactGetItems", kind="snapshot")
@@ -89,21 +92,21 @@ def transact_get_items(call: Call, request: Request) -> Response:
     wanted = [_get(one) for one in request["TransactItems"]]
     found = _resolved(call, wanted)
     responses: list[dict[str, Any]] = []
-    by_table: dict[int, tuple[TableInfo, capacity.Units]] = {}
+    by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     for (_, projector, _), (table, row_key) in zip(wanted, found, strict=True):
         row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
-        _, units = by_table.setdefault(table.id, (table, capacity.Units()))
-        units.table += 2 * capacity.read_units(row[1] if row else 0, consistent=True)
+        _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
+        units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
         if row is None:
             responses.append({})
         else:
             item = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
             responses.append({"Item": item})
     response: dict[str, Any] = {"Responses": responses}
-    if capacity.wanted(request):
+    if capacity_units.wanted(request):
         mode = request["ReturnConsumedCapacity"]
         response["ConsumedCapacity"] = [
-            capacity.report(table, units, mode, "Read") for table, units in by_table.values()
+            capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()
         ]
     return response
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.engine import building, streams
-from penstock.engine.call import Call
+from penstock.engine.catalog import index_backfill
+from penstock.engine.catalog.table_schema import Record, TableInfo
+from penstock.engine.context import Call
 from penstock.engine.operations.create_table import index_record
 from penstock.engine.operations.table_description import NO_THROUGHPUT, billing_mode, describe, throughput
 from penstock.engine.operations.table_states import changed, delay, existing_table, unsettle
 from penstock.engine.operations.update_validation import check_against, check_request, with_known_actions
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.schema import Record, TableInfo
+from penstock.engine.streams import stream_records
 
 _MOMENT = 0.001  # a change is over after it was asked for, even where delays are zero
 
@@ -96,9 +97,9 @@ def _change_settings(call: Call, table: TableInfo, record: Record, request: Requ
         record["WarmThroughput"] = {**record.get("WarmThroughput", {}), **request["WarmThroughput"]}
     stream = request.get("StreamSpecification")
     if stream is not None and stream["StreamEnabled"]:
-        streams.open_stream(call, table.scope, record, stream["StreamViewType"])
+        stream_records.open_stream(call, table.scope, record, stream["StreamViewType"])
     elif stream is not None:
-        streams.close_stream(call, record)
+        stream_records.close_stream(call, record)
 
 
 def _takes_time(request: Request) -> bool:
@@ -132,7 +133,7 @@ def _create_index(call: Call, table: TableInfo, record: Record, request: Request
         one for one in request["AttributeDefinitions"] if one["AttributeName"] not in known
     ]
     _keep_used_definitions(record)
-    return building.add_index(call, table, record)
+    return index_backfill.add_index(call, table, record)
 
 
 def _delete_index(call: Call, table: TableInfo, record: Record, name: str) -> TableInfo:
@@ -147,7 +148,7 @@ def _delete_index(call: Call, table: TableInfo, record: Record, name: str) -> Ta
         gone = {**index.record, "deleted_at": call.now + seconds}
         record["dropped_indexes"] = [*record.get("dropped_indexes", ()), gone]
         unsettle(call, record)
-    return building.drop_index(call, table, index, record)
+    return index_backfill.drop_index(call, table, index, record)
 
 
 def _keep_used_definitions(record: Record) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.operations.table_description import billing_mode, throughput, warm_throughput
 from penstock.engine.operations.table_states import (
     dropped_indexes,
@@ -27,7 +28,6 @@ from penstock.engine.operations.table_validation import (
     invalid,
 )
 from penstock.engine.registry import Request
-from penstock.engine.schema import TableInfo
 from penstock.errors import LimitExceededException, ResourceNotFoundException, ValidationException
 from penstock.wire.limits import GLOBAL_INDEXES
 

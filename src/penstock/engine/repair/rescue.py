@@ -16,17 +16,17 @@ from typing import Any
 
 import orjson
 
-from penstock.engine.expiry import expiry
-from penstock.engine.repair.examination import Told, examine, findings_of
+from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
+from penstock.engine.repair.damaged_tables import Good, Reading, no_room_told
+from penstock.engine.repair.examine import Told, examine, findings_of
+from penstock.engine.repair.file_snapshot import Snapshot
 from penstock.engine.repair.findings import Findings
-from penstock.engine.repair.reading import Good, Reading, no_room_told
-from penstock.engine.schema import Record, TableInfo, compile_table
+from penstock.engine.repair.sqlite_pages import Lost
 from penstock.engine.settings import Settings
-from penstock.engine.storage import store
-from penstock.engine.storage.copying import new_file, refuse_place, told_of
-from penstock.engine.storage.snapshots import Snapshot
-from penstock.engine.storage.store import Connection, Store
-from penstock.engine.storage.trees import Lost
+from penstock.engine.storage import database_file
+from penstock.engine.storage.database_file import Connection, Store
+from penstock.engine.storage.file_copy import new_file, refuse_place, told_of
+from penstock.engine.ttl.expiry_rows import expiry
 from penstock.errors import StorageError
 
 _STEP_ROWS = 5_000
@@ -144,11 +144,11 @@ class _Writer:
         scope, record = table.scope, orjson.dumps(table.record)
         row = (table.id, scope.account, scope.region, table.name, record)
         self._db.execute("INSERT INTO tables (id, account, region, name, record) VALUES (?, ?, ?, ?, ?)", row)
-        store.create_items(self._db, table.storage)
+        database_file.create_items(self._db, table.storage)
         for index in table.index_list:
-            store.create_index(self._db, index.storage)
+            database_file.create_index(self._db, index.storage)
         if table.ttl_attribute is not None:
-            store.create_expiries(self._db, table.storage)
+            database_file.create_expiries(self._db, table.storage)
         self._db.execute("COMMIT")
 
     def _save(self, table: TableInfo, step: list[Good], saved: Saved) -> None:
@@ -219,5 +219,5 @@ class _Writer:
             self._db.execute("DELETE FROM backups WHERE id = ?", (backup,))
         for (backup,) in self._db.execute("SELECT id FROM backups").fetchall():
             name = f"b{backup}"
-            store.create_items(self._db, name)
+            database_file.create_items(self._db, name)
             self._copy_rows(name)

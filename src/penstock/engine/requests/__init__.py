@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.requests import backups, batches, items, resources, statements, streams, tables
-from penstock.engine.structures import Request
+from penstock.engine.requests.structures import Request
 from penstock.errors import UnknownOperationException
 
 REQUESTS: dict[str, Request] = {

@@ -14,8 +14,8 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.engine.shapes import Acceptor, Boolean, Shape, String
-from penstock.engine.structures import List, Map
+from penstock.engine.requests.shapes import Acceptor, Boolean, Shape, String
+from penstock.engine.requests.structures import List, Map
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire.limits import NESTING
 

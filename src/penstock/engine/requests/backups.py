@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from penstock.engine.requests.common import FLAG, INDEX_NAME, NAME, TABLE
+from penstock.engine.requests.shapes import Enum, Integer, Shape, String, Timestamp, Unsupported
+from penstock.engine.requests.structures import Request, Required, Structure
 from penstock.engine.requests.tables import (
     BILLING_MODE,
     GLOBAL_INDEXES,
@@ -11,8 +13,6 @@ from penstock.engine.requests.tables import (
     PROVISIONED,
     SSE,
 )
-from penstock.engine.shapes import Enum, Integer, Shape, String, Timestamp, Unsupported
-from penstock.engine.structures import Request, Required, Structure
 
 _BACKUP_ARN = String(37, 1024)
 _NEW_TABLE = String(3, 255, NAME)

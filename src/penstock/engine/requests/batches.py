@@ -19,7 +19,7 @@ from penstock.engine.requests.common import (
     TEXT,
     TOKEN,
 )
-from penstock.engine.structures import List, Map, Request, Required, Structure
+from penstock.engine.requests.structures import List, Map, Request, Required, Structure
 from penstock.errors import ValidationException
 from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS
 

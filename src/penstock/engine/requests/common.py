@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from penstock.engine.requests.attribute_values import VALUE, AttributeList, AttributeMap
-from penstock.engine.shapes import Acceptor, Boolean, Enum, Faults, Path, String
-from penstock.engine.structures import List, Map, Names, Required, Structure
+from penstock.engine.requests.shapes import Acceptor, Boolean, Enum, Faults, Path, String
+from penstock.engine.requests.structures import List, Map, Names, Required, Structure
 from penstock.errors import ValidationException
 
 NAME = "[a-zA-Z0-9_.-]+"

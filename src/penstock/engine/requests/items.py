@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine import envelope
+from penstock.engine.requests import error_wording
 from penstock.engine.requests.attribute_values import VALUE, ItemToPut
 from penstock.engine.requests.common import (
     ATTRIBUTE_MAP,
@@ -21,8 +21,8 @@ from penstock.engine.requests.common import (
     TEXT,
     TableName,
 )
-from penstock.engine.shapes import Enum, Integer
-from penstock.engine.structures import Map, Request, Required, Structure
+from penstock.engine.requests.shapes import Enum, Integer
+from penstock.engine.requests.structures import Map, Request, Required, Structure
 
 _NAME_OF_WRITE = TableName(empty_alone=True)
 _SELECT = Enum("SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
@@ -130,9 +130,9 @@ SCAN = Structure(
 
 REQUESTS = {
     "GetItem": Request(GET_ITEM),
-    "PutItem": Request(PUT_ITEM, layer=envelope.faults_of_write),
-    "DeleteItem": Request(DELETE_ITEM, layer=envelope.faults_of_write),
-    "UpdateItem": Request(UPDATE_ITEM, layer=envelope.faults_of_write),
-    "Query": Request(QUERY, layer=envelope.faults_of_query),
+    "PutItem": Request(PUT_ITEM, layer=error_wording.faults_of_write),
+    "DeleteItem": Request(DELETE_ITEM, layer=error_wording.faults_of_write),
+    "UpdateItem": Request(UPDATE_ITEM, layer=error_wording.faults_of_write),
+    "Query": Request(QUERY, layer=error_wording.faults_of_query),
     "Scan": Request(SCAN),
 }

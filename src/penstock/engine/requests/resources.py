@@ -6,9 +6,9 @@ What is wrong with an ARN, and the order in which it and the rest are refused, i
 from __future__ import annotations
 
 from penstock.engine.requests.common import ARN, ARN_CHARACTERS, FLAG, TEXT
+from penstock.engine.requests.shapes import String
+from penstock.engine.requests.structures import List, Request, Required, Structure
 from penstock.engine.requests.tables import TAGS
-from penstock.engine.shapes import String
-from penstock.engine.structures import List, Request, Required, Structure
 
 _REVISION = String(1, 255)
 _TAGGED = String(maximum=ARN_CHARACTERS)  # an empty one is refused by the operations, in their own words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.engine.requests.attribute_values import AttributeList
 from penstock.engine.requests.common import CONSUMED_CAPACITY, FLAG, ON_CONDITION_FAILURE, TOKEN
-from penstock.engine.shapes import Integer, String
-from penstock.engine.structures import List, Request, Required, Structure
+from penstock.engine.requests.shapes import Integer, String
+from penstock.engine.requests.structures import List, Request, Required, Structure
 from penstock.wire.limits import BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS
 
 _STATEMENT = String(1, 8192)

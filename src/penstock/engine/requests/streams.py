@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.engine.requests.common import INDEX_NAME
-from penstock.engine.shapes import Enum, Integer, String, Timestamp
-from penstock.engine.structures import Request, Required, Structure
+from penstock.engine.requests.shapes import Enum, Integer, String, Timestamp
+from penstock.engine.requests.structures import Request, Required, Structure
 
 _STREAM_ARN = String(37, 1024)
 _SHARD_ID = String(28, 65)

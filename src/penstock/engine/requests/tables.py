@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.requests.common import FLAG, INDEX_NAME, TABLE, TEXT, table_name_first
-from penstock.engine.shapes import Enum, Integer, String, Unsupported
-from penstock.engine.structures import List, Request, Required, Structure
+from penstock.engine.requests.shapes import Enum, Integer, String, Unsupported
+from penstock.engine.requests.structures import List, Request, Required, Structure
 from penstock.errors import ValidationException
 
 _LONG = Integer(long=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import DatabaseLost, StorageError
 
 if TYPE_CHECKING:
-    from penstock.engine.storage.store import Connection
+    from penstock.engine.storage.database_file import Connection
 
 ROWS = 2000
 """Rows written between two checkpoints. Each changes a page or two: about 16 MB of log."""

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from penstock.client.database import Database, embedded_engine
 from penstock.client.served_heat import NoHeat, read_heat
-from penstock.engine import heat
+from penstock.engine.capacity import hot_keys
 
 SHOWN_KEYS: Final = 12
 SHADES: Final = 10
@@ -91,7 +91,7 @@ def told(db: Database) -> dict[str, Any] | None:
         return _served(db.name) if db.name.startswith(("http://", "https://")) else None
     if engine.simulation is not None:
         return engine.simulation.told()
-    return None if engine.store.memory else heat.load(db.name)
+    return None if engine.store.memory else hot_keys.load(db.name)
 
 
 def _served(url: str) -> dict[str, Any] | None:

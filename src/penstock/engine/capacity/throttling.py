@@ -1,0 +1,290 @@
+"""The simulation of capacity: what a call spends is taken from its table's limits, or the call is throttled.
+
+1. A call is first carried out inside its transaction, which tells exactly what it costs; if that cannot be paid for, it
+   is undone and refused. So DynamoDB's order is kept: a call that is wrong is refused as wrong, not throttled.
+2. What is refused costs nothing. A call pays all its tables and indexes, or none.
+3. Of a batch, what can be paid for is done and the rest comes back; if nothing can, the batch is throttled. A
+   transaction is cancelled, with a reason for each action.
+4. State is this process's: another process on the same file has limits of its own.
+
+Switched off, the engine has no such object, and nothing here is imported.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from penstock.engine.capacity import consumption, hot_keys
+from penstock.engine.capacity.consumption import METERED, Member, Spend
+from penstock.engine.capacity.token_buckets import Bucket, Partition, Resource
+from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items import transactions
+from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.registry import Operation, Request, Response
+from penstock.engine.settings import Throttling
+from penstock.errors import ConditionalCheckFailedException, DynamoDBError, StorageError, ThrottlingException
+from penstock.wire import throttles
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
+
+_LOG = logging.getLogger(__name__)
+
+_SAVE_SECONDS = 1.0
+_MEMBER = "ReturnConsumedCapacity"
+_BATCHES = {"BatchWriteItem": "UnprocessedItems", "BatchGetItem": "UnprocessedKeys"}
+_TRANSACTIONS = frozenset({"TransactWriteItems", "TransactGetItems", "ExecuteTransaction"})
+
+Run = Callable[[Call, Request], Response]
+
+
+class Simulation:
+    """The limits and the heat of one engine. Safe between threads."""
+
+    def __init__(self, rules: Throttling | None, now: float) -> None:
+        """Without rules nothing is throttled, and only heat is counted."""
+        self.enforces = rules is not None
+        self.heat = hot_keys.Heat(now)
+        self._rules = rules or Throttling()
+        self._resources: dict[tuple[int, str], tuple[TableInfo, Resource]] = {}
+        self._lock = threading.Lock()
+        self._run_id = uuid4().hex
+        self._is_saved = True
+
+    def around(self, operation: Operation) -> Operation:
+        """The operation, paid for."""
+        if operation.name not in METERED:
+            return operation
+
+        def run(call: Call, request: Request) -> Response:
+            if (
+                operation.kind == "read"
+                and not consumption.is_read(operation.name, request)
+                and not call.db.in_transaction
+            ):
+                # A statement that writes: its transaction must end after it has been paid for.
+                with call.engine.writing() as own:
+                    return self._paid(operation, Call(call.engine, own.db, call.scope, own.now), request)
+            return self._paid(operation, call, request)
+
+        return Operation(operation.name, operation.kind, run)
+
+    def _paid(self, operation: Operation, call: Call, request: Request) -> Response:
+        name = operation.name
+        if name in _BATCHES:
+            return self._batch(operation, call, request)
+        try:
+            response = operation.run(call, {**request, _MEMBER: "INDEXES"})
+        except ConditionalCheckFailedException:
+            if name in consumption.WRITES:
+                self._pay_one(call, consumption.failed_write(call, name, request)[0])
+            raise
+        members = consumption.members_of(call, name, request, response)
+        if name in _TRANSACTIONS:
+            self._pay_transaction(call, members)
+        else:
+            self._pay_one(call, [spend for member in members for spend in member])
+        return _as_asked(response, request)
+
+    def _pay_one(self, call: Call, member: Member) -> None:
+        with self._lock:
+            refusal = self._pay(member, call.now)
+        if refusal is not None:
+            raise refusal
+
+    # ── batches ──────────────────────────────────────────────────────────────────────────────────
+
+    def _batch(self, operation: Operation, call: Call, request: Request) -> Response:
+        """Carried out whole, to learn its cost; if some of it cannot be paid for, undone and done without that."""
+        whole = {**request, _MEMBER: "INDEXES"}
+        call.db.execute("SAVEPOINT batch")
+        try:
+            response = operation.run(call, whole)
+            members = consumption.members_of(call, operation.name, request, response)
+            with self._lock:
+                refusals = [self._pay(member, call.now) for member in members]
+            refused = [refusal for refusal in refusals if refusal is not None]
+            if refused and len(refused) == len(members):
+                raise refused[0]
+            if refused:
+                call.db.execute("ROLLBACK TO batch")
+                response = _partly(operation, call, whole, [refusal is None for refusal in refusals])
+        except BaseException:
+            call.db.execute("ROLLBACK TO batch")
+            raise
+        finally:
+            call.db.execute("RELEASE batch")
+        return _as_asked(response, request)
+
+    # ── transactions ─────────────────────────────────────────────────────────────────────────────
+
+    def _pay_transaction(self, call: Call, members: Sequence[Member]) -> None:
+        """Pays for all members or for none."""
+        with self._lock:
+            taken: list[tuple[Bucket, float]] = []
+            refusals = [self._pay(member, call.now, taken) for member in members]
+            if any(refusal is not None for refusal in refusals):
+                for bucket, units in taken:
+                    bucket.take(-units)
+        if any(refusal is not None for refusal in refusals):
+            raise transactions.cancelled([_reason(refusal) for refusal in refusals])
+
+    # ── paying ───────────────────────────────────────────────────────────────────────────────────
+
+    def _pay(self, member: Member, now: float, taken: list[tuple[Bucket, float]] | None = None) -> DynamoDBError | None:
+        """Takes a member's units from everything that they count against, or from nothing, and says why."""
+        self._is_saved = False
+        places = [(spend, *self._place(spend, now)) for spend in member]
+        refusal: DynamoDBError | None = None
+        if self.enforces:
+            for spend, resource, partition in places:
+                refusal = _joined(refusal, self._refusal(spend, resource, partition, now))
+        if refusal is not None:
+            return refusal
+        for spend, resource, partition in places:
+            for bucket in _buckets(spend, resource, partition):
+                bucket.take(spend.units)
+                if taken is not None:
+                    taken.append((bucket, spend.units))
+            bounds = None if partition is None else partition.bounds
+            self.heat.used(_name(spend), spend.kind, spend.units, spend.label, bounds)
+        return None
+
+    def _refusal(
+        self, spend: Spend, resource: Resource, partition: Partition | None, now: float
+    ) -> DynamoDBError | None:
+        short: list[throttles.Limit] = [
+            limit for limit, bucket in resource.buckets[spend.kind] if bucket.lacks(spend.units, now)
+        ]
+        if partition is not None and partition.buckets[spend.kind].lacks(spend.units, now):
+            short.append("KeyRangeThroughput")
+            assert spend.hashed is not None
+            resource.throttled_at(partition, spend.hashed, now)
+        if not short:
+            return None
+        why = throttles.reason(spend.kind, short[0], resource.arn)["reason"]
+        self.heat.throttled(_name(spend), spend.label, None if partition is None else partition.bounds, why)
+        return throttles.throttled(spend.kind, short[0], resource.arn, provisioned=resource.provisioned)
+
+    def _place(self, spend: Spend, now: float) -> tuple[Resource, Partition | None]:
+        resource = self._resource(spend.table, spend.index, now)
+        return resource, None if spend.hashed is None else resource.partition_of(spend.hashed)
+
+    def _resource(self, table: TableInfo, index: IndexInfo | None, now: float) -> Resource:
+        key = (table.id, "" if index is None else index.name)
+        found = self._resources.get(key)
+        if found is not None and found[0] is table:
+            return found[1]
+        arn = table.arn if index is None else f"{table.arn}/index/{index.name}"
+        record = table.record if index is None else index.record
+        provisioned = table.record.get("BillingMode", "PROVISIONED") == "PROVISIONED"
+        since = min(now, max(self.heat.started_at, table.record.get("created_at", 0.0)))
+        resource = Resource(arn, record, provisioned, self._rules, since)
+        if found is not None:
+            resource = found[1].changed_to(resource)
+        self._resources[key] = (table, resource)
+        return resource
+
+    # ── heat ─────────────────────────────────────────────────────────────────────────────────────
+
+    def told(self) -> dict[str, Any]:
+        """The heat of this run, as JSON."""
+        with self._lock:
+            return self.heat.as_dict()
+
+    def save(self, engine: Engine) -> None:
+        """Writes the heat into the file, if there is anything new. Counts are not worth an error."""
+        if self._is_saved or engine.store.memory:
+            return
+        self._is_saved = True
+        try:
+            with engine.writing() as call:
+                hot_keys.save(call.db, self._run_id, call.now, self.told())
+        except (StorageError, sqlite3.Error) as error:
+            self._is_saved = False
+            _LOG.warning("The heat of this run could not be written: %s", error)
+
+
+@chore
+def save_heat(engine: Engine) -> float | None:
+    """Writes what was counted since the last round into the file."""
+    if engine.simulation is None or engine.store.memory:
+        return None
+    engine.simulation.save(engine)
+    return _SAVE_SECONDS
+
+
+def _buckets(spend: Spend, resource: Resource, partition: Partition | None) -> list[Bucket]:
+    buckets = [bucket for _, bucket in resource.buckets[spend.kind]]
+    return buckets if partition is None else [*buckets, partition.buckets[spend.kind]]
+
+
+def _name(spend: Spend) -> tuple[str, str]:
+    return spend.table.name, "" if spend.index is None else spend.index.name
+
+
+def _joined(first: DynamoDBError | None, second: DynamoDBError | None) -> DynamoDBError | None:
+    """The first refusal, with the reasons of both."""
+    if first is None or second is None:
+        return first or second
+    throttles.reasons_of(first).extend(throttles.reasons_of(second))
+    return first
+
+
+def _reason(refusal: DynamoDBError | None) -> transactions.Reason:
+    if refusal is None:
+        return {"Code": "None"}
+    code = "ThrottlingError" if isinstance(refusal, ThrottlingException) else "ProvisionedThroughputExceeded"
+    return {"Code": code, "Message": refusal.message}
+
+
+def _as_asked(response: Response, request: Request) -> Response:
+    """The answer with the consumed capacity that the caller asked for."""
+    mode = request.get(_MEMBER, "NONE")
+    if mode == "INDEXES" or "ConsumedCapacity" not in response:
+        return response
+    if mode == "NONE":
+        del response["ConsumedCapacity"]
+        return response
+    reports = response["ConsumedCapacity"]
+    for report in reports if isinstance(reports, list) else [reports]:
+        for detail in ("Table", "LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
+            report.pop(detail, None)
+    return response
+
+
+# ── a part of a batch ────────────────────────────────────────────────────────────────────────────
+
+
+def _partly(operation: Operation, call: Call, request: Request, paid: Sequence[bool]) -> Response:
+    """Carries out the members that were paid for; the others come back."""
+    kept, back = _split(operation.name, request, paid)
+    response = operation.run(call, {**request, "RequestItems": kept})
+    for name in request["RequestItems"]:
+        if "Responses" in response:
+            response["Responses"].setdefault(name, [])
+    member = _BATCHES[operation.name]
+    for name, rest in back.items():
+        earlier = response[member].get(name)  # a BatchGetItem of more than 16 MB gives keys back by itself
+        response[member][name] = rest if earlier is None else {**rest, "Keys": [*earlier["Keys"], *rest["Keys"]]}
+    return response
+
+
+def _split(operation: str, request: Request, paid: Sequence[bool]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """RequestItems of what was paid for, and of the rest."""
+    sides: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+    left = iter(paid)
+    for name, asked in request["RequestItems"].items():
+        for one in asked if operation == "BatchWriteItem" else asked["Keys"]:
+            side = sides[0] if next(left) else sides[1]
+            if operation == "BatchWriteItem":
+                side.setdefault(name, []).append(one)
+            else:
+                side.setdefault(name, {**asked, "Keys": []})["Keys"].append(one)
+    return sides

@@ -1,0 +1,132 @@
+"""The catalog: which tables there are, kept in the file and cached, compiled, in the process.
+
+1. The cache is only ever a copy of the file's catalog at one version; each write transaction compares versions first.
+   An entry goes into the cache of the version that it was read with, or nowhere: a slow reader cannot hand a stale
+   entry to a writer.
+2. Readers may use a cached entry that another process has since changed. It shows: a dropped SQL table, or an error,
+   makes the engine compare versions and read again. Calls that ask about the table itself never use the cache.
+3. A table's record is changed only inside a write transaction, through `save`, which moves the version on.
+4. An upgrade of the file's format moves the version on too: a process of an older program that has the file open finds
+   out at its next write, and refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
+from penstock.engine.settings import Scope
+from penstock.engine.storage.database_file import Connection, refuse_newer
+
+_VERSION = "SELECT value FROM meta WHERE name = 'catalog'"
+_FIND = f"SELECT id, record, ({_VERSION}) FROM tables WHERE account = ? AND region = ? AND name = ?"  # noqa: S608
+
+_Cache = tuple[int, dict[tuple[Scope, str], TableInfo]]
+"""A version of the file's catalog and what has been read of it; replaced as one, because many threads share it."""
+
+_NOTHING = 0
+"""Lower than any version."""
+
+
+class Catalog:
+    def __init__(self) -> None:
+        self._cache: _Cache = (_NOTHING, {})
+        self._has_moved = False
+
+    @property
+    def version(self) -> int:
+        """The version that is cached."""
+        return self._cache[0]
+
+    def refresh(self, db: Connection) -> None:
+        """At the start of a write transaction: forgets what is cached if the file's catalog has moved on."""
+        self._has_moved = False
+        version = db.execute(_VERSION).fetchone()[0]
+        if version != self._cache[0]:
+            refuse_newer(db)
+            self._cache = (version, {})
+
+    def renew(self, db: Connection) -> None:
+        """The same for readers, whose snapshot may be older than the cache: they never turn it back."""
+        version = db.execute(_VERSION).fetchone()[0]
+        if version > self._cache[0]:
+            self._cache = (version, {})
+
+    def forget(self) -> None:
+        """Makes the next look-up read the file: a cached entry proved stale."""
+        self._cache = (self._cache[0], {})
+
+    def rolled_back(self) -> None:
+        """After a rollback: a version that never was may have been cached."""
+        if self._has_moved:
+            self._cache = (_NOTHING, {})
+
+    def cached(self, scope: Scope, name: str) -> TableInfo | None:
+        return self._cache[1].get((scope, name))
+
+    def find(self, db: Connection, scope: Scope, name: str) -> TableInfo | None:
+        """The table, or None; from the cache if it is there."""
+        found = self._cache[1].get((scope, name))
+        return self.load(db, scope, name) if found is None else found
+
+    def load(self, db: Connection, scope: Scope, name: str) -> TableInfo | None:
+        """The table as it is in the file, or None."""
+        row = db.execute(_FIND, (scope.account, scope.region, name)).fetchone()
+        if row is None:
+            return None
+        table_id, record, version = row
+        cache = self._cache
+        if version == cache[0] and (scope, name) in cache[1]:
+            return cache[1][scope, name]
+        table = compile_table(table_id, scope, orjson.loads(record))
+        self._keep(version, table)
+        return table
+
+    def _keep(self, version: int, table: TableInfo) -> None:
+        cache = self._cache
+        if version > cache[0]:
+            cache = self._cache = (version, {})
+        if version == cache[0]:
+            cache[1][table.scope, table.name] = table
+
+    def names(self, db: Connection, scope: Scope, after: str, limit: int) -> list[str]:
+        """Names of tables in order, from the first one after `after`."""
+        rows = db.execute(
+            "SELECT name FROM tables WHERE account = ? AND region = ? AND name > ? ORDER BY name LIMIT ?",
+            (scope.account, scope.region, after, limit),
+        )
+        return [name for (name,) in rows]
+
+    def all(self, db: Connection) -> Iterator[TableInfo]:
+        """Every table of every scope."""
+        rows = db.execute("SELECT id, account, region, record FROM tables ORDER BY id").fetchall()
+        for table_id, account, region, record in rows:
+            yield compile_table(table_id, Scope(account, region), orjson.loads(record))
+
+    def add(self, db: Connection, scope: Scope, record: Record) -> TableInfo:
+        """Puts a new table into the catalog (its SQL tables are the caller's)."""
+        cursor = db.execute(
+            "INSERT INTO tables (account, region, name, record) VALUES (?, ?, ?, ?)",
+            (scope.account, scope.region, record["TableName"], orjson.dumps(record)),
+        )
+        self._moved(db)
+        table_id = cursor.lastrowid
+        assert table_id is not None
+        return compile_table(table_id, scope, record)
+
+    def save(self, db: Connection, table: TableInfo, record: Record) -> TableInfo:
+        """Replaces a table's record."""
+        db.execute("UPDATE tables SET record = ? WHERE id = ?", (orjson.dumps(record), table.id))
+        self._moved(db)
+        return compile_table(table.id, table.scope, record)
+
+    def remove(self, db: Connection, table: TableInfo) -> None:
+        db.execute("DELETE FROM tables WHERE id = ?", (table.id,))
+        self._moved(db)
+
+    def _moved(self, db: Connection) -> None:
+        db.execute("UPDATE meta SET value = value + 1 WHERE name = 'catalog'")
+        self._has_moved = True
+        self.forget()

@@ -1,0 +1,143 @@
+"""Tables and indexes as they come and go in the file.
+
+1. A new index exists for writers from the moment its record is saved; items older than that are added by walking
+   the table in key order, a bounded number in each transaction. The place reached is kept in the index's record
+   (`backfill_cursor`, base64 of a row key), so that the walk goes on after a crash.
+2. An item whose value the new index cannot hold is passed over, as DynamoDB does.
+3. A small table's index is filled inside the call that makes it: there is then no waiting.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
+from penstock.engine.context import Call
+from penstock.engine.maintenance import dropped_tables, steps
+from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.recovery import journal
+from penstock.engine.settings import Scope
+from penstock.engine.storage import database_file
+from penstock.wire.values import base64_text, binary
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
+
+FILL_AT_ONCE = 5_000
+"""Rows up to which an index is filled within the call that makes it."""
+
+FILL_STEP = 1_000
+"""The most rows in one background transaction (steps.py)."""
+
+
+def create_table(call: Call, scope: Scope, record: Record) -> TableInfo:
+    """Adds the table to the catalog and makes its SQL tables. Each index record must have its `id`."""
+    table = call.engine.catalog.add(call.db, scope, record)
+    database_file.create_items(call.db, table.storage)
+    for index in table.index_list:
+        database_file.create_index(call.db, index.storage)
+    return table
+
+
+def drop_table(call: Call, table: TableInfo) -> None:
+    """Removes the table, its indexes and everything kept with it; what is large becomes garbage."""
+    for index in table.index_list:
+        dropped_tables.discard(call, index.storage)
+    dropped_tables.discard(call, f"{table.storage}_ttl")
+    backup = table.record.get("becomes_backup")
+    if backup is None:
+        dropped_tables.discard_items(call, table.storage)
+    else:
+        database_file.rename(call.db, table.storage, f"b{backup}")
+        call.engine.maintenance.wake()
+    journal.forget(call, table)
+    call.engine.catalog.remove(call.db, table)
+
+
+def add_index(call: Call, table: TableInfo, record: Record) -> TableInfo:
+    """Saves `record`, in which the last global index is new, and begins to fill that index."""
+    new = record["GlobalSecondaryIndexes"][-1]
+    new["backfill_cursor"] = ""
+    table = call.engine.catalog.save(call.db, table, record)
+    index = table.indexes[new["IndexName"]]
+    database_file.create_index(call.db, index.storage)
+    rows = call.db.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
+        (FILL_AT_ONCE + 1,),
+    ).fetchone()[0]
+    if rows > FILL_AT_ONCE:
+        call.engine.maintenance.wake()
+        return table
+    return fill(call, table, index, FILL_AT_ONCE)
+
+
+def drop_index(call: Call, table: TableInfo, index: IndexInfo, record: Record) -> TableInfo:
+    """Saves `record`, from which the index is gone, and drops the index's rows."""
+    dropped_tables.discard(call, index.storage)
+    return call.engine.catalog.save(call.db, table, record)
+
+
+def fill(call: Call, table: TableInfo, index: IndexInfo, most_rows: int) -> TableInfo:
+    """Takes the filling of an index on by so many rows; saves the place reached."""
+    cursor = binary(index.record["backfill_cursor"])
+    rows = call.db.execute(
+        f"SELECT key, item FROM {table.storage} WHERE key > ? ORDER BY key LIMIT ?",  # noqa: S608
+        (cursor, most_rows),
+    ).fetchall()
+    entries = ((index.entry(orjson.loads(item), key), key) for key, item in rows)
+    call.db.executemany(
+        f"INSERT OR REPLACE INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
+        [(entry, key) for entry, key in entries if entry is not None],
+    )
+    place = base64_text(rows[-1][0]) if len(rows) == most_rows else None
+    return save_place(call, table, index.name, place)
+
+
+def save_place(call: Call, table: TableInfo, index: str, place: str | None) -> TableInfo:
+    """Saves how far an index is filled; None: all of it is."""
+    record: dict[str, Any] = deepcopy(dict(table.record))
+    for one in (*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ())):
+        if one["IndexName"] != index:
+            continue
+        if place is None:
+            del one["backfill_cursor"]
+        else:
+            one["backfill_cursor"] = place
+    return call.engine.catalog.save(call.db, table, record)
+
+
+@chore
+def fill_indexes(engine: Engine) -> float | None:
+    """One step of every index that is being filled."""
+    more = False
+    for table in _tables(engine):
+        for index in table.index_list:
+            if index.backfilling and "restore" not in table.record:  # else restored_indexes.py fills it
+                more = _filled_on(engine, table, index.name) or more
+    return 0.0 if more else None
+
+
+def _filled_on(engine: Engine, table: TableInfo, name: str) -> bool:
+    try:
+        return _fill_step(engine, table, name)
+    except sqlite3.DatabaseError as error:  # a damaged table keeps no other waiting
+        engine.maintenance.pass_over(table.name, error)
+        return False
+
+
+def _fill_step(engine: Engine, stale: TableInfo, name: str) -> bool:
+    with steps.step(engine, "fill") as (call, rows):
+        table = engine.catalog.find(call.db, stale.scope, stale.name)
+        index = table.indexes.get(name) if table else None
+        if table is None or index is None or not index.backfilling or "restore" in table.record:
+            return False
+        return fill(call, table, index, min(rows, FILL_STEP)).indexes[name].backfilling
+
+
+def _tables(engine: Engine) -> list[TableInfo]:
+    with engine.reading() as call:
+        return list(engine.catalog.all(call.db))

@@ -1,0 +1,149 @@
+"""Writes so plain that their rows are known at once: no condition, no old item, nothing kept in step.
+
+1. What is not plain is never refused here: it takes the ordinary way (write_steps.py, changes.py), which tells what is
+   wrong.
+2. Rows are written in the order of their keys, so that neighbours lie on pages that are written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain
+from sqlite3 import IntegrityError
+from typing import Any, TypeVar
+
+import orjson
+
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.context import Call
+from penstock.engine.items.item_keys import SHORT_KEY
+from penstock.errors import DynamoDBError
+from penstock.wire.values import Item, check_item
+
+T = TypeVar("T")
+
+Row = tuple[bytes, int, bytes]
+"""What an item is in its table: row key, size in DynamoDB's counting, JSON."""
+
+# One statement of many rows costs half as much a row as many of one; and between two statements a thread may have to
+# wait for another one that computes. Few different sizes, because each is kept prepared; small ones by powers of two,
+# because what several threads leave to one is a few rows, of any number.
+_ROWS_AT_ONCE = (4096, 1024, 256, 64, 32, 25, 16, 8, 4, 2, 1)
+_ROWS_REPLACED_AT_ONCE = 1024  # such a statement holds copies of the pages that it changes: 8 MB
+
+WHOLE_ROWS = 1024
+"""Rows in multiples of this many are few statements."""
+
+
+def row_of_checked(table: TableInfo, item: Item, size: int) -> Row | None:
+    """The row that putting an item leaves: one that `check_item` has given, with its size, which is not too large."""
+    if not _has_plain_key(table, item):
+        return None
+    return table.row_key(item), size, orjson.dumps(item)
+
+
+def plain_key(table: TableInfo, key: Item) -> bytes | None:
+    """The key of the row that deleting this item takes away."""
+    try:
+        checked, _ = check_item(key)
+    except DynamoDBError:
+        return None
+    return table.row_key(checked) if len(key) == len(table.key) and _has_plain_key(table, checked) else None
+
+
+def _has_plain_key(table: TableInfo, item: Item) -> bool:
+    """Whether the key's attributes are there, of their types, neither empty nor long."""
+    for part in table.key:
+        value = item.get(part.name)
+        if value is None or part.kind not in value or not 0 < len(value[part.kind]) <= SHORT_KEY:
+            return False
+    return True
+
+
+def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = True) -> bool:
+    """Puts rows of different keys into a table that is not `watched`; whether all of them were `new`, as was guessed.
+
+    A right guess saves a fifth. A wrong one costs little: it shows at the first row that is there.
+    """
+    ordered = sorted(rows)
+    done = 0
+    while done < len(ordered):
+        most = len(ordered) - done if new else min(_ROWS_REPLACED_AT_ONCE, len(ordered) - done)
+        many = next(size for size in _ROWS_AT_ONCE if size <= most)
+        values = tuple(chain.from_iterable(ordered[done : done + many]))
+        if new and not _inserted(call, table, many, values):
+            new = False
+            continue
+        if not new:
+            call.db.execute(_sql_put(table.storage, many), values)
+        done += many
+    return new
+
+
+def _inserted(call: Call, table: TableInfo, many: int, values: tuple[Any, ...]) -> bool:
+    """Whether none of the rows was there. If one was, some may be inserted: they all have to be put."""
+    try:
+        call.db.execute(_sql_insert(table.storage, many), values)
+    except IntegrityError:
+        return False
+    return True
+
+
+def get_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    """Key and item of those of these rows that are there."""
+    for some in _in_parts(sorted(keys)):
+        yield from call.db.execute(_sql_get(table.storage, len(some)), some)
+
+
+def delete_keys(call: Call, storage: str, keys: Iterable[bytes]) -> None:
+    """Deletes what there is of these rows of an SQL table."""
+    for some in _in_parts(sorted(keys)):
+        call.db.execute(_sql_delete(storage, len(some)), some)
+
+
+def put_index_rows(call: Call, storage: str, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    """Puts rows into the SQL table of an index."""
+    for some in _in_parts(sorted(pairs)):
+        call.db.execute(_sql_put_index(storage, len(some)), tuple(chain.from_iterable(some)))
+
+
+def _in_parts(ordered: Sequence[T]) -> Iterator[Sequence[T]]:
+    done = 0
+    while done < len(ordered):
+        many = next(size for size in _ROWS_AT_ONCE if size <= len(ordered) - done)
+        yield ordered[done : done + many]
+        done += many
+
+
+@lru_cache(maxsize=1024)
+def _sql_put(storage: str, rows: int) -> str:
+    return (
+        f"INSERT INTO {storage} (key, size, item) VALUES {_marks(rows)} "  # noqa: S608
+        "ON CONFLICT (key) DO UPDATE SET size = excluded.size, item = excluded.item"
+    )
+
+
+@lru_cache(maxsize=1024)
+def _sql_insert(storage: str, rows: int) -> str:
+    # OR FAIL: a statement that never takes back a part of itself keeps no copies of the pages that it changes.
+    return f"INSERT OR FAIL INTO {storage} (key, size, item) VALUES {_marks(rows)}"  # noqa: S608
+
+
+@lru_cache(maxsize=1024)
+def _sql_get(storage: str, rows: int) -> str:
+    return f"SELECT key, item FROM {storage} WHERE key IN ({_marks(rows, '?')})"  # noqa: S608
+
+
+@lru_cache(maxsize=1024)
+def _sql_delete(storage: str, rows: int) -> str:
+    return f"DELETE FROM {storage} WHERE key IN ({_marks(rows, '?')})"  # noqa: S608
+
+
+@lru_cache(maxsize=1024)
+def _sql_put_index(storage: str, rows: int) -> str:
+    return f"INSERT OR REPLACE INTO {storage} (key, item_key) VALUES {_marks(rows, '(?, ?)')}"  # noqa: S608
+
+
+def _marks(rows: int, one: str = "(?, ?, ?)") -> str:
+    return ", ".join([one] * rows)

@@ -1,0 +1,124 @@
+"""Which generation of AWS's wording an answer wears (docs/decisions/0004-wording.md says why).
+
+AWS reads a request in one of two layers.
+
+1. PutItem, UpdateItem and DeleteItem: the current layer. What the request alone shows to be wrong wears the
+   envelope `1 validation error detected: `, except the texts of `_BARE`.
+2. GetItem, BatchGetItem and Query: the current layer's words for values, bare.
+3. All the other calls: the older layer.
+4. A request of 1 that lacks a required member, or with a value nested deeper than `OLDER_LEVELS`, is read in the
+   older layer: every fault in one list, each with its value, and no envelope otherwise.
+5. In the current layer ConditionalOperator is no member to check but joins conditions: a word that it does not know
+   is told where there are two conditions to join, and otherwise that there are not.
+
+What only the table or the item can show is never in an envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.engine.requests.shapes import Fault, Faults
+from penstock.errors import ValidationException
+from penstock.expressions.request import operator_misuse
+from penstock.wire.refusals import RefusedValue
+
+Request = Mapping[str, Any]
+
+OLDER_LEVELS = 62
+"""Levels of maps and lists past which AWS reads a single-item request as it used to."""
+
+_ENVELOPE = "1 validation error detected: "
+_RETURN_VALUES = (  # UPDATE_NEW is AWS's own spelling
+    "Failed to satisfy constraint: Member must satisfy enum value set: "
+    "[ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"
+)
+
+_BARE = (
+    # Regions differ about these, and the suites take both forms or the bare one.
+    "Can not use both expression and non-expression parameters",
+    "Value provided in ExpressionAttribute",
+    "Invalid UpdateExpression: ",
+    "One or more parameter values were invalid: An string set  may not be empty",
+    "One or more parameter values were invalid: An number set  may not be empty",
+    "One or more parameter values were invalid: Binary sets should not be empty",
+    "One or more parameter values were invalid: Null attribute value types must have the value of true",
+    # A value of no type or of two, and a placeholder that is none, are refused as the request is read.
+    "Supplied AttributeValue ",
+    "ExpressionAttributeValues contains invalid value: Supplied AttributeValue ",
+    "ExpressionAttributeValues contains invalid key: ",
+    "ExpressionAttributeNames contains invalid key: ",
+    # Judged of the finished item.
+    "Item size ",
+)
+
+
+def of_write(error: ValidationException, request: Request) -> ValidationException:
+    """What PutItem, UpdateItem or DeleteItem answers where `error` is wrong with the request."""
+    if _is_deep(request):
+        return error
+    text = error.current if isinstance(error, RefusedValue) else error.message
+    return error if text.startswith(_BARE) else ValidationException(_ENVELOPE + text)
+
+
+def of_read(error: ValidationException) -> ValidationException:
+    """What GetItem, BatchGetItem or Query answers where `error` is wrong with the request."""
+    return ValidationException(error.current) if isinstance(error, RefusedValue) else error
+
+
+# ── faults of members ────────────────────────────────────────────────────────────────────────────
+
+
+def faults_of_write(request: Request, faults: Faults) -> None:
+    """Raises them: a wrong table name hides the rest; a lone ReturnValues is not shown with its value."""
+    if not _is_current(request, faults):
+        return
+    misuse = _operator_aside(request, faults, "Expected")
+    told = _at(faults, "TableName") or faults.listed
+    if len(told) == 1 and told == _at(faults, "ReturnValues"):
+        raise ValidationException(_ENVELOPE + _RETURN_VALUES)
+    faults.listed[:] = told
+    faults.raise_any()
+    if misuse is not None:
+        raise ValidationException(_ENVELOPE + misuse)
+
+
+def faults_of_query(request: Request, faults: Faults) -> None:
+    """Query looks at ConditionalOperator before it looks at the other members."""
+    if _is_current(request, faults):
+        misuse = _operator_aside(request, faults, "QueryFilter")
+        if misuse is not None:
+            raise ValidationException(misuse)
+
+
+def _is_current(request: Request, faults: Faults) -> bool:
+    return not any(fault.missing for fault in faults.listed) and not _is_deep(request)
+
+
+def _at(faults: Faults, member: str) -> list[Fault]:
+    return [fault for fault in faults.listed if fault.path.newer == member]
+
+
+def _operator_aside(request: Request, faults: Faults, conditions: str) -> str | None:
+    """Takes a fault of ConditionalOperator out of the list; gives what is said of it instead."""
+    found = _at(faults, "ConditionalOperator")
+    if not found:
+        return None
+    faults.listed.remove(found[0])
+    return operator_misuse(request["ConditionalOperator"], request.get(conditions) or {})
+
+
+def _is_deep(request: Request) -> bool:
+    """Whether a value of the request is nested past `OLDER_LEVELS`. Only looked at where something is wrong."""
+    waiting: list[tuple[Any, int]] = [(request, 0)]
+    while waiting:
+        value, level = waiting.pop()
+        if level > OLDER_LEVELS:
+            return True
+        if isinstance(value, dict):
+            inside = ((inner, level + (name in ("L", "M"))) for name, inner in value.items())
+        else:
+            inside = ((inner, level) for inner in value)
+        waiting.extend(one for one in inside if isinstance(one[0], (dict, list)))  # sets may have millions of texts
+    return False

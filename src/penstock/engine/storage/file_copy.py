@@ -1,0 +1,183 @@
+"""A copy of a database file while other processes write to it.
+
+1. The copy is the file at one moment: SQLite's own backup, page by page, inside one read transaction. Without that
+   transaction a backup in steps begins again whenever somebody writes, and on a busy file never ends; in one step it
+   could tell no progress and Ctrl-C would wait for its end. VACUUM INTO would give a smaller file for a third more
+   processor time (0.28 s against 0.20 s for 145 MB), but cannot say how far it is.
+2. Nobody waits for it. While it runs the log is not begun again, so that it grows by what is written meanwhile.
+3. It gets its name when it is whole, checked and on the disk; until then it is `NAME.….part`, which every ending but
+   kill -9 removes.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+from penstock.engine.storage.file_names import beside, uri_of
+from penstock.engine.storage.lost_file import new_file_id
+from penstock.engine.storage.private_files import make_new
+from penstock.engine.storage.read_only import open_to_look
+from penstock.errors import StorageError
+
+STEP_PAGES = 1024
+"""8 MB: a few milliseconds between two looks at Ctrl-C."""
+
+Progress = Callable[[int, int], None]
+"""Told of bytes done and bytes in all."""
+
+
+class DamagedSource(StorageError):
+    """The file is damaged, and so would be its copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    source: str
+    copy: str
+    bytes: int
+    tables: int
+    seconds: float
+
+
+def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progress | None = None) -> Copied:
+    """Copies a database that may be in use. Raises StorageError, and then leaves no copy."""
+    began = time.monotonic()
+    with closing(open_to_look(source)) as db:
+        refuse_place(source, copy, replace=replace)
+        with new_file(copy, replace=replace) as part:
+            with told_of(copy):
+                copy_pages(db, part, progress)
+                _give_id(part)
+            _check(part, source)
+            tables = _count_tables(part)
+            size = part.stat().st_size
+    return Copied(source, copy, size, tables, round(time.monotonic() - began, 3))
+
+
+def refuse_place(source: str, copy: str, *, replace: bool) -> None:
+    """Refuses to write where something is that would be lost, or that would spoil the copy."""
+    place = Path(copy)
+    if place.is_dir():
+        raise StorageError(f"{copy}: a folder. Name a file in it.")
+    if not place.resolve().parent.is_dir():
+        raise StorageError(f"{copy}: its folder does not exist. Make it, or name another one.")
+    if place.exists() and place.samefile(source):
+        raise StorageError(f"{copy}: this is the source itself. Name another file.")
+    for other in beside(copy):
+        if other.exists() and not other.samefile(source):
+            raise StorageError(
+                f"{copy}: {other.name} lies beside it: a process has that database open, or died with it open. "
+                "Name another file."
+            )
+    if place.exists() and not replace:
+        raise StorageError(f"{copy}: is there already. Name another file, or give --yes to replace it.")
+
+
+@contextmanager
+def new_file(place: str, *, replace: bool) -> Iterator[Path]:
+    """A file beside `place` that takes its name at the end, synced; where the block fails, it is gone."""
+    part = Path(f"{place}.{os.getpid()}.{token_hex(4)}.part")
+    try:
+        make_new(part)  # before SQLite opens it: in a folder of everybody's, a link could lie there
+        if replace and Path(place).exists():
+            part.chmod(Path(place).stat().st_mode & 0o777)  # whoever shares that file goes on doing so
+        yield part
+        _sync(part)
+        if replace:
+            part.replace(place)
+        else:
+            _name(part, Path(place))
+        _sync(part.parent)
+    except OSError as error:
+        raise StorageError(f"{place}: {error.strerror or error}. Nothing was left there.") from error
+    finally:
+        for left in (part, *beside(str(part))):
+            left.unlink(missing_ok=True)
+
+
+def _name(part: Path, place: Path) -> None:
+    """Gives the file its name unless somebody has taken it meanwhile."""
+    try:
+        place.hardlink_to(part)
+    except FileExistsError:
+        raise StorageError(f"{place}: was made by somebody else meanwhile, and is left as it is.") from None
+    except OSError:  # a file system without hard links
+        part.replace(place)
+
+
+def copy_pages(db: sqlite3.Connection, part: Path, progress: Progress | None) -> None:
+    """Copies what `db` sees at this moment into a new, empty file."""
+    page_bytes: int = db.execute("PRAGMA page_size").fetchone()[0]
+
+    def tell(_status: int, remaining: int, total: int) -> None:
+        if progress is not None:
+            progress((total - remaining) * page_bytes, total * page_bytes)
+
+    db.execute("BEGIN")
+    try:
+        db.execute("PRAGMA schema_version").fetchone()  # the read that the transaction begins with
+        with closing(sqlite3.connect(uri_of(str(part), "mode=rw"), uri=True, isolation_level=None)) as target:
+            # The file has no name yet: it needs no journal, and one sync at the end.
+            target.execute("PRAGMA journal_mode = OFF")
+            target.execute("PRAGMA synchronous = OFF")
+            db.backup(target, pages=STEP_PAGES, progress=tell)
+    finally:
+        with suppress(sqlite3.Error):
+            db.execute("ROLLBACK")
+
+
+def _give_id(part: Path) -> None:
+    """The copy is a file of its own: where it is put in the source's place, whoever has that open can tell."""
+    with closing(sqlite3.connect(uri_of(str(part), "mode=rw"), uri=True, isolation_level=None)) as db:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")  # its log then needs no memory that processes share
+        db.execute("PRAGMA synchronous = OFF")
+        db.execute("INSERT OR REPLACE INTO meta VALUES ('file', ?)", (new_file_id(),))
+
+
+@contextmanager
+def told_of(copy: str) -> Iterator[None]:
+    """Errors of SQLite's become ours, about a new file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        text = str(error)
+        no_room = "full" in text or "I/O" in text
+        advice = " Make room there, or name a file on another disk." if no_room else ""
+        raise StorageError(f"{copy}: {text}.{advice} Nothing was left there.") from error
+
+
+def _check(part: Path, source: str) -> None:
+    """Looks at every page of the copy. One that is damaged is not kept: it would be taken for a good one."""
+    with closing(sqlite3.connect(uri_of(str(part), "mode=ro&immutable=1"), uri=True)) as db:
+        try:
+            found = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
+        except sqlite3.Error as error:
+            found = [str(error)]
+    if found != ["ok"]:
+        raise DamagedSource(
+            f"{source}: the file is damaged ({found[0]}), and so would be its copy. "
+            f"`penstock repair {source}` says what is, and with --into saves the rest."
+        )
+
+
+def _count_tables(part: Path) -> int:
+    with closing(sqlite3.connect(uri_of(str(part), "mode=ro&immutable=1"), uri=True)) as db:
+        found: int = db.execute("SELECT count(*) FROM tables").fetchone()[0]
+        return found
+
+
+def _sync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():  # Windows opens no folders
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,302 @@
+"""Streams: what changed in a table, in order, for 24 hours.
+
+1. A stream record is written in the transaction of the change it tells of, or not at all. A write that leaves the
+   item as it was has none.
+2. Sequence numbers only grow. The newest row of `stream_records` is therefore never deleted: SQLite gives the next
+   row the number after it.
+3. Records up to a stream's `trimmed` are gone for readers, whether or not their rows still lie in the file.
+4. A stream outlives its table, and its being switched off, for as long as its records do.
+
+A stream has one shard, open until the stream is closed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from penstock.engine.catalog.table_schema import Record
+from penstock.engine.context import Call
+from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.settings import Scope
+from penstock.engine.storage.database_file import Connection
+from penstock.wire.values import Item, item_size
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
+    from penstock.engine.items.changes import Change
+
+RETENTION_SECONDS: Final = 24 * 3600.0
+
+TRIM_STEP: Final = 1_000
+"""Records deleted in one background transaction: a few milliseconds in which other writers wait."""
+
+# DynamoDB's sequence numbers have 21 to 40 digits; ours are the row's number after this one.
+_FIRST_NUMBER: Final = 10**20
+_HIGHEST_SEQUENCE: Final = 2**63 - 1
+
+INSERT, MODIFY, REMOVE, EXPIRE = range(4)
+"""What a record tells of; EXPIRE is a REMOVE by the TTL sweeper."""
+
+_COLUMNS: Final = (
+    "id, account, region, table_name, label, view, key_schema, secret, created_at, closed_at, start, trimmed"
+)
+_APPEND: Final = "INSERT INTO stream_records (stream, created_at, event, size, images) VALUES (?, ?, ?, ?, ?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream, open or closed."""
+
+    id: int
+    scope: Scope
+    table_name: str
+    label: str
+    view: str
+    key_schema: bytes
+    secret: bytes
+    created_at: float
+    closed_at: float | None
+    start: int
+    trimmed: int
+
+    @property
+    def arn(self) -> str:
+        return stream_arn(self.scope, self.table_name, self.label)
+
+    @property
+    def shard_id(self) -> str:
+        """Made of the time and the stream's name, as DynamoDB's are."""
+        mark = blake2b(self.arn.encode(), digest_size=4).hexdigest()
+        return f"shardId-{int(self.created_at * 1000):020d}-{mark}"
+
+    @property
+    def first(self) -> int:
+        """The least sequence that can still be read."""
+        return max(self.start, self.trimmed + 1)
+
+
+def stream_arn(scope: Scope, table_name: str, label: str) -> str:
+    return scope.arn(f"table/{table_name}/stream/{label}")
+
+
+def number_of(sequence: int) -> str:
+    """A SequenceNumber."""
+    return str(_FIRST_NUMBER + sequence)
+
+
+def sequence_of(number: str) -> int | None:
+    """What `number_of` was given; None for a text that is no such number."""
+    if not (number.isascii() and number.isdigit()):
+        return None
+    sequence = int(number) - _FIRST_NUMBER
+    return sequence if 0 <= sequence < _HIGHEST_SEQUENCE else None
+
+
+def open_stream(call: Call, scope: Scope, record: Record, view: str) -> None:
+    """Begins a stream for the table of this record, which the caller then saves."""
+    name = record["TableName"]
+    label = _free_label(call, scope, name)
+    start = newest(call.db) + 1
+    cursor = call.db.execute(
+        "INSERT INTO streams "
+        "(account, region, table_name, label, view, key_schema, secret, created_at, start, trimmed) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+        (
+            scope.account,
+            scope.region,
+            name,
+            label,
+            view,
+            orjson.dumps(record["KeySchema"]),
+            secrets.token_bytes(16),
+            call.now,
+            start,
+        ),
+    )
+    record["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
+    record["stream"] = {"id": cursor.lastrowid, "label": label, "view": view}
+    record["LatestStreamLabel"] = label
+    call.engine.maintenance.wake()
+
+
+def close_stream(call: Call, record: Record) -> None:
+    """Ends the table's stream, if it has one; what is in it stays readable. The caller saves the record."""
+    record.pop("StreamSpecification", None)
+    stream = record.pop("stream", None)
+    if stream is not None:
+        call.db.execute("UPDATE streams SET closed_at = ? WHERE id = ?", (call.now, stream["id"]))
+
+
+def described(scope: Scope, record: Record) -> dict[str, Any]:
+    """What a TableDescription says of the table's stream, or of its last one."""
+    members: dict[str, Any] = {}
+    if record.get("stream"):
+        members["StreamSpecification"] = record["StreamSpecification"]
+    label = record.get("LatestStreamLabel")
+    if label is not None:
+        members["LatestStreamLabel"] = label
+        members["LatestStreamArn"] = stream_arn(scope, record["TableName"], label)
+    return members
+
+
+def append(call: Call, change: Change, stream: Record, data: bytes) -> None:
+    """Writes the record of a change; `data` is the new item's JSON."""
+    old, new, view = change.old, change.new, stream["view"]
+    key = change.table.key_of(new if new is not None else old or {})
+    images: dict[str, Item | orjson.Fragment] = {"Keys": key}
+    size = item_size(key)
+    if new is not None and view in ("NEW_IMAGE", "NEW_AND_OLD_IMAGES"):
+        images["NewImage"] = orjson.Fragment(data)
+        size += change.size
+    if old is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES"):
+        images["OldImage"] = old
+        size += item_size(old)
+    call.db.execute(_APPEND, (stream["id"], call.now, _event(change), size, orjson.dumps(images)))
+
+
+def find(db: Connection, scope: Scope, table_name: str, label: str) -> Stream | None:
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM streams "  # noqa: S608
+        "WHERE account = ? AND region = ? AND table_name = ? AND label = ?",
+        (scope.account, scope.region, table_name, label),
+    ).fetchone()
+    return None if row is None else _stream(row)
+
+
+def page(db: Connection, scope: Scope, table_name: str | None, after: tuple[str, str], limit: int) -> list[Stream]:
+    """Streams in the order of (table name, label), from the first one after `after`."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM streams "  # noqa: S608
+        "WHERE account = ?1 AND region = ?2 AND (?3 IS NULL OR table_name = ?3) AND (table_name, label) > (?4, ?5) "
+        "ORDER BY table_name, label LIMIT ?6",
+        (scope.account, scope.region, table_name, *after, limit),
+    )
+    return [_stream(row) for row in rows]
+
+
+def newest(db: Connection, stream: Stream | None = None) -> int:
+    """The last sequence given, in this stream or in all of them."""
+    if stream is None:
+        row = db.execute("SELECT max(sequence) FROM stream_records").fetchone()
+        return row[0] or 0
+    row = db.execute("SELECT max(sequence) FROM stream_records WHERE stream = ?", (stream.id,)).fetchone()
+    return max(row[0] or 0, stream.start - 1, stream.trimmed)
+
+
+def since(db: Connection, stream: Stream, at: float) -> int:
+    """The sequence of the first record that is not older than `at`, or the next one to come."""
+    row = db.execute(
+        "SELECT sequence FROM stream_records WHERE stream = ? AND sequence > ? AND created_at >= ? "
+        "ORDER BY sequence LIMIT 1",
+        (stream.id, stream.trimmed, at),
+    ).fetchone()
+    return newest(db, stream) + 1 if row is None else row[0]
+
+
+RecordRow = tuple[int, float, int, int, bytes]
+"""sequence, created_at, event, size, images (the JSON of Keys, NewImage, OldImage)."""
+
+
+def records(db: Connection, stream: Stream, position: int, limit: int) -> Iterator[RecordRow]:
+    """Records from `position` on."""
+    return db.execute(
+        "SELECT sequence, created_at, event, size, images FROM stream_records "
+        "WHERE stream = ? AND sequence >= ? ORDER BY sequence LIMIT ?",
+        (stream.id, max(position, stream.first), limit),
+    )
+
+
+@chore
+def trim_streams(engine: Engine) -> float | None:
+    """Takes records older than 24 hours out of the streams, and closed streams that have none left out of the file."""
+    with engine.reading() as call:
+        due = _next_trim(call)
+    if due is None or due > 0:
+        return due
+    with engine.writing() as call:
+        if _trim_step(call):
+            return 0.0
+        due = _next_trim(call)
+    # A clock that was set back can leave a closed stream with records that are younger than its end.
+    return None if due is None else max(due, 1.0)
+
+
+def _next_trim(call: Call) -> float | None:
+    """Seconds until the oldest record, or a closed stream, has had its time."""
+    oldest = call.db.execute(
+        "SELECT min(at) FROM (SELECT (SELECT created_at FROM stream_records WHERE stream = streams.id "
+        "AND sequence > streams.trimmed ORDER BY sequence LIMIT 1) AS at FROM streams "
+        "UNION ALL SELECT closed_at FROM streams)"
+    ).fetchone()[0]
+    return None if oldest is None else max(0.0, oldest + RETENTION_SECONDS - call.now)
+
+
+def _trim_step(call: Call) -> bool:
+    """A bounded piece of the work; whether there is more."""
+    horizon = call.now - RETENTION_SECONDS
+    for (stream,) in call.db.execute("SELECT id FROM streams").fetchall():
+        if _trim_stream(call.db, stream, horizon) == TRIM_STEP:
+            return True
+    ended = call.db.execute(
+        "SELECT id FROM streams WHERE closed_at <= ? AND NOT EXISTS "
+        "(SELECT 1 FROM stream_records WHERE stream = streams.id AND sequence > streams.trimmed)",
+        (horizon,),
+    ).fetchall()
+    for (stream,) in ended:
+        _forget(call.db, stream)
+    return False
+
+
+def _forget(db: Connection, stream: int) -> None:
+    """Deletes a stream; its last row may have to stay (2), and then belongs to no stream."""
+    db.execute("UPDATE stream_records SET stream = 0, images = x'' WHERE stream = ?", (stream,))
+    db.execute("DELETE FROM stream_records WHERE stream = 0 AND sequence < (SELECT max(sequence) FROM stream_records)")
+    db.execute("DELETE FROM streams WHERE id = ?", (stream,))
+
+
+def _trim_stream(db: Connection, stream: int, horizon: float) -> int:
+    """Trims up to a step's records of one stream; their number."""
+    oldest = db.execute(
+        "SELECT sequence, created_at FROM stream_records WHERE stream = ?1 "
+        "AND sequence > (SELECT trimmed FROM streams WHERE id = ?1) ORDER BY sequence LIMIT ?2",
+        (stream, TRIM_STEP),
+    ).fetchall()
+    due = [sequence for sequence, _ in takewhile(lambda row: row[1] <= horizon, oldest)]
+    if due:
+        db.execute("UPDATE streams SET trimmed = ? WHERE id = ?", (due[-1], stream))
+        db.execute(
+            "DELETE FROM stream_records WHERE stream = ? AND sequence <= ? "
+            "AND sequence < (SELECT max(sequence) FROM stream_records)",
+            (stream, due[-1]),
+        )
+    return len(due)
+
+
+def _event(change: Change) -> int:
+    if change.old is None:
+        return INSERT
+    if change.new is not None:
+        return MODIFY
+    return EXPIRE if change.by_ttl else REMOVE
+
+
+def _free_label(call: Call, scope: Scope, table_name: str) -> str:
+    """The time in milliseconds; a later one where two streams of a table begin in the same."""
+    moment = datetime.fromtimestamp(call.now, UTC)
+    while True:
+        label = moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
+        if find(call.db, scope, table_name, label) is None:
+            return label
+        moment += timedelta(milliseconds=1)
+
+
+def _stream(row: tuple[Any, ...]) -> Stream:
+    return Stream(row[0], Scope(row[1], row[2]), *row[3:])
