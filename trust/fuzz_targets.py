@@ -22,11 +22,11 @@ from penstock.engine.registry import OPERATIONS
 from penstock.errors import DynamoDBError, InternalServerError, PenstockError
 from penstock.files.saved import checked_type
 from penstock.jobs.cron import Schedule
+from penstock.server.auth.signature import Verifier
 from penstock.server.encodings import BodyTooLarge, chosen_encoding
 from penstock.server.http1 import ParserError, PurePythonParser
 from penstock.server.routing import Refused as RefusedReply
 from penstock.server.routing import Router
-from penstock.server.signature import Verifier
 from penstock.systems.delphi.conversation import parse_conversation
 from penstock.systems.security_assistant.context import context_text, read_context
 from penstock.systems.security_assistant.drawing import read_drawing

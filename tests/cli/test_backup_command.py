@@ -1,4 +1,4 @@
-"""`penstock backup`: a copy of a file in use is the file at one moment, or is not there (storage/copying.py, 1-3)."""
+"""`penstock backup`: a copy of a file in use is the file at one moment, or is not there (storage/file_copy.py, 1-3)."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from penstock.engine import Engine
 from penstock.engine.capacity import hot_keys
 from penstock.engine.settings import Settings, Throttling
 from penstock.errors import ThrottlingException
-from penstock.server.run import Options, running_server
+from penstock.server.server import Options, running_server
 from penstock.web.dashboard import heat_map
 
 TABLE = {

@@ -13,7 +13,7 @@ import pytest
 from penstock.cli.tables.screen import Screen, progress_text
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 from penstock.tables.tabletalk import Progress
 from penstock.tables.tablework import Finished
 

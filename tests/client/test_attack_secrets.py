@@ -16,7 +16,7 @@ from penstock.client.database import Database, connect
 from penstock.client.recording import Recording
 from penstock.client.signing import Credentials, Signer
 from penstock.errors import PenstockError
-from penstock.server.run import Options
+from penstock.server.server import Options
 
 SECRET, TOKEN = "wJalrXUtnFEMI/K7MDENG", "FwoGZXIvYXdzEPT"
 

@@ -17,7 +17,7 @@ from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.jobs.store import JobStore
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 
 
 @pytest.fixture

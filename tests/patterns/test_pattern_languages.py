@@ -10,7 +10,7 @@ import pytest
 
 from penstock.client import repeats
 from penstock.engine.operations import resources
-from penstock.server import heads
+from penstock.server import known_heads
 from penstock.systems.excel_reports.record_ids import RecordId, parse_record_id
 from penstock.systems.security_assistant import components, drawing
 from penstock.systems.security_assistant.context import read_context
@@ -36,7 +36,7 @@ def test_what_looks_like_an_arn() -> None:
 def test_where_the_changing_part_of_a_header_begins() -> None:
     before = re.compile(rb"[0-9A-Za-z-]+\Z")
     for text in texts(("a", "Z", "9", "-", " ", "=", "\n"), 5_000, 9):
-        ours, theirs = heads.ENDING.search(text.encode()), before.search(text.encode())
+        ours, theirs = known_heads.ENDING.search(text.encode()), before.search(text.encode())
         assert (ours and ours.span()) == (theirs and theirs.span()), text
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.client.database import Database, connect
 from penstock.engine import Engine
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 from penstock.tables.single import delete
 
 ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import pytest
 from raw_http import EchoEngine, RawClient
 
-from penstock.server import http1, reading, run
-from penstock.server.run import ServerThread, running_server
+from penstock.server import http1, request_reader
+from penstock.server import server as run
+from penstock.server.server import ServerThread, running_server
 
 
 @pytest.fixture(params=["fast", "neither"])
@@ -15,8 +16,8 @@ def echo_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """A server of an EchoEngine: once on uvloop and httptools, once as it is where neither is installed."""
     if request.param == "neither":
         monkeypatch.setattr(run, "new_loop", asyncio.new_event_loop)
-        monkeypatch.setattr(reading, "_Parser", http1.PurePythonParser)
-        monkeypatch.setattr(reading, "_ParserError", http1.ParserError)
+        monkeypatch.setattr(request_reader, "_Parser", http1.PurePythonParser)
+        monkeypatch.setattr(request_reader, "_ParserError", http1.ParserError)
     with running_server(EchoEngine()) as server:
         yield server
 

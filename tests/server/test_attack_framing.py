@@ -8,7 +8,7 @@ import pytest
 from framing_attacks import CHUNKED, HEAD, REFUSED, SECOND, TAKEN
 from raw_http import EchoEngine, RawClient, request
 
-from penstock.server.run import ServerThread
+from penstock.server.server import ServerThread
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from raw_http import EchoEngine, RawClient, request
 
-from penstock.server.origins import Origins
-from penstock.server.run import Options, running_server
+from penstock.server.auth.origins import Origins
+from penstock.server.server import Options, running_server
 
 ASKED = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "x-amz-target"}
 STRANGERS = [

@@ -14,10 +14,10 @@ from botocore.credentials import Credentials
 from raw_http import Answer, EchoEngine, RawClient, request
 
 from penstock.errors import DynamoDBError
-from penstock.server import authorization
-from penstock.server.credentials import CredentialsFileError, load_credentials
-from penstock.server.run import Options, ServerThread, running_server
-from penstock.server.signature import Verifier
+from penstock.server.auth import authorization
+from penstock.server.auth.credentials import CredentialsFileError, load_credentials
+from penstock.server.auth.signature import Verifier
+from penstock.server.server import Options, ServerThread, running_server
 
 KEY, SECRET = "AKIAEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 BODY = b'{"Id":1}'

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from raw_http import RawClient, request
 
 from penstock.engine import Engine
-from penstock.server.run import Options, ServerThread, running_server
+from penstock.server.server import Options, ServerThread, running_server
 
 TABLE = {
     "TableName": "Things",

@@ -1,4 +1,4 @@
-"""Clients that are many, slow or wrong: bounded, and no harm to the others. The numbers cite crowd.py and groups.py."""
+"""Clients that are many, slow or wrong: bounded, and no harm to the others. The numbers cite connection_limits.py and group_commit.py."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from typing import Any, cast
 import pytest
 from raw_http import EchoEngine, RawClient, request, until
 
-from penstock.server import crowd, groups, protocol, run
-from penstock.server.protocol import Connection
-from penstock.server.run import ServerThread, running_server
+from penstock.server import connection as protocol
+from penstock.server import connection_limits, group_commit
+from penstock.server import server as run
+from penstock.server.connection import Connection
+from penstock.server.server import ServerThread, running_server
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1024 * 1024
@@ -53,7 +55,7 @@ def arriving(client: RawClient, count: int) -> bool:
 def test_of_those_who_do_not_read_the_slowest_go_when_too_much_is_unsent_2(
     fast_server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "UNSENT_BYTES", 85 * MEGABYTE)
+    monkeypatch.setattr(connection_limits, "UNSENT_BYTES", 85 * MEGABYTE)
     crowded = fast_server._server.crowd
     first, second, third = (RawClient(fast_server.url, timeout=60) for _ in range(3))
     for number, client in enumerate((first, second), start=1):
@@ -82,7 +84,7 @@ def test_calls_whose_answers_may_be_large_are_alone_in_the_engine_and_keep_their
 def test_large_answers_hold_up_nobody_who_asks_for_little_5(
     clients: Any, engine: EchoEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "LARGE_SECONDS", 600)
+    monkeypatch.setattr(group_commit, "LARGE_SECONDS", 600)
     greedy, modest = clients(), clients()
     assert greedy.ask(request("Query", {"Size": 500_000})).status == 200
     greedy.send(request("Query", {"Id": "large", "Sleep": 1}))
@@ -92,7 +94,7 @@ def test_large_answers_hold_up_nobody_who_asks_for_little_5(
 
 
 def test_a_pass_answers_only_so_many_calls_5(clients: Any, engine: EchoEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "PASS_CALLS", 3)
+    monkeypatch.setattr(group_commit, "PASS_CALLS", 3)
     client = clients()
     client.send(b"".join(request(body={"Id": number}) for number in range(20)))
     assert [client.read().json()["Request"]["Id"] for _ in range(20)] == list(range(20))
@@ -102,7 +104,7 @@ def test_a_pass_answers_only_so_many_calls_5(clients: Any, engine: EchoEngine, m
 def test_while_many_wait_a_connection_has_one_turn_whatever_it_asks_for_2(
     fast_server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "PASS_CALLS", 1)
+    monkeypatch.setattr(group_commit, "PASS_CALLS", 1)
     engine = cast(EchoEngine, fast_server.engine)
     with RawClient(fast_server.url, timeout=60) as greedy, RawClient(fast_server.url, timeout=60) as modest:
         greedy.send(b"".join(request(body={"Id": number, "Sleep": 0.1}) for number in range(25)))
@@ -159,7 +161,7 @@ def test_where_all_are_being_answered_the_new_connection_is_ended_1(monkeypatch:
 def test_a_body_that_has_stalled_makes_room_for_one_that_arrives_3(
     clients: Any, echo_server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "HELD_BYTES", 3_000_000)
+    monkeypatch.setattr(connection_limits, "HELD_BYTES", 3_000_000)
     monkeypatch.setattr(protocol, "STALLED_TICKS", 0)
     data = request(body=b" " * 2_000_000 + b"{}")
     stalled, prompt = clients(), clients()
@@ -190,7 +192,9 @@ def test_a_slow_reader_that_goes_on_reading_is_not_cut_off_4() -> None:
     transport.write = transport.pause_reading = lambda *_: None
     transport.abort = lambda: setattr(transport, "aborted", True)
     nothing: Any = SimpleNamespace(add=None, add_wide=None)
-    server = SimpleNamespace(replies=None, groups=nothing, tick=0, crowd=crowd.Crowd(), connected=lambda one: None)
+    server = SimpleNamespace(
+        replies=None, groups=nothing, tick=0, crowd=connection_limits.Crowd(), connected=lambda one: None
+    )
     connection = Connection(cast(Any, server))
     connection.connection_made(cast(Any, transport))
     connection.pause_writing()
@@ -217,7 +221,7 @@ def test_there_are_as_many_connections_as_files_may_be_open_1(
 ) -> None:
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (files, files))
-    assert crowd.most_connections() == most
+    assert connection_limits.most_connections() == most
 
 
 def test_the_flood_in_its_short_form_finds_nothing() -> None:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from raw_http import EchoEngine, RawClient, request
 
 from penstock.engine.settings import DEFAULT_SCOPE
-from penstock.server import heads, reading
-from penstock.server.heads import Meaning
-from penstock.server.reading import RequestReader
+from penstock.server import known_heads, request_reader
+from penstock.server.known_heads import Meaning
 from penstock.server.replies import PLAIN, Reply
-from penstock.server.run import Options, ServerThread, running_server
+from penstock.server.request_reader import RequestReader
+from penstock.server.server import Options, ServerThread, running_server
 
 SIGNATURE = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature="
 
@@ -30,7 +30,7 @@ class Ear(RequestReader):
         self.heard: list[tuple[Any, bytes]] = []
         self.short: list[bytes] = []
         if not learns:
-            self._misses = heads.MISSES + 1
+            self._misses = known_heads.MISSES + 1
 
     def _received(self, body: bytes) -> None:
         operation = self._headers.get(b"x-amz-target", b"").decode("latin-1")
@@ -159,7 +159,7 @@ def test_what_differs_elsewhere_goes_to_the_parser_4(data: bytes) -> None:
 def test_a_head_that_asks_for_more_than_a_length_is_not_learned_3(header: str) -> None:
     data = sent(**{header: "gzip"})
     headers = dict(line.lower().split(b": ", 1) for line in data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:])
-    assert heads.learn(data, headers, Meaning(PLAIN, "GetItem", DEFAULT_SCOPE, may_be_costly=False)) is None
+    assert known_heads.learn(data, headers, Meaning(PLAIN, "GetItem", DEFAULT_SCOPE, may_be_costly=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_the_end_of_an_authorization_is_a_hole_only_where_it_is_the_signature() 
 
 def test_a_connection_whose_heads_are_ever_different_is_left_alone() -> None:
     ear = Ear()
-    for number in range(heads.MISSES + 1):
+    for number in range(known_heads.MISSES + 1):
         ear.data_received(sent(X_Number=str(number)))
     for _ in range(3):
         ear.data_received(sent())
@@ -197,7 +197,7 @@ def test_a_connection_whose_heads_are_ever_different_is_left_alone() -> None:
 def test_bodies_that_come_in_parts_count_for_nothing() -> None:
     ear = ear_that_knows(sent())
     large = sent(b"x" * 1000)
-    for _ in range(heads.MISSES * 2):
+    for _ in range(known_heads.MISSES * 2):
         ear.data_received(large[:-500])
         ear.data_received(large[-500:])
     ear.data_received(sent())
@@ -260,7 +260,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         found.append(data)
         parse(self, data)
 
-    monkeypatch.setattr(reading.RequestReader, "_parse", noting)
+    monkeypatch.setattr(request_reader.RequestReader, "_parse", noting)
     return found
 
 

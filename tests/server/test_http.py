@@ -1,4 +1,4 @@
-"""Bytes on a socket: framing, order, limits. The numbers cite the promises in protocol.py and groups.py."""
+"""Bytes on a socket: framing, order, limits. The numbers cite the promises in connection.py and group_commit.py."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 from raw_http import Answer, EchoEngine, RawClient, request, until
 
-from penstock.server import crowd, protocol
-from penstock.server.run import ServerThread
+from penstock.server import connection, connection_limits
+from penstock.server.server import ServerThread
 from penstock.wire.limits import REQUEST_BYTES
 
 
@@ -137,8 +137,8 @@ def test_a_body_of_more_than_16_mb_is_refused_and_the_client_can_read_why(client
 
 
 def test_bodies_that_arrive_slowly_share_a_limit_3(echo_server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowd, "HELD_BYTES", 3_000_000)
-    monkeypatch.setattr(protocol, "STALLED_TICKS", 1_000)
+    monkeypatch.setattr(connection_limits, "HELD_BYTES", 3_000_000)
+    monkeypatch.setattr(connection, "STALLED_TICKS", 1_000)
     data = request(body=b" " * 2_000_000 + b"{}")
     with RawClient(echo_server.url) as first, RawClient(echo_server.url) as second:
         first.send(data[:1_900_000])

@@ -18,10 +18,10 @@ from raw_http import EchoEngine, RawClient, request
 from penstock.engine import Engine, Pending
 from penstock.engine.requests.structures import CONVERTED_PAST_MAXIMUM
 from penstock.errors import DynamoDBError
-from penstock.server import crowd, json_tokens, large_bodies, routing
+from penstock.server import connection_limits, json_tokens, large_bodies, routing
 from penstock.server.json_tokens import has_more_tokens
 from penstock.server.routing import MOST_TOKENS, MOST_TOKENS_OF_OTHERS, Refused, Router
-from penstock.server.run import ServerThread, running_server
+from penstock.server.server import ServerThread, running_server
 from penstock.wire.limits import REQUEST_BYTES
 
 MEGABYTE = 1024 * 1024
@@ -116,7 +116,7 @@ def test_the_densest_item_that_dynamodb_takes_is_parsed() -> None:
 def test_the_large_body_of_a_stranger_is_neither_unpacked_nor_parsed(
     coded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.server.signature import Verifier
+    from penstock.server.auth.signature import Verifier
 
     for name in ("unpack", "has_more_tokens"):
         monkeypatch.setattr(routing, name, lambda *_: pytest.fail("it is looked into"))
@@ -176,7 +176,7 @@ def test_a_small_body_that_comes_packed_is_called_as_any_other_and_keeps_its_pla
 def test_large_bodies_that_wait_count_as_held_and_are_let_go(
     server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "HELD_BYTES", 5 * MEGABYTE)
+    monkeypatch.setattr(connection_limits, "HELD_BYTES", 5 * MEGABYTE)
     held = server._server.crowd
     slow = json.dumps({"Id": 1, "Sleep": 0.5, "Filler": "x" * 2 * MEGABYTE}).encode()
     with RawClient(server.url, timeout=120) as first, RawClient(server.url, timeout=120) as second:

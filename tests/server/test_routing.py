@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from raw_http import AUTHORIZATION, Answer, EchoEngine, RawClient, request
 
-from penstock.server.authorization import account_of
-from penstock.server.run import Options, ServerThread, running_server
+from penstock.server.auth.authorization import account_of
+from penstock.server.server import Options, ServerThread, running_server
 
 SERIALIZATION = 3948637019
 UNKNOWN = 1368724161

@@ -1,4 +1,4 @@
-"""Starting and stopping, in a thread and as a process. The numbers cite the promises in run.py."""
+"""Starting and stopping, in a thread and as a process. The numbers cite the promises in server.py."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from raw_http import EchoEngine, RawClient, request
 
 from penstock.cli.main import COMMANDS, cli
-from penstock.server import protocol
-from penstock.server.run import AddressError, ServerThread, listen, running_server, url_of
+from penstock.server import connection
+from penstock.server.server import AddressError, ServerThread, listen, running_server, url_of
 
 
 def test_a_stopped_server_has_answered_what_it_had_begun_2() -> None:
@@ -61,8 +61,8 @@ def test_a_server_stops_in_spite_of_a_request_that_never_arrives() -> None:
 
 
 def test_what_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "REQUEST_SECONDS", 0)
-    monkeypatch.setattr(protocol, "IDLE_SECONDS", 1)
+    monkeypatch.setattr(connection, "REQUEST_SECONDS", 0)
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 1)
     with running_server(EchoEngine()) as server, RawClient(server.url) as half, RawClient(server.url) as idle:
         half.send(request()[:60])
         assert half.read().status == 408
@@ -91,7 +91,7 @@ def test_all_addresses_of_a_host_share_one_port() -> None:
         sock.close()
 
 
-# ── random bytes (protocol.py, 5) ──
+# ── random bytes (connection.py, 5) ──
 
 
 @pytest.fixture(scope="module")

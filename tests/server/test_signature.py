@@ -18,10 +18,10 @@ from botocore.credentials import Credentials
 from raw_http import EchoEngine, RawClient, request
 
 from penstock.errors import DynamoDBError
-from penstock.server import authorization
-from penstock.server.credentials import CredentialsFileError, load_credentials
-from penstock.server.run import Options, ServerThread, running_server
-from penstock.server.signature import Verifier
+from penstock.server.auth import authorization
+from penstock.server.auth.credentials import CredentialsFileError, load_credentials
+from penstock.server.auth.signature import Verifier
+from penstock.server.server import Options, ServerThread, running_server
 
 KEY, SECRET = "AKIAEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 URL = "http://127.0.0.1:8000/"

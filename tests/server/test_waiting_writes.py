@@ -1,4 +1,4 @@
-"""Writes that wait for another process hold up nobody. The number cites groups.py."""
+"""Writes that wait for another process hold up nobody. The number cites group_commit.py."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from raw_http import Answer, EchoEngine, RawClient, request
 
 from penstock.engine import Engine, Settings
 from penstock.engine.engine import Pending
-from penstock.server import groups
-from penstock.server.groups import may_write
-from penstock.server.run import ServerThread, running_server
+from penstock.server import group_commit
+from penstock.server.group_commit import may_write
+from penstock.server.server import ServerThread, running_server
 
 SCHEMA = {
     "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
@@ -87,7 +87,7 @@ def test_what_follows_a_waiting_write_on_its_connection_comes_after_it_6(
 
 
 def test_tables_that_wait_to_be_made_hold_up_no_scan_6(clients: Any, other: sqlite3.Connection) -> None:
-    makers = [clients() for _ in range(2 * groups.HEAVY_THREADS)]
+    makers = [clients() for _ in range(2 * group_commit.HEAVY_THREADS)]
     for number, maker in enumerate(makers):
         maker.send(request("CreateTable", {"TableName": f"tab{number}", **SCHEMA}))
     reader = clients()

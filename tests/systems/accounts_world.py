@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.client.database import Database, connect
 from penstock.engine import Engine
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import Record, RecordModel
 from penstock.systems.account_records.services.dynamodb import create_tables

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.engine import Engine
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.webhook import Webhook, webhook_of
 from penstock.tables.naming import Naming

@@ -14,7 +14,7 @@ from accounts_world import LAYOUTS, new_database
 
 from penstock.client.database import Database
 from penstock.engine import Engine
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 from penstock.systems.account_records.config import DEFAULTS, Config
 from penstock.systems.account_records.examples import (
     processor_complete_example,

@@ -23,7 +23,7 @@ from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
-from penstock.server.run import Options, running_server
+from penstock.server.server import Options, running_server
 from penstock.tables.naming import Naming
 
 SCHEMAS = "infrastructure/schemas"

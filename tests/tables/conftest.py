@@ -13,7 +13,7 @@ from fleets import ELSEWHERE, PLAIN, SERVERS
 
 from penstock.client.database import Database, connect
 from penstock.engine import Engine
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 from penstock.tables.apply import apply
 from penstock.tables.survey import survey_to_delete
 

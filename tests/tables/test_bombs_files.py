@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.server.credentials import load_credentials
+from penstock.server.auth.credentials import load_credentials
 from penstock.tables.cloudformation import read_template
 from penstock.tables.exports import read_export
 

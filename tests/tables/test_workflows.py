@@ -19,7 +19,7 @@ from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.errors import PenstockError
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 from penstock.tables import backups, dumping
 from penstock.tables.apply import apply
 from penstock.tables.backups import Backup, DumpFolder, PointInTime

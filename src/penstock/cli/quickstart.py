@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from penstock.engine import Engine
-from penstock.server.run import running_server
+from penstock.server.server import running_server
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from penstock.cli.conversation import listen_options
 from penstock.cli.endings import end_with_file
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
-from penstock.server.origins import is_loopback
-from penstock.server.run import DEFAULT_PORT, Options, listen, serve
+from penstock.server.auth.origins import is_loopback
+from penstock.server.server import DEFAULT_PORT, Options, listen, serve
 
 DEFAULT_FILE = "penstock.db"
 _SECONDS = click.FloatRange(min=0)
@@ -117,6 +117,6 @@ def _ready_line(url: str, path: str, as_json: bool) -> str:
 def _secrets(file: str | None) -> dict[str, str] | None:
     if file is None:
         return None
-    from penstock.server.credentials import load_credentials  # seldom needed, and start is timed
+    from penstock.server.auth.credentials import load_credentials  # seldom needed, and start is timed
 
     return load_credentials(file)

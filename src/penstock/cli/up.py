@@ -26,8 +26,8 @@ from penstock.jobs.app import FILES_VARIABLE, App
 from penstock.jobs.loading import load_app
 from penstock.jobs.tables import DEFAULT_TABLE
 from penstock.jobs.worker import Worker
-from penstock.server.origins import is_loopback
-from penstock.server.run import listen, running_server
+from penstock.server.auth.origins import is_loopback
+from penstock.server.server import listen, running_server
 from penstock.systems import SYSTEMS
 from penstock.tables.loading import load
 from penstock.web.dashboard.app import make_dashboard

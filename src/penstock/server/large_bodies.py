@@ -4,7 +4,7 @@
    parser itself holds the interpreter, for 0.4 s at the longest: 16 MB of small values, the most that
    `routing.MOST_TOKENS` lets pass.
 2. One large body at a time is more than bytes. It is forgotten when its call has been answered.
-3. Bodies that wait for their turn count as held (crowd.py, 3).
+3. Bodies that wait for their turn count as held (connection_limits.py, 3).
 4. A body that was packed and is small after all is called as any other.
 """
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from penstock.engine.engine import Answer, Pending
 from penstock.errors import DynamoDBError, InternalServerError
-from penstock.server.authorization import Headers
+from penstock.server.auth.authorization import Headers
 from penstock.server.encodings import BodyTooLarge
 from penstock.server.replies import TOO_LARGE, Reply, error_body
 from penstock.server.routing import LARGE_BYTES, Refused, Routed, Router, Target

@@ -16,16 +16,16 @@ import orjson
 from penstock.engine.engine import Pending
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import SerializationException, UnknownOperationException
-from penstock.server import authorization
-from penstock.server.authorization import Headers
+from penstock.server.auth import authorization
+from penstock.server.auth.authorization import Headers
+from penstock.server.auth.origins import EVERY, Origins
 from penstock.server.encodings import unpack
 from penstock.server.json_tokens import has_more_tokens
-from penstock.server.origins import EVERY, Origins
 from penstock.server.replies import JSON, JSON_10, TEXT, Reply
 from penstock.wire.limits import REQUEST_BYTES
 
 if TYPE_CHECKING:
-    from penstock.server.signature import Verifier
+    from penstock.server.auth.signature import Verifier
 
 STREAMS = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"})
 # These may take long, so they run beside the event loop, not on it.

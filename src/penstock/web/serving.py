@@ -11,7 +11,7 @@ from typing import Any, Final
 from starlette.applications import Starlette
 
 from penstock.errors import PenstockError
-from penstock.server.run import listen, url_of
+from penstock.server.server import listen, url_of
 from penstock.web.patience import patient_protocol
 
 CONNECTIONS: Final = 512
@@ -30,7 +30,7 @@ def serve(
     grace_seconds: int = GRACE_SECONDS,
     ending: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serves on what `penstock.server.run.listen` gave until a signal; `ready` is called with the URL.
+    """Serves on what `penstock.server.server.listen` gave until a signal; `ready` is called with the URL.
 
     `ending` is called when it is to end, before it waits for what is under way.
     """

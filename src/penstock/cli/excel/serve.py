@@ -11,8 +11,8 @@ import orjson
 from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.excel.options import Place, place_options
 from penstock.cli.logs import log_warnings
-from penstock.server.origins import is_loopback
-from penstock.server.run import listen
+from penstock.server.auth.origins import is_loopback
+from penstock.server.server import listen
 from penstock.web.excel_reports import excel_face
 from penstock.web.serving import serve
 

@@ -12,8 +12,8 @@ import orjson
 from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.logs import log_warnings
 from penstock.cli.security.options import agents_option, opened, storage_options
-from penstock.server.origins import is_loopback
-from penstock.server.run import listen
+from penstock.server.auth.origins import is_loopback
+from penstock.server.server import listen
 from penstock.systems.security_assistant.agents import default_agents, load_agents
 from penstock.systems.security_assistant.names import part_of
 from penstock.web.security_assistant import Tenants, security_face

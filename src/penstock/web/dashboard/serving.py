@@ -16,7 +16,7 @@ _GRACE_SECONDS: Final = 3
 
 
 def serve_dashboard(app: Starlette, sockets: list[socket.socket], ready: Callable[[str], None]) -> None:
-    """Serves on what `penstock.server.run.listen` gave until a signal; `ready` is called with the URL."""
+    """Serves on what `penstock.server.server.listen` gave until a signal; `ready` is called with the URL."""
     close = app.state.hub.close
     serve(app, sockets, ready, connections=_CONNECTIONS, grace_seconds=_GRACE_SECONDS, ending=close)
 

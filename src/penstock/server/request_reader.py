@@ -2,7 +2,7 @@
 
 `RequestReader` is the half of a connection that listens: it feeds the parser, gathers head and body within
 their limits, and hands each whole request to `_received`. A request with a head that has come before takes a shorter
-way (`heads.py`). What follows is `protocol.py`'s.
+way (`known_heads.py`). What follows is `connection.py`'s.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from abc import abstractmethod
 from typing import Any
 
 from penstock.errors import InternalServerError
-from penstock.server import heads, http1
-from penstock.server.heads import KnownHead, Meaning
+from penstock.server import http1, known_heads
+from penstock.server.known_heads import KnownHead, Meaning
 from penstock.server.replies import TEXT, TOO_LARGE, Reply, error_body
 from penstock.wire.limits import REQUEST_BYTES
 
@@ -209,16 +209,16 @@ class RequestReader(asyncio.Protocol):
             return
         self._touch()
         data, self._head = self._head or data, b""
-        if self._meaning is not None and self._misses <= heads.MISSES and data.startswith(heads.FIRST_LINE):
+        if self._meaning is not None and self._misses <= known_heads.MISSES and data.startswith(known_heads.FIRST_LINE):
             self._learn(data, self._meaning)
 
     def _learn(self, data: bytes, meaning: Meaning) -> None:
         """Most connections are used again and again; one that sends a single request pays for no lesson."""
         self._misses += 1
-        if self._misses > heads.MISSES:
+        if self._misses > known_heads.MISSES:
             self._known = []
-        elif self._is_used_again and (head := heads.learn(data, self._headers, meaning)) is not None:
-            self._known = [head, *self._known[: heads.KNOWN_HEADS - 1]]
+        elif self._is_used_again and (head := known_heads.learn(data, self._headers, meaning)) is not None:
+            self._known = [head, *self._known[: known_heads.KNOWN_HEADS - 1]]
         self._is_used_again = True
 
     # ── the parser's calls ──

@@ -29,7 +29,7 @@ from penstock.errors import DynamoDBError, InternalServerError, StorageError
 from penstock.server.replies import Style
 
 if TYPE_CHECKING:
-    from penstock.server.answering import Answering
+    from penstock.server.call_order import Answering
 
 HEAVY_THREADS = 4  # for reads, and as many for writes: those may all wait for another process
 WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1, "TransactGetItems": 4, "BatchGetItem": 16}

@@ -1,8 +1,8 @@
 """One connection: bytes in, requests out; answers in, bytes out.
 
-1. Answers leave in the order of their requests, whatever finishes first (answering.py).
-2. What a connection holds of calls and answers is bounded (answering.py).
-3. What all connections hold together is bounded too (crowd.py).
+1. Answers leave in the order of their requests, whatever finishes first (call_order.py).
+2. What a connection holds of calls and answers is bounded (call_order.py).
+3. What all connections hold together is bounded too (connection_limits.py).
 4. A client that is too slow with a request, reads nothing, or is idle for too long, is cut off (`sweep`).
 5. No bytes kill the server: what is not HTTP is answered with 400, and the connection closed.
 """
@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, cast
 import orjson
 
 from penstock.engine.engine import Pending
-from penstock.server.answering import Answering, nowhere, style_of
-from penstock.server.crowd import STALLED_TICKS
+from penstock.server.call_order import Answering, nowhere, style_of
+from penstock.server.connection_limits import STALLED_TICKS
 from penstock.server.encodings import chosen_encoding
-from penstock.server.heads import Meaning
+from penstock.server.known_heads import Meaning
 from penstock.server.large_bodies import Unrouted, is_large, route
-from penstock.server.reading import FIRST_ACCEPT_ENCODING, NO_ROOM
 from penstock.server.replies import (
     JSON,
     JSON_10,
@@ -29,10 +28,11 @@ from penstock.server.replies import (
     Reply,
     Style,
 )
+from penstock.server.request_reader import FIRST_ACCEPT_ENCODING, NO_ROOM
 from penstock.server.routing import HEAVY_BYTES, LARGE_BYTES, content_type_of, is_costly
 
 if TYPE_CHECKING:
-    from penstock.server.run import Server
+    from penstock.server.server import Server
 
 WRITE_BUFFER_BYTES = 256 * 1024
 DISCARD_BYTES = 128 * 1024 * 1024  # read and thrown away so that the client sees why it was refused

@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.engine.engine import Answer, Pending
-from penstock.server.groups import WIDE_MEGABYTES
+from penstock.server.group_commit import WIDE_MEGABYTES
 from penstock.server.large_bodies import Outcome, Unrouted
-from penstock.server.reading import RequestReader
 from penstock.server.replies import Reply, Style
+from penstock.server.request_reader import RequestReader
 from penstock.server.routing import Routed, Target
 
 if TYPE_CHECKING:
-    from penstock.server.run import Server
+    from penstock.server.server import Server
 
 PIPELINE = 32
 
@@ -62,7 +62,7 @@ class Answering(RequestReader):
         self._add_wide = server.groups.add_wide
         super().__init__()
         self._in_group = 0
-        self.is_deferred = False  # those in the group wait for others' writes (groups.py, 6)
+        self.is_deferred = False  # those in the group wait for others' writes (group_commit.py, 6)
         self._out: list[bytes] = []
         self._backlog: deque[Waiting] = deque()
         self._busy = False  # a heavy call is under way

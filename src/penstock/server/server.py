@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError
-from penstock.server.crowd import Crowd, allow_connections, most_connections
-from penstock.server.groups import AnswersCalls, Groups
+from penstock.server.connection import Connection
+from penstock.server.connection_limits import Crowd, allow_connections, most_connections
+from penstock.server.group_commit import AnswersCalls, Groups
 from penstock.server.large_bodies import LargeBodies
-from penstock.server.protocol import Connection
 from penstock.server.replies import Replies
 from penstock.server.routing import Router
 
 if TYPE_CHECKING:
-    from penstock.server.signature import Verifier
+    from penstock.server.auth.signature import Verifier
 
 DEFAULT_PORT = 8000
 GRACE_SECONDS = 10.0  # for what has begun, after a first signal
@@ -133,7 +133,7 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
 def _verifier(secrets: Mapping[str, str] | None) -> Verifier | None:
     if secrets is None:
         return None
-    from penstock.server.signature import Verifier  # seldom needed, and start is timed
+    from penstock.server.auth.signature import Verifier  # seldom needed, and start is timed
 
     return Verifier(secrets)
 

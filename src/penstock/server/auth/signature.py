@@ -20,7 +20,7 @@ from penstock.errors import (
     InvalidSignatureException,
     UnrecognizedClientException,
 )
-from penstock.server.authorization import Authorization, Headers
+from penstock.server.auth.authorization import Authorization, Headers
 
 ALGORITHM = "AWS4-HMAC-SHA256"
 SKEW_SECONDS = 15 * 60

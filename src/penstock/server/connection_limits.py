@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.server.answering import Answering
-    from penstock.server.protocol import Connection
+    from penstock.server.call_order import Answering
+    from penstock.server.connection import Connection
 
 CONNECTIONS = 8192
 RESERVED_FILES = 48  # for the database (three for each thread that uses it), the event loop, and what is imported late
