@@ -12,10 +12,10 @@ from penstock.expressions import (
     compile_key_condition,
     compile_projection,
     compile_update,
-    render,
 )
-from penstock.expressions.parser import parse_condition, parse_projection, parse_update
-from penstock.expressions.tree import (
+from penstock.expressions.syntax import render
+from penstock.expressions.syntax.parser import parse_condition, parse_projection, parse_update
+from penstock.expressions.syntax.tree import (
     AddAction,
     And,
     Arithmetic,

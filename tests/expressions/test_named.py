@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from penstock.errors import ValidationException
 from penstock.expressions import compile_condition, compile_update
-from penstock.expressions.evaluate import Scope, bind_term
-from penstock.expressions.named import PlainUpdate, named
-from penstock.expressions.plain_conditions import plain_condition
+from penstock.expressions.compiled.condition_closures import Scope, bind_term
+from penstock.expressions.compiled.named import PlainUpdate, named
+from penstock.expressions.compiled.plain_conditions import plain_condition
 from penstock.expressions.request import condition_of, update_of
-from penstock.expressions.tree import And, Call, Comparison, Not, Or, Path, Term, Value
+from penstock.expressions.syntax.tree import And, Call, Comparison, Not, Or, Path, Term, Value
 
 NAMES = {"#a": "a", "#b": "b"}
 

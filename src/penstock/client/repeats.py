@@ -15,7 +15,8 @@ from typing import Any
 from penstock.client.transports.base import Request
 from penstock.errors import PenstockError
 from penstock.expressions import compile_condition, compile_update
-from penstock.expressions.tree import (
+from penstock.expressions.syntax.error_wording import ExpressionError
+from penstock.expressions.syntax.tree import (
     Action,
     AddAction,
     And,
@@ -30,7 +31,6 @@ from penstock.expressions.tree import (
     Value,
     walk,
 )
-from penstock.expressions.wording import ExpressionError
 
 TOKEN = "ClientRequestToken"  # noqa: S105 - the name of a member
 _TRANSACTIONS = frozenset({"TransactWriteItems", "ExecuteTransaction"})

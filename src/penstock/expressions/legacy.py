@@ -10,12 +10,12 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 from penstock.errors import ValidationException
-from penstock.expressions import wording
-from penstock.expressions.assignments import ADDABLE, SETS, Compute, adder, deleter
-from penstock.expressions.comparing import ORDERED, begins_with, contains, order_key
-from penstock.expressions.evaluate import Predicate, all_of, any_of
-from penstock.expressions.key_conditions import KeyTerm
-from penstock.expressions.updates import BoundUpdate, Write
+from penstock.expressions.compiled.comparison import ORDERED, begins_with, contains, order_key
+from penstock.expressions.compiled.condition_closures import Predicate, all_of, any_of
+from penstock.expressions.compiled.key_conditions import KeyTerm
+from penstock.expressions.compiled.update_closures import ADDABLE, SETS, Compute, adder, deleter
+from penstock.expressions.compiled.updates import BoundUpdate, Write
+from penstock.expressions.syntax import error_wording
 from penstock.wire.values import AttributeValue, Item, check_names, check_value, equal, type_of
 
 INVALID = "One or more parameter values were invalid: "
@@ -218,11 +218,11 @@ def _action(name: str, update: Mapping[str, Any]) -> Compute:
     if action == "DELETE":
         if kind not in SETS:
             raise invalid(f"DELETE action with value is not supported for the type {kind}")
-        return deleter((name,), value, wording.TYPE_MISMATCH)
+        return deleter((name,), value, error_wording.TYPE_MISMATCH)
     if action == "ADD":
         if kind not in ADDABLE and kind != "L":
             raise invalid(f"ADD action is not supported for the type {kind}")
-        return adder((name,), value, wording.TYPE_MISMATCH)
+        return adder((name,), value, error_wording.TYPE_MISMATCH)
     return lambda item: value
 
 

@@ -20,16 +20,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.errors import ValidationException
-from penstock.expressions import legacy, wording
-from penstock.expressions.conditions import compile_condition
-from penstock.expressions.evaluate import Predicate
-from penstock.expressions.key_conditions import KeyTerm, compile_key_condition
-from penstock.expressions.named import PlainUpdate, named
-from penstock.expressions.placeholders import Placeholders
-from penstock.expressions.projections import Projector, compile_projection
-from penstock.expressions.update_facts import charge_of
-from penstock.expressions.updates import BoundUpdate, compile_update
-from penstock.expressions.wording import ExpressionError
+from penstock.expressions import legacy
+from penstock.expressions.compiled.condition_closures import Predicate
+from penstock.expressions.compiled.conditions import compile_condition
+from penstock.expressions.compiled.key_conditions import KeyTerm, compile_key_condition
+from penstock.expressions.compiled.named import PlainUpdate, named
+from penstock.expressions.compiled.placeholders import Placeholders
+from penstock.expressions.compiled.projections import Projector, compile_projection
+from penstock.expressions.compiled.update_facts import charge_of
+from penstock.expressions.compiled.updates import BoundUpdate, compile_update
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.wire.limits import ITEM_BYTES
 
 Request = Mapping[str, Any]
@@ -284,7 +285,7 @@ def operator_misuse(operator: str, conditions: Mapping[str, Any]) -> str | None:
     if len(conditions) == 1:
         return "ConditionalOperator can only be used when Filter or Expected has two or more elements"
     if operator not in ("AND", "OR"):
-        return wording.BAD_OPERATOR
+        return error_wording.BAD_OPERATOR
     return None
 
 

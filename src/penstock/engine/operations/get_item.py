@@ -12,7 +12,7 @@ from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.requests import error_wording
 from penstock.errors import ValidationException
-from penstock.expressions.projections import Projector
+from penstock.expressions.compiled.projections import Projector
 from penstock.expressions.request import projection_of
 from penstock.wire.keys import SHORT_TEXT, text_partition
 from penstock.wire.values import Item, check_item

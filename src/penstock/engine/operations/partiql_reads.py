@@ -25,16 +25,16 @@ from penstock.engine.items.item_keys import refuse_key_type, refuse_nested_keys
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page
 from penstock.errors import ResourceNotFoundException, ValidationException
-from penstock.expressions.evaluate import Predicate
-from penstock.expressions.key_conditions import KeyTerm
+from penstock.expressions.compiled.condition_closures import Predicate
+from penstock.expressions.compiled.key_conditions import KeyTerm
+from penstock.expressions.compiled.paths import find, refuse_clashes
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.conditions import Translator
 from penstock.expressions.partiql.keys import Branch, attributes, branches, nested_attributes
 from penstock.expressions.partiql.parser import projection_problem
 from penstock.expressions.partiql.tree import Path, Select
 from penstock.expressions.partiql.values import Parameters
-from penstock.expressions.paths import find, refuse_clashes
-from penstock.expressions.wording import ExpressionError, too_deep
+from penstock.expressions.syntax.error_wording import ExpressionError, too_deep
 from penstock.wire import keys
 from penstock.wire.limits import PAGE_BYTES, PATH_ELEMENTS
 from penstock.wire.values import AttributeValue, Item, check_item

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from penstock.engine.context import Call
 from penstock.engine.items import item_keys, write_steps
 from penstock.errors import DuplicateItemException, ValidationException
-from penstock.expressions.evaluate import Predicate
+from penstock.expressions.compiled.condition_closures import Predicate
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.conditions import Translator
 from penstock.expressions.partiql.keys import Pinned, nested_attributes, pinned

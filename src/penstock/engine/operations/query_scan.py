@@ -14,7 +14,7 @@ from penstock.engine.reads.pages import Page, Walk, read_page
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.requests import error_wording
 from penstock.errors import ValidationException
-from penstock.expressions.placeholders import in_java_order
+from penstock.expressions.compiled.placeholders import in_java_order
 from penstock.expressions.request import QueryParts, query_of, scan_of
 from penstock.wire import keys
 

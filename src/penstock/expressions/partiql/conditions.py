@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import ValidationException
-from penstock.expressions import tree as target
-from penstock.expressions.checks import PREDICATES
-from penstock.expressions.evaluate import Predicate, Scope, bind_term
+from penstock.expressions.compiled.condition_closures import Predicate, Scope, bind_term
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.parser import unsupported
 from penstock.expressions.partiql.tree import (
@@ -25,7 +23,9 @@ from penstock.expressions.partiql.tree import (
     Sequence,
 )
 from penstock.expressions.partiql.values import LITERALS, Parameters, value_of
-from penstock.expressions.wording import ExpressionError
+from penstock.expressions.syntax import tree as target
+from penstock.expressions.syntax.checks import PREDICATES
+from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.wire.values import TYPES, AttributeValue
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})

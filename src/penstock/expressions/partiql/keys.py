@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from penstock.expressions.key_conditions import KeyTerm
+from penstock.expressions.compiled.key_conditions import KeyTerm
 from penstock.expressions.partiql.tree import (
     And,
     Bag,

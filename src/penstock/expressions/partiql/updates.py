@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.errors import ValidationException
-from penstock.expressions import tree as target
+from penstock.expressions.compiled.updates import BoundUpdate
+from penstock.expressions.compiled.updates import Update as CompiledUpdate
 from penstock.expressions.partiql.conditions import Translator, unrecognized, unsupported_operand
 from penstock.expressions.partiql.keys import nested_attributes
 from penstock.expressions.partiql.tree import (
@@ -17,9 +18,8 @@ from penstock.expressions.partiql.tree import (
     Update,
 )
 from penstock.expressions.partiql.values import LITERALS, Parameters, value_of
-from penstock.expressions.updates import BoundUpdate
-from penstock.expressions.updates import Update as CompiledUpdate
-from penstock.expressions.wording import ExpressionError
+from penstock.expressions.syntax import tree as target
+from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.wire.values import Item
 
 _SETS = frozenset({"SS", "NS", "BS"})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from penstock.expressions.checks import check_size, check_words, placeholders
-from penstock.expressions.conditions import CACHED
-from penstock.expressions.parser import parse_projection
-from penstock.expressions.paths import BoundPath, bind_path, refuse_clashes, shape_of, show
-from penstock.expressions.tree import ProjectionTree
+from penstock.expressions.compiled.conditions import CACHED
+from penstock.expressions.compiled.paths import BoundPath, bind_path, refuse_clashes, shape_of, show
+from penstock.expressions.syntax.checks import check_size, check_words, placeholders
+from penstock.expressions.syntax.parser import parse_projection
+from penstock.expressions.syntax.tree import ProjectionTree
 from penstock.wire.values import Item
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.expressions import wording
-from penstock.expressions.reserved import is_reserved
-from penstock.expressions.tree import (
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.error_wording import ExpressionError
+from penstock.expressions.syntax.reserved_words import is_reserved
+from penstock.expressions.syntax.tree import (
     And,
     Arithmetic,
     Between,
@@ -26,7 +27,6 @@ from penstock.expressions.tree import (
     children,
     walk,
 )
-from penstock.expressions.wording import ExpressionError
 from penstock.wire.limits import EXPRESSION_BYTES, EXPRESSION_OPERATORS
 
 PREDICATES = {
@@ -46,10 +46,10 @@ _LIST_INDEX_MAX = 2**31 - 1
 def check_size(text: str, *, tell: bool = False) -> None:
     """Refuses an empty expression and one of more than 4 KB; DynamoDB tells the size of conditions only."""
     if not text:
-        raise ExpressionError(wording.EMPTY)
+        raise ExpressionError(error_wording.EMPTY)
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > EXPRESSION_BYTES:
-        raise ExpressionError(wording.TOO_LARGE + (f" expression size: {size}" if tell else ""))
+        raise ExpressionError(error_wording.TOO_LARGE + (f" expression size: {size}" if tell else ""))
 
 
 def check_condition(tree: Term) -> None:
@@ -64,7 +64,7 @@ def check_condition(tree: Term) -> None:
             check_words(node)
         count += _operators(node)
         if count > EXPRESSION_OPERATORS:
-            raise wording.too_many_operators(EXPRESSION_OPERATORS + 1)
+            raise error_wording.too_many_operators(EXPRESSION_OPERATORS + 1)
         holds_terms = isinstance(node, Not | And | Or)
         pending.extend((child, holds_terms) for child in reversed(children(node)))
 
@@ -82,9 +82,9 @@ def check_update(tree: UpdateTree) -> None:
             _refuse_inner_append(node)
             count += _operators(node)
             if count > EXPRESSION_OPERATORS:
-                raise wording.too_many_operators(EXPRESSION_OPERATORS + 1)
+                raise error_wording.too_many_operators(EXPRESSION_OPERATORS + 1)
         if len(sections) > 1:
-            raise wording.repeated_section(keyword)
+            raise error_wording.repeated_section(keyword)
 
 
 def check_words(path: Path) -> None:
@@ -92,9 +92,9 @@ def check_words(path: Path) -> None:
     for part in path.parts:
         if isinstance(part, int):
             if part > _LIST_INDEX_MAX:
-                raise wording.index_out_of_range(part)
+                raise error_wording.index_out_of_range(part)
         elif is_reserved(part):
-            raise wording.reserved(part)
+            raise error_wording.reserved(part)
 
 
 def placeholders(nodes: Iterable[Node]) -> tuple[frozenset[str], frozenset[str]]:
@@ -118,11 +118,11 @@ def _operators(node: Node) -> int:
 
 def _check_condition_function(name: str, is_term: bool) -> None:
     if name not in OPERAND_COUNTS:
-        raise wording.unknown_function(name)
+        raise error_wording.unknown_function(name)
     if name in UPDATE_FUNCTIONS:
-        raise wording.forbidden_function(name, "a condition")
+        raise error_wording.forbidden_function(name, "a condition")
     if is_term != (name in PREDICATES):
-        raise wording.misplaced_function(name)
+        raise error_wording.misplaced_function(name)
 
 
 def _refuse_inner_append(node: Node) -> None:
@@ -130,11 +130,11 @@ def _refuse_inner_append(node: Node) -> None:
     if isinstance(node, Call | Arithmetic) and any(
         isinstance(child, Call) and child.name == "list_append" for child in children(node)
     ):
-        raise wording.misplaced_function("list_append")
+        raise error_wording.misplaced_function("list_append")
 
 
 def _check_update_function(name: str) -> None:
     if name not in OPERAND_COUNTS:
-        raise wording.unknown_function(name)
+        raise error_wording.unknown_function(name)
     if name not in UPDATE_FUNCTIONS:
-        raise wording.forbidden_function(name, "an update")
+        raise error_wording.forbidden_function(name, "an update")

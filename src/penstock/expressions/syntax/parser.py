@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.expressions import wording
-from penstock.expressions.tokens import COMPARATORS, END, INDEX, NAME, PLACEHOLDER, VALUE, Tokens
-from penstock.expressions.tree import (
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.error_wording import ExpressionError
+from penstock.expressions.syntax.tokens import COMPARATORS, END, INDEX, NAME, PLACEHOLDER, VALUE, Tokens
+from penstock.expressions.syntax.tree import (
     Action,
     AddAction,
     And,
@@ -47,7 +48,6 @@ from penstock.expressions.tree import (
     UpdateTree,
     Value,
 )
-from penstock.expressions.wording import ExpressionError
 
 _OPERAND_FOLLOWERS = COMPARATORS | {"BETWEEN", "IN"}
 
@@ -193,7 +193,7 @@ def _close(tokens: Tokens, opened: _Open, bracketed: bool) -> tuple[Operand, boo
     if opened.is_call:
         return Call(opened.kind, tuple(opened.operands)), False
     if bracketed:
-        raise ExpressionError(wording.REDUNDANT_PARENTHESES)
+        raise ExpressionError(error_wording.REDUNDANT_PARENTHESES)
     return opened.operands[0], True
 
 
@@ -253,7 +253,7 @@ class _Conditions:
             self._tokens.expect(")")
             level = self._levels.pop()
             if level.only_bracket:
-                raise ExpressionError(wording.REDUNDANT_PARENTHESES)
+                raise ExpressionError(error_wording.REDUNDANT_PARENTHESES)
             self._levels[-1].add(level.result(), bracketed=True)
 
     def _term(self) -> Term:
@@ -286,7 +286,7 @@ class _Conditions:
             self._open(brackets)
             return left
         if closing > 1:
-            raise ExpressionError(wording.REDUNDANT_PARENTHESES)
+            raise ExpressionError(error_wording.REDUNDANT_PARENTHESES)
         tokens.position += closing
         self._open(brackets - closing)
         return self._comparison(left)

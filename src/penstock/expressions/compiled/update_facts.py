@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.expressions.paths import bind_path
-from penstock.expressions.tree import (
+from penstock.expressions.compiled.paths import bind_path
+from penstock.expressions.compiled.updates import compile_update
+from penstock.expressions.syntax.tree import (
     Action,
     AddAction,
     Arithmetic,
@@ -22,7 +23,6 @@ from penstock.expressions.tree import (
     Value,
     walk,
 )
-from penstock.expressions.updates import compile_update
 from penstock.wire.values import AttributeValue, type_of, value_size
 
 Names = Mapping[str, str]

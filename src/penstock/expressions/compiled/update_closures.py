@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.expressions import wording
-from penstock.expressions.checks import OPERAND_COUNTS
-from penstock.expressions.evaluate import Scope, value_of
-from penstock.expressions.paths import BoundPath, Getter, bind_path, find, getter, path_text
-from penstock.expressions.tree import (
+from penstock.expressions.compiled.condition_closures import Scope, value_of
+from penstock.expressions.compiled.paths import BoundPath, Getter, bind_path, find, getter, path_text
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.checks import OPERAND_COUNTS
+from penstock.expressions.syntax.error_wording import ExpressionError
+from penstock.expressions.syntax.tree import (
     Action,
     AddAction,
     Arithmetic,
@@ -23,7 +24,6 @@ from penstock.expressions.tree import (
     SetAction,
     Value,
 )
-from penstock.expressions.wording import ExpressionError
 from penstock.wire import numbers
 from penstock.wire.values import AttributeValue, Item
 
@@ -50,7 +50,7 @@ def _typed(operand: Value, scope: Scope, keyword: str, allowed: frozenset[str]) 
     value = value_of(operand, scope)
     kind = next(iter(value))
     if kind not in allowed:
-        raise wording.action_type(keyword, kind)
+        raise error_wording.action_type(keyword, kind)
     return value
 
 
@@ -73,7 +73,7 @@ def _required(get: Getter) -> Compute:
     def required(item: Item) -> AttributeValue:
         value = get(item)
         if value is None:
-            raise ExpressionError(wording.MISSING_ATTRIBUTE, bare=True)
+            raise ExpressionError(error_wording.MISSING_ATTRIBUTE, bare=True)
         return value
 
     return required
@@ -110,10 +110,10 @@ def _if_not_exists(call: Call, scope: Scope) -> Compute:
     _refuse_count(call)
     first, second = call.arguments
     if not isinstance(first, Path):
-        raise wording.needs_path(call.name)
+        raise error_wording.needs_path(call.name)
     path = bind_path(first, scope.names)
     if isinstance(second, Path) and bind_path(second, scope.names) == path:
-        raise wording.not_distinct(call.name, path_text(path))
+        raise error_wording.not_distinct(call.name, path_text(path))
     get, otherwise = getter(path), operands[1]
 
     def existing(item: Item) -> AttributeValue | None:
@@ -128,25 +128,25 @@ def _two_of(operator: str, left: Operand, right: Operand, kind: str, scope: Scop
     bound = bind_value(left, scope), bind_value(right, scope)
     for operand in (left, right):
         if type(operand) is Value and kind not in scope.values[operand.name]:
-            raise wording.operand_type(operator, next(iter(scope.values[operand.name])))
+            raise error_wording.operand_type(operator, next(iter(scope.values[operand.name])))
     return bound
 
 
 def _refuse_count(call: Call) -> None:
     if len(call.arguments) != OPERAND_COUNTS[call.name]:
-        raise wording.operand_count(call.name, len(call.arguments))
+        raise error_wording.operand_count(call.name, len(call.arguments))
 
 
 def _data(value: AttributeValue | None, kind: str) -> Any:
     if value is None or kind not in value:
-        raise ExpressionError(wording.BAD_OPERAND, bare=True)
+        raise ExpressionError(error_wording.BAD_OPERAND, bare=True)
     return value[kind]
 
 
 # ── ADD and DELETE ───────────────────────────────────────────────────────────────────────────────
 
 
-def adder(path: BoundPath, operand: AttributeValue, mismatch: str = wording.BAD_OPERAND) -> Compute:
+def adder(path: BoundPath, operand: AttributeValue, mismatch: str = error_wording.BAD_OPERAND) -> Compute:
     """A number plus the operand, or a set (and, of old, a list) with the operand's members."""
     ((kind, data),) = operand.items()
 
@@ -166,7 +166,7 @@ def adder(path: BoundPath, operand: AttributeValue, mismatch: str = wording.BAD_
     return added
 
 
-def deleter(path: BoundPath, operand: AttributeValue, mismatch: str = wording.BAD_OPERAND) -> Compute:
+def deleter(path: BoundPath, operand: AttributeValue, mismatch: str = error_wording.BAD_OPERAND) -> Compute:
     """A set without the operand's members; nothing where none is left."""
     ((kind, data),) = operand.items()
     members = set(data)

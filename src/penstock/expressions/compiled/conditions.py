@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from penstock.expressions.checks import check_condition, check_size, placeholders
-from penstock.expressions.evaluate import Predicate, Scope, bind_term
-from penstock.expressions.parser import parse_condition
-from penstock.expressions.paths import bind_path
-from penstock.expressions.tree import Path, Term, walk
+from penstock.expressions.compiled.condition_closures import Predicate, Scope, bind_term
+from penstock.expressions.compiled.paths import bind_path
+from penstock.expressions.syntax.checks import check_condition, check_size, placeholders
+from penstock.expressions.syntax.parser import parse_condition
+from penstock.expressions.syntax.tree import Path, Term, walk
 from penstock.wire.values import AttributeValue
 
 CACHED = 1024

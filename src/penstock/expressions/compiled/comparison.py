@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from penstock.expressions import wording
+from penstock.expressions.syntax import error_wording
 from penstock.wire.values import AttributeValue, binary, equal
 
 ORDERED = frozenset({"S", "N", "B"})
@@ -57,6 +57,6 @@ def refuse_bounds(low: AttributeValue, high: AttributeValue) -> None:
     """Refuses bounds of two types and a lower bound above the upper one."""
     ((kind, data),) = low.items()
     if kind not in high:
-        raise wording.bounds_of_two_types(low, high)
+        raise error_wording.bounds_of_two_types(low, high)
     if order_key(kind, data) > order_key(kind, high[kind]):
-        raise wording.bounds_out_of_order(low, high)
+        raise error_wording.bounds_out_of_order(low, high)

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import DynamoDBError
-from penstock.expressions.conditions import CACHED, Condition, compile_condition
-from penstock.expressions.evaluate import Predicate
-from penstock.expressions.paths import BoundPath
-from penstock.expressions.placeholders import Placeholders, check_value_keys, size_of_names
-from penstock.expressions.plain_conditions import plain_condition
-from penstock.expressions.tree import RemoveAction, SetAction, Value
-from penstock.expressions.updates import BoundUpdate, Update, compile_update
-from penstock.expressions.wording import ExpressionError
+from penstock.expressions.compiled.condition_closures import Predicate
+from penstock.expressions.compiled.conditions import CACHED, Condition, compile_condition
+from penstock.expressions.compiled.paths import BoundPath
+from penstock.expressions.compiled.placeholders import Placeholders, check_value_keys, size_of_names
+from penstock.expressions.compiled.plain_conditions import plain_condition
+from penstock.expressions.compiled.updates import BoundUpdate, Update, compile_update
+from penstock.expressions.syntax.error_wording import ExpressionError
+from penstock.expressions.syntax.tree import RemoveAction, SetAction, Value
 from penstock.wire.limits import EXPRESSION_VALUES_BYTES
 from penstock.wire.values import AttributeValue, Item, check_item, type_of
 

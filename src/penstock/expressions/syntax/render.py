@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from penstock.expressions.tree import (
+from penstock.expressions.syntax.tree import (
     Action,
     AddAction,
     And,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from penstock.expressions import wording
-from penstock.expressions.wording import ExpressionError
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.error_wording import ExpressionError
 
 END = "<EOF>"
 NAME = "name"
@@ -86,7 +86,7 @@ class Tokens:
         token = self._all[here]
         start = self._all[here - 1].start if here else 0
         end = self._all[here + 1].end if here + 1 < len(self._all) else token.end
-        return wording.syntax(token.text, self._source[start:end])
+        return error_wording.syntax(token.text, self._source[start:end])
 
 
 def _tokenize(source: str) -> list[Token]:

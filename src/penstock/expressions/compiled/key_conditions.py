@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.expressions import wording
-from penstock.expressions.checks import check_condition, check_size, placeholders
-from penstock.expressions.comparing import ORDERED, refuse_bounds
-from penstock.expressions.conditions import CACHED
-from penstock.expressions.evaluate import Bound, Scope, bind_operand, bind_term, value_of
-from penstock.expressions.parser import parse_condition
-from penstock.expressions.paths import bind_path
-from penstock.expressions.tree import (
+from penstock.expressions.compiled.comparison import ORDERED, refuse_bounds
+from penstock.expressions.compiled.condition_closures import Bound, Scope, bind_operand, bind_term, value_of
+from penstock.expressions.compiled.conditions import CACHED
+from penstock.expressions.compiled.paths import bind_path
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.checks import check_condition, check_size, placeholders
+from penstock.expressions.syntax.parser import parse_condition
+from penstock.expressions.syntax.tree import (
     And,
     Arithmetic,
     Between,
@@ -82,7 +82,7 @@ class KeyCondition:
         scope = Scope(names, values)
         terms = checked or tuple(_key_term(term, scope) for term in _factors(self.tree))
         if len({term.attribute for term in terms}) != len(terms):
-            raise wording.repeated_key_condition()
+            raise error_wording.repeated_key_condition()
         return terms
 
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:
@@ -136,7 +136,7 @@ def _bind_plain(term: _Plain, scope: Scope) -> KeyTerm:
         for operand in operands:
             kind = next(iter(operand))
             if kind not in allowed:
-                raise wording.operand_type(written, kind)
+                raise error_wording.operand_type(written, kind)
         if written == "BETWEEN":
             refuse_bounds(*operands)
     return KeyTerm(str(attribute), operator, operands)
@@ -149,7 +149,7 @@ def _values(wanted: tuple[Value, ...], scope: Scope) -> tuple[AttributeValue, ..
 def _key_term(term: Term, scope: Scope) -> KeyTerm:
     operator, operands = _parts(term)
     if operator in ("BETWEEN", "begins_with") and not isinstance(operands[0], Path):
-        raise wording.key_condition(f"{operator} operator must have the key attribute as its first operand")
+        raise error_wording.key_condition(f"{operator} operator must have the key attribute as its first operand")
     attribute: str | None = None
     first = True
     constants: list[AttributeValue] = []
@@ -159,13 +159,13 @@ def _key_term(term: Term, scope: Scope) -> KeyTerm:
             constants.append(bound.constant or {})
             first = first and attribute is not None
         elif attribute is not None:
-            raise wording.key_condition("Multiple attribute names used in one condition")
+            raise error_wording.key_condition("Multiple attribute names used in one condition")
         elif len(bound.path) > 1:
-            raise wording.key_conditions("cannot have conditions on nested attributes")
+            raise error_wording.key_conditions("cannot have conditions on nested attributes")
         else:
             attribute = str(bound.path[0])
     if attribute is None:
-        raise wording.key_condition("No key attribute specified")
+        raise error_wording.key_condition("No key attribute specified")
     return KeyTerm(attribute, operator if first else _MIRRORED[operator], tuple(constants))
 
 
@@ -178,16 +178,16 @@ def _parts(term: Term) -> tuple[str, tuple[Operand, ...]]:
         case Call("begins_with", arguments):
             return "begins_with", arguments
         case Comparison(name) | Call(name):
-            raise wording.key_operator(name)
+            raise error_wording.key_operator(name)
         case In():
-            raise wording.key_operator("IN")
+            raise error_wording.key_operator("IN")
         case Not():
-            raise wording.key_operator("NOT")
+            raise error_wording.key_operator("NOT")
         case Or() | And():
-            raise wording.key_operator("OR")
+            raise error_wording.key_operator("OR")
 
 
 def _bind_side(operand: Operand, scope: Scope) -> Bound:
     if isinstance(operand, Call | Arithmetic):
-        raise wording.key_conditions("cannot contain nested operations")
+        raise error_wording.key_conditions("cannot contain nested operations")
     return bind_operand(operand, scope)

@@ -14,15 +14,15 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.errors import ValidationException
-from penstock.expressions import wording
-from penstock.expressions.assignments import Compute, bind_action
-from penstock.expressions.checks import check_size, check_update, placeholders
-from penstock.expressions.conditions import CACHED
-from penstock.expressions.evaluate import Scope
-from penstock.expressions.parser import parse_update
-from penstock.expressions.paths import BoundPath, bind_path, find, refuse_clashes, shape_of, show
-from penstock.expressions.tree import DeleteAction, Path, RemoveAction, UpdateTree, walk
-from penstock.expressions.wording import ExpressionError
+from penstock.expressions.compiled.condition_closures import Scope
+from penstock.expressions.compiled.conditions import CACHED
+from penstock.expressions.compiled.paths import BoundPath, bind_path, find, refuse_clashes, shape_of, show
+from penstock.expressions.compiled.update_closures import Compute, bind_action
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.checks import check_size, check_update, placeholders
+from penstock.expressions.syntax.error_wording import ExpressionError
+from penstock.expressions.syntax.parser import parse_update
+from penstock.expressions.syntax.tree import DeleteAction, Path, RemoveAction, UpdateTree, walk
 from penstock.wire.values import AttributeValue, Item
 
 _REMOVED: Any = None
@@ -88,17 +88,17 @@ class BoundUpdate:
         missing: dict[int, ExpressionError] = {}
         for write in self._writes:
             if _misfit(write.path, item):
-                return ExpressionError(wording.BAD_PATH, bare=True)
+                return ExpressionError(error_wording.BAD_PATH, bare=True)
         for write in self._writes:
             try:
                 write.compute(item)
             except ExpressionError as problem:
-                if problem.message != wording.MISSING_ATTRIBUTE:
+                if problem.message != error_wording.MISSING_ATTRIBUTE:
                     return problem
                 missing.setdefault(write.section, problem)
         for section in sorted({write.section for write in self._writes}, reverse=True):
             if any(not _writable(write.path, item) for write in self._writes if write.section == section):
-                return ExpressionError(wording.BAD_PATH, bare=True)
+                return ExpressionError(error_wording.BAD_PATH, bare=True)
             if section in missing:
                 return missing[section]
         return None
@@ -209,7 +209,7 @@ def _write_within(tree: WriteTree, value: AttributeValue | None, values: list[At
         return {"L": _write_elements(tree, value["L"], values)}
     if value is not None and not indexes and "M" in value:
         return {"M": _write_members(tree, value["M"], values)}
-    raise ExpressionError(wording.BAD_PATH, bare=True)
+    raise ExpressionError(error_wording.BAD_PATH, bare=True)
 
 
 def _write_elements(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.expressions import wording
-from penstock.expressions.tree import Path
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.tree import Path
 from penstock.wire.limits import PATH_ELEMENTS
 from penstock.wire.values import AttributeValue, Item
 
@@ -25,14 +25,14 @@ def bind_path(path: Path, names: Mapping[str, str]) -> BoundPath:
         return parts if head[0] != "#" else (_named(head, names),)  # type: ignore[index,arg-type]
     bound = tuple(_named(part, names) if isinstance(part, str) and part[0] == "#" else part for part in parts)
     if len(bound) > PATH_ELEMENTS:
-        raise wording.too_deep(len(bound))
+        raise error_wording.too_deep(len(bound))
     return bound
 
 
 def _named(placeholder: str, names: Mapping[str, str]) -> str:
     name = names.get(placeholder)
     if name is None:
-        raise wording.undefined_name(placeholder)
+        raise error_wording.undefined_name(placeholder)
     return name
 
 
@@ -125,7 +125,7 @@ def _refuse_within(node: _Branch, paths: Sequence[BoundPath]) -> None:
                         other_number if other is None else other.newest_end(),
                     )
                 )
-                raise wording.clashing_paths(how, path_text(paths[ends[0]]), path_text(paths[ends[1]]))
+                raise error_wording.clashing_paths(how, path_text(paths[ends[0]]), path_text(paths[ends[1]]))
 
 
 def _clash(one: _Branch | None, other: _Branch | None) -> str | None:

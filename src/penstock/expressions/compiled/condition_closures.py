@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from penstock.expressions import wording
-from penstock.expressions.checks import OPERAND_COUNTS
-from penstock.expressions.comparing import (
+from penstock.expressions.compiled.comparison import (
     ORDERED,
     SCALARS,
     SIZED,
@@ -24,8 +22,10 @@ from penstock.expressions.comparing import (
     refuse_bounds,
     size_of,
 )
-from penstock.expressions.paths import BoundPath, Getter, bind_path, getter, path_text
-from penstock.expressions.tree import (
+from penstock.expressions.compiled.paths import BoundPath, Getter, bind_path, getter, path_text
+from penstock.expressions.syntax import error_wording
+from penstock.expressions.syntax.checks import OPERAND_COUNTS
+from penstock.expressions.syntax.tree import (
     And,
     Between,
     Call,
@@ -128,14 +128,14 @@ def bind_operand(operand: Operand, scope: Scope) -> Bound:
         return Bound(lambda item: value, next(iter(value)), None, value)
     if isinstance(operand, Call):
         return _size([bind_operand(argument, scope) for argument in operand.arguments])
-    raise wording.misplaced_function(operand.operator)
+    raise error_wording.misplaced_function(operand.operator)
 
 
 def value_of(operand: Value, scope: Scope) -> AttributeValue:
     """What a :placeholder stands for."""
     value = scope.values.get(operand.name)
     if value is None:
-        raise wording.undefined_value(operand.name)
+        raise error_wording.undefined_value(operand.name)
     return value
 
 
@@ -143,7 +143,7 @@ def _size(arguments: list[Bound]) -> Bound:
     _refuse_count("size", arguments)
     (argument,) = arguments
     if argument.kind is not None and argument.kind not in SIZED:
-        raise wording.operand_type("size", argument.kind)
+        raise error_wording.operand_type("size", argument.kind)
     get = argument.get
 
     def size(item: Item) -> AttributeValue | None:
@@ -156,18 +156,18 @@ def _size(arguments: list[Bound]) -> Bound:
 
 def _refuse_count(operator: str, operands: list[Bound]) -> None:
     if len(operands) != OPERAND_COUNTS[operator]:
-        raise wording.operand_count(operator, len(operands))
+        raise error_wording.operand_count(operator, len(operands))
 
 
 def _refuse_same(operator: str, first: Bound, *others: Bound) -> None:
     if first.path is not None and any(other.path == first.path for other in others):
-        raise wording.not_distinct(operator, path_text(first.path))
+        raise error_wording.not_distinct(operator, path_text(first.path))
 
 
 def _refuse_types(operator: str, allowed: frozenset[str], *operands: Bound) -> None:
     for operand in operands:
         if operand.kind is not None and operand.kind not in allowed:
-            raise wording.operand_type(operator, operand.kind)
+            raise error_wording.operand_type(operator, operand.kind)
 
 
 # ── comparisons ──────────────────────────────────────────────────────────────────────────────────
@@ -261,7 +261,7 @@ def _in(term: In, scope: Scope) -> Predicate:
     operand = bind_operand(term.operand, scope)
     candidates = [bind_operand(candidate, scope) for candidate in term.candidates]
     if len(candidates) > EXPRESSION_IN_OPERANDS:
-        raise wording.too_many_candidates(len(candidates))
+        raise error_wording.too_many_candidates(len(candidates))
     _refuse_same("IN", operand, *candidates)
     get = operand.get
     constants = [candidate.constant for candidate in candidates if candidate.kind in SCALARS]
@@ -301,7 +301,7 @@ def _call(term: Call, scope: Scope) -> Predicate:
 
 def _path_of(function: str, operand: Bound) -> BoundPath:
     if operand.path is None:
-        raise wording.needs_path(function)
+        raise error_wording.needs_path(function)
     return operand.path
 
 
@@ -325,10 +325,10 @@ def _not_exists(function: str, operand: Bound) -> Predicate:
 
 def _has_type(operand: Bound, wanted: Bound) -> Predicate:
     if wanted.constant is None or wanted.kind != "S":
-        raise wording.operand_type("attribute_type", wanted.kind or wording.ANY_TYPE)
+        raise error_wording.operand_type("attribute_type", wanted.kind or error_wording.ANY_TYPE)
     kind = wanted.constant["S"]
     if kind not in TYPES:
-        raise wording.unknown_type(kind)
+        raise error_wording.unknown_type(kind)
     get = operand.get
 
     def is_of_type(item: Item) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.expressions.comparing import ORDERED, order_key
-from penstock.expressions.evaluate import ORDERINGS, Predicate
-from penstock.expressions.paths import Getter, bind_path, getter
-from penstock.expressions.tree import And, Call, Comparison, Not, Or, Path, Term, Value
+from penstock.expressions.compiled.comparison import ORDERED, order_key
+from penstock.expressions.compiled.condition_closures import ORDERINGS, Predicate
+from penstock.expressions.compiled.paths import Getter, bind_path, getter
+from penstock.expressions.syntax.tree import And, Call, Comparison, Not, Or, Path, Term, Value
 from penstock.wire.values import AttributeValue, Item, equal, type_of
 
 Names = Mapping[str, str]
