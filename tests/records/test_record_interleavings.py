@@ -1,7 +1,7 @@
 """Processors whose clocks differ, on the same records, in every order: claims, renewals, ends, freezes and expiries.
 
-A model says what each call should do. The invariants are those of records/leases.py (1-5), records/standing.py (1-4)
-and records/store.py (1-4).
+A model says what each call should do. The invariants are those of records/leases.py (1-5), records/state/record_state.py (1-4)
+and records/state/store.py (1-4).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from record_worlds import NAME, filled, key
 from penstock.client.database import connect
 from penstock.client.values import encode
 from penstock.clock import ManualClock
-from penstock.records.answers import Changed, Claim, Gone, Lost, NotPending, Written
 from penstock.records.leases import allowance_seconds
-from penstock.records.standing import Held, Later, Poison, Settled
-from penstock.records.store import RecordStore
-from penstock.records.work import Found, Source, Work
+from penstock.records.source.selection import Found, Source, Work
+from penstock.records.state.answers import Changed, Claim, Gone, Lost, NotPending, Written
+from penstock.records.state.record_state import Held, Later, Poison, Settled
+from penstock.records.state.store import RecordStore
 
 LEASE = 10.0
 RECORDS = 3
@@ -197,7 +197,7 @@ class Interleavings(RuleBasedStateMachine):
     def redrive(self, number: int, store: int) -> None:
         model = self.model[number]
         if model.state == "parked":
-            from penstock.records.failures import Failures
+            from penstock.records.state.failed_records import Failures
 
             (parked,) = [one for one in Failures(self.stores[store]) if one.key == found(number).key]
             assert self.stores[store].replace_standing(parked.key, parked.seen, parked.standing.redriven())

@@ -1,6 +1,6 @@
 """Functions that compute, and the clerk: when it lets them finish, and that nobody else waits for it.
 
-The numbers are the invariants of records/interpreter.py.
+The numbers are the invariants of records/executors/interpreter.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from record_worlds import filled, processed, processor
 from penstock.client.database import Database
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.clock import ManualClock
-from penstock.records import clerk
-from penstock.records.interpreter import Interpreter
-from penstock.records.schedule import Schedule
-from penstock.records.work import Found
+from penstock.records.executors.interpreter import Interpreter
+from penstock.records.run import group_writer
+from penstock.records.run.schedule import Schedule
+from penstock.records.source.selection import Found
 
 LONG = 60.0  # nothing here takes so long
 
@@ -149,7 +149,7 @@ def test_no_function_runs_while_a_crowded_clerk_writes(db: Database, monkeypatch
         with lock:
             running -= 1
 
-    monkeypatch.setattr(clerk, "Interpreter", Crowded)
+    monkeypatch.setattr(group_writer, "Interpreter", Crowded)
     monkeypatch.setattr(EmbeddedTransport, "execute_together", watched)
     table = filled(db, 300)
     assert processor(table).process_all(handle).processed == 300
@@ -159,7 +159,7 @@ def test_no_function_runs_while_a_crowded_clerk_writes(db: Database, monkeypatch
 
 
 def test_a_function_that_takes_long_holds_up_nobody(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clerk, "Interpreter", Impatient)
+    monkeypatch.setattr(group_writer, "Interpreter", Impatient)
     others, all_others = set[int](), threading.Event()
 
     def handle(record: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def test_a_function_that_takes_long_holds_up_nobody(db: Database, monkeypatch: p
 
 
 def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clerk, "Interpreter", Crowded)
+    monkeypatch.setattr(group_writer, "Interpreter", Crowded)
     table = filled(db, 200)
     records = processor(table)
 

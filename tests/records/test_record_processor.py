@@ -1,4 +1,4 @@
-"""process_all: every record once, whatever the function does. records/run.py (1-4)."""
+"""process_all: every record once, whatever the function does. records/run/run.py (1-4)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from penstock.client.faults import Faults, Rates
 from penstock.client.retries import Retrying, RetryPolicy
 from penstock.client.transports.base import Transport
 from penstock.errors import ThrottlingException
-from penstock.records.answers import Claim
 from penstock.records.processor import RecordProcessor
-from penstock.records.report import Progress, Report
-from penstock.records.run import Interrupted, ProcessingStopped
-from penstock.records.standing import BOOKKEEPING
-from penstock.records.work import BadWork, Found
+from penstock.records.run.report import Progress, Report
+from penstock.records.run.run import Interrupted, ProcessingStopped
+from penstock.records.source.selection import BadWork, Found
+from penstock.records.state.answers import Claim
+from penstock.records.state.record_state import BOOKKEEPING
 from penstock.systems.account_records.tables import tables
 from penstock.tables.definitions import Index, Table
 from penstock.tables.single import make

@@ -1,4 +1,4 @@
-"""The writes of a processor, on every kind of database: records/store.py (1-5), records/standing.py (1-4)."""
+"""The writes of a processor, on every kind of database: records/state/store.py (1-5), records/state/record_state.py (1-4)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.client.database import Database
 from penstock.client.values import encode
 from penstock.clock import ManualClock
 from penstock.errors import ConditionalCheckFailedException
-from penstock.records.answers import Changed, Claim, Gone, Lost, NotPending, Written
 from penstock.records.leases import allowance_seconds
-from penstock.records.standing import BOOKKEEPING, Held, Poison, Settled
-from penstock.records.store import BookkeepingTaken, RecordStore
-from penstock.records.work import Found, Source, Work
+from penstock.records.source.selection import Found, Source, Work
+from penstock.records.state.answers import Changed, Claim, Gone, Lost, NotPending, Written
+from penstock.records.state.record_state import BOOKKEEPING, Held, Poison, Settled
+from penstock.records.state.store import BookkeepingTaken, RecordStore
 
 LEASE = 10.0
 DONE = {"Processed": 1}

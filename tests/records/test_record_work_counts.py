@@ -15,12 +15,12 @@ from record_worlds import filled, key, processed, processor
 from penstock.client.database import Database
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.clock import ManualClock
-from penstock.records.answers import Claim
-from penstock.records.neighbours import Neighbours
 from penstock.records.processor import RecordProcessor
-from penstock.records.standing import NONE, Standing
-from penstock.records.steps import drive_together
-from penstock.records.work import Found
+from penstock.records.source.selection import Found
+from penstock.records.state.answers import Claim
+from penstock.records.state.other_processors import Neighbours
+from penstock.records.state.record_state import NONE, Standing
+from penstock.records.state.steps import drive_together
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from penstock.cli.main import cli
 from penstock.cli.records.group import COMMANDS
 from penstock.cli.records.process import bar_text
 from penstock.client.database import Database, connect
-from penstock.records.report import Progress
-from penstock.records.runs import RUNS_TABLE, runs
+from penstock.records.run.report import Progress
+from penstock.records.run.run_records import RUNS_TABLE, runs
 
 MODULE = """
 import time

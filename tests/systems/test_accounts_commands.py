@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from penstock.cli.accounts.group import COMMANDS
 from penstock.cli.main import cli
 from penstock.client.database import connect
-from penstock.records.run import Interrupted
+from penstock.records.run.run import Interrupted
 from penstock.systems.account_records.config import DEFAULTS, EXAMPLE
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 

@@ -17,7 +17,7 @@ from accounts_world import LAYOUTS, model, new_database, record, stored
 
 import penstock
 from penstock.client.database import connect
-from penstock.records.attempts import Backoff
+from penstock.records.executors.attempts import Backoff
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.demo import demo
 from penstock.systems.account_records.models.record import Record, RecordModel

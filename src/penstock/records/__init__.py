@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.records.executors import process_pool
-    from penstock.records.failures import FailureGroup
+    from penstock.records.executors.executors import process_pool
     from penstock.records.processor import RecordProcessor
-    from penstock.records.report import Progress, RecordError, Report
-    from penstock.records.run import Interrupted, ProcessingStopped
+    from penstock.records.run.report import Progress, RecordError, Report
+    from penstock.records.run.run import Interrupted, ProcessingStopped
+    from penstock.records.state.failed_records import FailureGroup
 
 __all__ = [
     "FailureGroup",

@@ -10,17 +10,17 @@ from typing import Any
 from penstock.client.conditions import Condition
 from penstock.client.table import Table
 from penstock.clock import Clock
-from penstock.records.attempts import Backoff, Cause, Function, RetryRules, check_function
-from penstock.records.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Runner
-from penstock.records.failures import FailureGroup, Failures
+from penstock.records.executors.attempts import Backoff, Cause, Function, RetryRules, check_function
+from penstock.records.executors.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Runner
 from penstock.records.leases import DEFAULT_LEASE_SECONDS
-from penstock.records.marks import Unchanged
-from penstock.records.outcomes import Rules
-from penstock.records.report import MOST_ERRORS, Progress, Report
-from penstock.records.run import Run
-from penstock.records.standing import BOOKKEEPING
-from penstock.records.store import DEFAULT_MAX_CRASHES, RecordStore
-from penstock.records.work import Mark, Source, Work
+from penstock.records.run.outcomes import Rules
+from penstock.records.run.report import MOST_ERRORS, Progress, Report
+from penstock.records.run.run import Run
+from penstock.records.source.done_marks import Unchanged
+from penstock.records.source.selection import Mark, Source, Work
+from penstock.records.state.failed_records import FailureGroup, Failures
+from penstock.records.state.record_state import BOOKKEEPING
+from penstock.records.state.store import DEFAULT_MAX_CRASHES, RecordStore
 
 MOST_WORKERS = 1_000
 

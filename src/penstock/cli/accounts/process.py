@@ -11,10 +11,10 @@ from penstock.cli.conversation import dry_run_option, json_option, show_json
 from penstock.cli.lazy import INTERRUPTED
 from penstock.cli.records.options import load_function
 from penstock.cli.records.process import Bar
-from penstock.records.attempts import Function
-from penstock.records.report import Report
-from penstock.records.run import Interrupted
-from penstock.records.runs import recorded
+from penstock.records.executors.attempts import Function
+from penstock.records.run.report import Report
+from penstock.records.run.run import Interrupted
+from penstock.records.run.run_records import recorded
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 
 _SHOWN_ERRORS = 20

@@ -10,8 +10,8 @@ import click
 import orjson
 
 from penstock.errors import PenstockError
-from penstock.records.attempts import Function, check_function
-from penstock.records.standing import BOOKKEEPING
+from penstock.records.executors.attempts import Function, check_function
+from penstock.records.state.record_state import BOOKKEEPING
 from penstock.user_modules import NotAPlace, named
 
 FAILED = 3

@@ -30,14 +30,14 @@ from penstock.cli.tables.screen import Line
 from penstock.client.conditions import Condition, F
 from penstock.client.database import Database, embedded_engine
 from penstock.errors import PenstockError
-from penstock.records.attempts import Function
-from penstock.records.executors import ExecutorOrMaker, process_pool
-from penstock.records.forks import for_handlers, not_in_children
+from penstock.records.executors.attempts import Function
+from penstock.records.executors.executors import ExecutorOrMaker, process_pool
+from penstock.records.executors.forks import for_handlers, not_in_children
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
 from penstock.records.processor import MOST_WORKERS, RecordProcessor
-from penstock.records.report import Progress, Report, seconds_text
-from penstock.records.runs import recorded
-from penstock.records.work import key_type
+from penstock.records.run.report import Progress, Report, seconds_text
+from penstock.records.run.run_records import recorded
+from penstock.records.source.selection import key_type
 
 _SHOWN_ERRORS = 10
 _BAR_WIDTH = 24

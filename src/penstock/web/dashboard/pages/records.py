@@ -14,10 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.client.values import Item
-from penstock.records.failures import OTHERS, FailureGroup
 from penstock.records.processor import RecordProcessor
-from penstock.records.runs import runs
-from penstock.records.standing import BOOKKEEPING, NotOurs
+from penstock.records.run.run_records import runs
+from penstock.records.state.failed_records import OTHERS, FailureGroup
+from penstock.records.state.record_state import BOOKKEEPING, NotOurs
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import Feed, Message, fragment
 from penstock.web.dashboard.table_facts import look

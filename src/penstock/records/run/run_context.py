@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.records.answers import Claim
-from penstock.records.attempts import Ended, Failure, Function
-from penstock.records.executors import Died, NotRun, Overran, Runner
+from penstock.records.executors.attempts import Ended, Failure, Function
+from penstock.records.executors.executors import Died, NotRun, Overran, Runner
 from penstock.records.leases import RENEWALS
-from penstock.records.neighbours import Neighbours
-from penstock.records.outcomes import End, Outcomes, Rules
-from penstock.records.report import Report
-from penstock.records.schedule import Schedule, Task
-from penstock.records.store import RecordStore
+from penstock.records.run.outcomes import End, Outcomes, Rules
+from penstock.records.run.report import Report
+from penstock.records.run.schedule import Schedule, Task
+from penstock.records.state.answers import Claim
+from penstock.records.state.other_processors import Neighbours
+from penstock.records.state.store import RecordStore
 
 _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
 

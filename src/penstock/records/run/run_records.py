@@ -19,10 +19,10 @@ from penstock.client.database import Database
 from penstock.client.values import Item
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.records.attempts import Function
+from penstock.records.executors.attempts import Function
 from penstock.records.processor import RecordProcessor, new_run_id
-from penstock.records.report import Progress, Report
-from penstock.records.run import Interrupted, ProcessingStopped
+from penstock.records.run.report import Progress, Report
+from penstock.records.run.run import Interrupted, ProcessingStopped
 from penstock.tables.definitions import Table
 from penstock.tables.single import make
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from penstock.client.values import encode
-from penstock.records.answers import Claim
-from penstock.records.attempts import BadResult
-from penstock.records.work import BadWork, Source
+from penstock.records.executors.attempts import BadResult
+from penstock.records.source.selection import BadWork, Source
+from penstock.records.state.answers import Claim
 from penstock.wire.values import AttributeValue, equal
 from penstock.wire.values import Item as WireItem
 

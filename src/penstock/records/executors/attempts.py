@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.values import Item
-from penstock.records.forks import end_child_of
+from penstock.records.executors.forks import end_child_of
 
 Function = Callable[[Item], Mapping[str, Any] | None]
 """What is done with a record. What it returns is set in the record, together with the mark that it is done."""

@@ -20,7 +20,7 @@ from penstock.client.keys import TableKey
 from penstock.client.rendering import Aliases, condition_text
 from penstock.client.values import Item, encode
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.records.standing import BOOKKEEPING, DONE, PARKED
+from penstock.records.state.record_state import BOOKKEEPING, DONE, PARKED
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.records.shift import Shift
+from penstock.records.run.run_context import Shift
 
 _HURRIED_PASSES: Final = 5
 

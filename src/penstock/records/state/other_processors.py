@@ -14,8 +14,8 @@ from zlib import crc32
 import orjson
 
 from penstock.clock import Clock
-from penstock.records.standing import NotOurs, Standing
-from penstock.records.work import Found
+from penstock.records.source.selection import Found
+from penstock.records.state.record_state import NotOurs, Standing
 from penstock.wire.values import AttributeValue
 
 _NEAR_PAGES: Final = 2

@@ -15,14 +15,14 @@ import queue
 import time
 from typing import Any, Final
 
-from penstock.records.answers import Claim, ClaimAnswer, MarkAnswer, Written
-from penstock.records.attempts import Ended
-from penstock.records.executors import Overran
-from penstock.records.interpreter import Interpreter
-from penstock.records.outcomes import End
-from penstock.records.schedule import Task
-from penstock.records.shift import Running, Shift
-from penstock.records.steps import Steps, drive_together
+from penstock.records.executors.attempts import Ended
+from penstock.records.executors.executors import Overran
+from penstock.records.executors.interpreter import Interpreter
+from penstock.records.run.outcomes import End
+from penstock.records.run.run_context import Running, Shift
+from penstock.records.run.schedule import Task
+from penstock.records.state.answers import Claim, ClaimAnswer, MarkAnswer, Written
+from penstock.records.state.steps import Steps, drive_together
 
 _AHEAD_SECONDS: Final = 0.04
 """Work that is claimed ahead of the workers, at the least. Long functions have none."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.errors import PenstockError
-from penstock.records.answers import Written
 from penstock.records.leases import RENEWALS
-from penstock.records.shift import Running, Shift
+from penstock.records.run.run_context import Running, Shift
+from penstock.records.state.answers import Written
 
 _log = logging.getLogger(__name__)
 

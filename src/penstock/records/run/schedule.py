@@ -16,8 +16,8 @@ from itertools import count
 from typing import Any, Final
 
 from penstock.clock import Clock
-from penstock.records.standing import Standing
-from penstock.records.work import Found
+from penstock.records.source.selection import Found
+from penstock.records.state.record_state import Standing
 
 MOST_WAITING: Final = 10_000
 LOW_WATER: Final = 32

@@ -13,15 +13,23 @@ from typing import Any, Final
 
 from penstock.client.values import InvalidValue, decode_item
 from penstock.errors import PenstockError, ValidationException
-from penstock.records.answers import Changed, Claim, ClaimAnswer, Gone, MarkAnswer, NotPending, Written
-from penstock.records.attempts import MESSAGE_CHARACTERS, Backoff, BadResult, Ended, Failure, RetryRules, failure_of
-from penstock.records.executors import Died, NotRun, Overran
-from penstock.records.neighbours import Neighbours
-from penstock.records.report import MOST_ERRORS, RecordError, Report
-from penstock.records.schedule import Schedule, Task
-from penstock.records.standing import WORKER_DIED, Held, Later, Poison, Settled, Standing
-from penstock.records.store import RecordStore
-from penstock.records.work import Found
+from penstock.records.executors.attempts import (
+    MESSAGE_CHARACTERS,
+    Backoff,
+    BadResult,
+    Ended,
+    Failure,
+    RetryRules,
+    failure_of,
+)
+from penstock.records.executors.executors import Died, NotRun, Overran
+from penstock.records.run.report import MOST_ERRORS, RecordError, Report
+from penstock.records.run.schedule import Schedule, Task
+from penstock.records.source.selection import Found
+from penstock.records.state.answers import Changed, Claim, ClaimAnswer, Gone, MarkAnswer, NotPending, Written
+from penstock.records.state.other_processors import Neighbours
+from penstock.records.state.record_state import WORKER_DIED, Held, Later, Poison, Settled, Standing
+from penstock.records.state.store import RecordStore
 
 RECORD_CHANGED: Final = "RecordChanged"
 _LOOK_AGAIN_SECONDS: Final = 0.1

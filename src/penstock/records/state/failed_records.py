@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.client.values import Item, decode_item
-from penstock.records.attempts import normalised
-from penstock.records.standing import PARKED, Standing
-from penstock.records.store import RecordStore
+from penstock.records.executors.attempts import normalised
+from penstock.records.state.record_state import PARKED, Standing
+from penstock.records.state.store import RecordStore
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
 

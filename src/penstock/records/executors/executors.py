@@ -17,7 +17,7 @@ from typing import Protocol
 
 from penstock.client.values import Item
 from penstock.errors import PenstockError
-from penstock.records.attempts import Ended, Function, RetryRules, attempt, failure_of
+from penstock.records.executors.attempts import Ended, Function, RetryRules, attempt, failure_of
 
 ExecutorOrMaker = Executor | Callable[[], Executor]
 

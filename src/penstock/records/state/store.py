@@ -18,7 +18,10 @@ from typing import Any, Final
 
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConditionalCheckFailedException, PenstockError
-from penstock.records.answers import (
+from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
+from penstock.records.source.done_marks import Marks, Unchanged, same
+from penstock.records.source.selection import Found, Source
+from penstock.records.state.answers import (
     Changed,
     Claim,
     ClaimAnswer,
@@ -29,11 +32,8 @@ from penstock.records.answers import (
     WriteAnswer,
     Written,
 )
-from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
-from penstock.records.marks import Marks, Unchanged, same
-from penstock.records.standing import Free, Later, NotOurs, Standing
-from penstock.records.steps import Request, Steps, drive
-from penstock.records.work import Found, Source
+from penstock.records.state.record_state import Free, Later, NotOurs, Standing
+from penstock.records.state.steps import Request, Steps, drive
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
 

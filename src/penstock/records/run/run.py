@@ -7,7 +7,7 @@
    ends by itself: it is never given to another while it may still be at work here.
 
 A remote database takes many requests at once: there each worker claims its records and marks them (workers.py). The
-embedded one writes one commit at a time: there a clerk writes for all (clerk.py).
+embedded one writes one commit at a time: there a clerk writes for all (group_writer.py).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from collections.abc import Callable
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.records.attempts import Function
-from penstock.records.clerk import Clerk
-from penstock.records.executors import Runner
-from penstock.records.feeder import Feeder
-from penstock.records.outcomes import Rules
-from penstock.records.report import Progress, Report
-from penstock.records.shift import Shift
-from penstock.records.store import RecordStore
-from penstock.records.watcher import Watcher
-from penstock.records.workers import Workers
+from penstock.records.executors.attempts import Function
+from penstock.records.executors.executors import Runner
+from penstock.records.run.group_writer import Clerk
+from penstock.records.run.lease_watcher import Watcher
+from penstock.records.run.outcomes import Rules
+from penstock.records.run.report import Progress, Report
+from penstock.records.run.run_context import Shift
+from penstock.records.run.workers import Workers
+from penstock.records.source.feeder import Feeder
+from penstock.records.state.store import RecordStore
 
 _TICK_SECONDS: Final = 0.1
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.records.answers import Claim
-from penstock.records.schedule import Task
-from penstock.records.shift import Running, Shift
+from penstock.records.run.run_context import Running, Shift
+from penstock.records.run.schedule import Task
+from penstock.records.state.answers import Claim
 
 
 class Workers:
