@@ -32,9 +32,9 @@ from penstock.systems.delphi.clustering import Layers
 from penstock.systems.delphi.converter import DataConverter
 from penstock.systems.delphi.projection import Edge, Projection
 from penstock.systems.delphi.results import EMBEDDINGS, GRAPH, Results
-from penstock.tables.apply import apply
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 DIMENSIONS = 384
 """As MiniLM has; the default embedder has 64."""

@@ -20,11 +20,11 @@ from bench.sections import alone
 from penstock.client.database import Database, connect
 from penstock.engine.settings import Settings
 from penstock.systems.construction_expenses.tables import tables as construction_expenses
-from penstock.tables.apply import apply
-from penstock.tables.definitions import Index
-from penstock.tables.definitions import Table as Definition
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.definition import Index
+from penstock.tables.definitions.definition import Table as Definition
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 NAMING = Naming(environment="production")
 TABLES_WITH_INDEXES = 6

@@ -22,8 +22,8 @@ from pathlib import Path
 import penstock
 from penstock.jobs.tasks import Task
 from penstock.records.processor import RecordProcessor
-from penstock.tables.definitions import Index, Table
-from penstock.tables.single import make
+from penstock.tables.apply.single_table import make
+from penstock.tables.definitions.definition import Index, Table
 
 ROOT = Path(__file__).parent.parent
 FEW, MANY = 70, 490

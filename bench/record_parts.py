@@ -26,8 +26,8 @@ from bench.files import peak_bytes
 from penstock.client.database import Database, connect
 from penstock.client.table import Table as Handle
 from penstock.records.processor import RecordProcessor
-from penstock.tables.definitions import Index, Table
-from penstock.tables.single import make
+from penstock.tables.apply.single_table import make
+from penstock.tables.definitions.definition import Index, Table
 
 ROOT = Path(__file__).parent.parent
 NAME = "Records"

@@ -21,13 +21,13 @@ from bench.report import Section
 from bench.report import Table as Shown
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.tables.definitions import Index, Table
-from penstock.tables.rekey import Options as RekeyOptions
-from penstock.tables.rekey import Rekey
-from penstock.tables.rekey_plan import plan as rekey_plan
-from penstock.tables.rekey_state import Job, JobStore
-from penstock.tables.single import make
-from penstock.tables.transfers import ItemTable, Places
+from penstock.tables.apply.single_table import make
+from penstock.tables.data.transfers import ItemTable, Places
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.rekey.plan import plan as rekey_plan
+from penstock.tables.rekey.rekey import Options as RekeyOptions
+from penstock.tables.rekey.rekey import Rekey
+from penstock.tables.rekey.state import Job, JobStore
 from penstock.wire.values import Item
 
 OLD = Table("old", key=("conversation_id:S", "comment_id:N"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.jobs.job import Job
     from penstock.jobs.run import AsyncRun, Run
     from penstock.records.processor import RecordProcessor
-    from penstock.tables.definitions import Index, Table
+    from penstock.tables.definitions.definition import Index, Table
 
 __version__ = "0.1.0"
 
@@ -53,12 +53,12 @@ _HOMES = {
     "ConditionFailed": "penstock.client.failures",
     "Database": "penstock.client.database",
     "F": "penstock.client.conditions",
-    "Index": "penstock.tables.definitions",
+    "Index": "penstock.tables.definitions.definition",
     "Job": "penstock.jobs.job",
     "PenstockError": "penstock.errors",
     "RecordProcessor": "penstock.records.processor",
     "Run": "penstock.jobs.run",
-    "Table": "penstock.tables.definitions",
+    "Table": "penstock.tables.definitions.definition",
     "boto3_client": "penstock.client.boto",
     "boto3_resource": "penstock.client.boto",
     "connect": "penstock.client.database",

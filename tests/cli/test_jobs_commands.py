@@ -23,7 +23,7 @@ from penstock.jobs.loading import load_app
 from penstock.jobs.state import State
 from penstock.jobs.worker import Worker
 from penstock.jobs.workers import Registry, WorkerInfo
-from penstock.tables.single import make
+from penstock.tables.apply.single_table import make
 
 APP = """
 import time

@@ -14,7 +14,7 @@ from penstock.cli.main import cli
 from penstock.cli.tables import carrying
 from penstock.cli.tables.group import COMMANDS
 from penstock.client.database import connect
-from penstock.tables.apply import apply as apply_for_real
+from penstock.tables.apply.apply import apply as apply_for_real
 
 MINE = (
     "add-index",
@@ -31,7 +31,7 @@ MINE = (
 )
 
 MODULE = """
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 before = [Table("jobs", "id:S"), Table("logs", ("id:S", "at:N"), ttl="expires")]
 after = [Table("jobs", "id:S", indexes=[Index("by-state", "state:S")]), before[1]]

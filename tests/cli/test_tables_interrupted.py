@@ -14,12 +14,12 @@ from penstock.cli.tables.screen import Screen, progress_text
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.server import running_server
-from penstock.tables.tabletalk import Progress
-from penstock.tables.tablework import Finished
+from penstock.tables.apply.table_changer import Finished
+from penstock.tables.apply.table_poller import Progress
 
 PROGRAM = "from penstock.cli.main import main; main()"
 MODULE = """
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 before = Table("jobs", "id:S")
 after = Table("jobs", "id:S", indexes=[Index("by-state", "state:S"), Index("by-due", "due:N")], ttl="expires")

@@ -14,7 +14,7 @@ from penstock.client.database import connect
 from penstock.engine import Engine
 from penstock.engine.storage.file_copy import copy_file, new_file
 from penstock.errors import DynamoDBError, StorageError
-from penstock.tables.exporting import write_whole
+from penstock.tables.formats.export import write_whole
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
 

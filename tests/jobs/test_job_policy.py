@@ -19,7 +19,7 @@ from penstock.jobs.policy import FILE_ACTIONS, TABLE_ACTIONS, policy
 from penstock.jobs.tables import jobs_table
 from penstock.jobs.tasks import Retries
 from penstock.jobs.worker import Worker
-from penstock.tables.single import make
+from penstock.tables.apply.single_table import make
 
 PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
 S3_ACTIONS = {

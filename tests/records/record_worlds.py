@@ -10,8 +10,8 @@ from typing import Any
 from penstock.client.database import Database
 from penstock.client.table import Table as Handle
 from penstock.records.processor import RecordProcessor
-from penstock.tables.definitions import Index, Table
-from penstock.tables.single import make
+from penstock.tables.apply.single_table import make
+from penstock.tables.definitions.definition import Index, Table
 
 NAME = "Records"
 DEFINITION = Table(NAME, ("AccountId:S", "RunTime:S"), indexes=(Index("Processed", "Processed:N"),))

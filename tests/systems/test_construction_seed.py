@@ -24,7 +24,7 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.server import Options, running_server
-from penstock.tables.naming import Naming
+from penstock.tables.definitions.naming import Naming
 
 SCHEMAS = "infrastructure/schemas"
 VARIABLES = ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "TABLE_NAME", "INDEX_NAME", "SORT_KEY", "MAX_WAIT")

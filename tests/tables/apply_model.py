@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any, assert_never
 
-from penstock.tables import changes as c
-from penstock.tables.definitions import Index, Table, Throughput
-from penstock.tables.shapes import ON_DEMAND_WARM
+from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
+from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.plan import changes as c
 from penstock.wire.limits import GLOBAL_INDEXES
 
 

@@ -14,8 +14,8 @@ from fleets import ELSEWHERE, PLAIN, SERVERS
 from penstock.client.database import Database, connect
 from penstock.engine import Engine
 from penstock.server.server import running_server
-from penstock.tables.apply import apply
-from penstock.tables.survey import survey_to_delete
+from penstock.tables.apply.apply import apply
+from penstock.tables.plan.survey import survey_to_delete
 
 
 @pytest.fixture(params=["embedded", *SERVERS])

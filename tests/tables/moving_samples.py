@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.client.database import Database, connect
-from penstock.tables.definitions import Index, Table
-from penstock.tables.single import make
-from penstock.tables.transfers import ItemTable
+from penstock.tables.apply.single_table import make
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.definition import Index, Table
 
 ORDERS = Table(
     "orders",

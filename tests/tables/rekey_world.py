@@ -14,12 +14,12 @@ from typing import Any
 from moving_samples import Wire, everything
 
 from penstock.client.database import Database, connect
-from penstock.tables.definitions import Index, Table
-from penstock.tables.rekey import Options, Rekey
-from penstock.tables.rekey_plan import plan
-from penstock.tables.rekey_state import Job, JobStore
-from penstock.tables.single import make
-from penstock.tables.transfers import ItemTable
+from penstock.tables.apply.single_table import make
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.rekey.plan import plan
+from penstock.tables.rekey.rekey import Options, Rekey
+from penstock.tables.rekey.state import Job, JobStore
 
 OLD = Table(
     "old",

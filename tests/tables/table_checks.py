@@ -10,7 +10,7 @@ import botocore.session
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-from penstock.tables.definitions import Maximum, Table
+from penstock.tables.definitions.definition import Maximum, Table
 
 
 def check_request(operation: str, body: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from penstock.tables.definitions import Attribute, Index, Key, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import Attribute, Index, Key, Maximum, Table, Throughput
 
 VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
 ATTRIBUTES = ("a", "b", "c", "d#e", "été")

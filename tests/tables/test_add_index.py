@@ -1,4 +1,4 @@
-"""One index added after a look at real items, or changed with no gap (indexes.py, sampling.py; S1.9–12)."""
+"""One index added after a look at real items, or changed with no gap (add_index.py, item_sample.py; S1.9–12)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from fleets import PLAIN, Place
 
-from penstock.tables.apply import Interrupted, apply
-from penstock.tables.definitions import Index, Table, Throughput
-from penstock.tables.indexes import (
+from penstock.tables.apply.apply import Interrupted, apply
+from penstock.tables.apply.table_poller import Progress
+from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.indexes.add_index import (
     IndexPlan,
     IndexRefused,
     existing,
@@ -19,9 +21,7 @@ from penstock.tables.indexes import (
     successor_name,
     warning_of,
 )
-from penstock.tables.problems import DefinitionError
-from penstock.tables.sampling import fit, sample
-from penstock.tables.tabletalk import Progress
+from penstock.tables.indexes.item_sample import fit, sample
 
 JOBS = Table("jobs", "id:S", indexes=[Index("by-state", "state:S")])
 BY_DUE = Index("by-due", "due:N")

@@ -1,4 +1,4 @@
-"""Plans carried out (apply.py, tablework.py, waiting.py): order, waiting, oddities, Ctrl-C and failures."""
+"""Plans carried out (apply.py, table_changer.py, side_by_side.py): order, waiting, oddities, Ctrl-C and failures."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock.errors import (
     UnknownOperationException,
     ValidationException,
 )
-from penstock.tables.apply import Interrupted, apply
-from penstock.tables.definitions import Index, Table, Throughput
-from penstock.tables.diff import diff
-from penstock.tables.survey import survey
-from penstock.tables.tabletalk import Progress
-from penstock.tables.tablework import Finished
-from penstock.tables.waiting import Pace, poll_seconds
+from penstock.tables.apply.apply import Interrupted, apply
+from penstock.tables.apply.side_by_side import Pace, poll_seconds
+from penstock.tables.apply.table_changer import Finished
+from penstock.tables.apply.table_poller import Progress
+from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.plan.diff import diff
+from penstock.tables.plan.survey import survey
 
 JOBS = Table("jobs", "id:S")
 RICH = Table(

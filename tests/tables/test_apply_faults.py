@@ -11,12 +11,12 @@ from table_strategies import tables
 
 from penstock.client.database import Database
 from penstock.errors import ConnectionFailed, LimitExceededException, PenstockError
-from penstock.tables.apply import apply
-from penstock.tables.changes import ReplaceTable
-from penstock.tables.definitions import Index, Table
-from penstock.tables.indexes import existing, plan_addition
-from penstock.tables.policy import policy
-from penstock.tables.survey import survey_to_delete
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.indexes.add_index import existing, plan_addition
+from penstock.tables.plan.changes import ReplaceTable
+from penstock.tables.plan.iam_policy import policy
+from penstock.tables.plan.survey import survey_to_delete
 
 JOBS = Table(
     "jobs", "id:S", indexes=[Index("by-state", "state:S")], ttl="old", stream="KEYS_ONLY", tags={"Team": "red"}

@@ -13,14 +13,15 @@ from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
-from penstock.tables import backups, dumping
-from penstock.tables.backups import Backup, DumpFolder, NotAsBefore, PointInTime, parse_moment, restore
-from penstock.tables.definitions import Table
-from penstock.tables.diff import diff
-from penstock.tables.exports import export_text
-from penstock.tables.inspection import required
-from penstock.tables.single import make
-from penstock.tables.transfers import ItemTable
+from penstock.tables.apply.single_table import make
+from penstock.tables.data import backups
+from penstock.tables.data import dump as dumping
+from penstock.tables.data.backups import Backup, DumpFolder, NotAsBefore, PointInTime, parse_moment, restore
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.definition import Table
+from penstock.tables.formats.export_file import export_text
+from penstock.tables.plan.diff import diff
+from penstock.tables.plan.inspect import required
 
 FULL = ORDERS.altered(deletion_protection=True)
 

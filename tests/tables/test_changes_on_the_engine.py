@@ -9,11 +9,11 @@ from table_strategies import tables
 
 from penstock.clock import ManualClock
 from penstock.engine import Engine
-from penstock.tables.changes import ReplaceTable
-from penstock.tables.definitions import Table
-from penstock.tables.diff import diff
-from penstock.tables.requests import requests_of
-from penstock.tables.shapes import facts_of, from_description
+from penstock.tables.apply.change_requests import requests_of
+from penstock.tables.definitions.aws_shapes import facts_of, from_description
+from penstock.tables.definitions.definition import Table
+from penstock.tables.plan.changes import ReplaceTable
+from penstock.tables.plan.diff import diff
 
 KEYS = ("id:S", "sort:N")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.tables.definitions import Attribute, Index, Key, Maximum, Table, Throughput
-from penstock.tables.problems import DefinitionError, check_together
+from penstock.tables.definitions.definition import Attribute, Index, Key, Maximum, Table, Throughput
+from penstock.tables.definitions.problems import DefinitionError, check_together
 
 
 def problems(*arguments: Any, **members: Any) -> list[str]:

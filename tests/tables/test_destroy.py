@@ -5,9 +5,9 @@ from __future__ import annotations
 from fleets import PLAIN, STAGING, Place
 
 from penstock.errors import AccessDeniedException
-from penstock.tables.apply import ApplyReport, apply
-from penstock.tables.definitions import Index, Table
-from penstock.tables.survey import survey_to_delete
+from penstock.tables.apply.apply import ApplyReport, apply
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.plan.survey import survey_to_delete
 
 JOBS = Table("jobs", "id:S")
 

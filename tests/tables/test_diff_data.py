@@ -14,10 +14,10 @@ from moving_samples import ORDERS, filled, order
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
-from penstock.tables.comparing import Difference, compare
-from penstock.tables.definitions import Table
-from penstock.tables.single import make
-from penstock.tables.transfers import ItemTable
+from penstock.tables.apply.single_table import make
+from penstock.tables.data.compare import Difference, compare
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.definition import Table
 
 
 def other_orders(db: Database, numbers: range) -> tuple[ItemTable, ItemTable]:

@@ -6,9 +6,9 @@ from apply_model import apply_all, created
 from hypothesis import given
 from table_strategies import tables
 
-from penstock.tables.changes import AddIndex, DropIndex, ReplaceTable, SetTtl
-from penstock.tables.definitions import Table
-from penstock.tables.diff import diff
+from penstock.tables.definitions.definition import Table
+from penstock.tables.plan.changes import AddIndex, DropIndex, ReplaceTable, SetTtl
+from penstock.tables.plan.diff import diff
 
 KEYS = ("id:S", "sort:N")
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.tables.changes import (
+from penstock.tables.definitions.definition import ON_DEMAND, Index, Maximum, Table, Throughput
+from penstock.tables.plan.changes import (
     AddIndex,
     Change,
     ClearStream,
@@ -31,8 +32,7 @@ from penstock.tables.changes import (
     UpdateIndexThroughput,
     UpdateThroughput,
 )
-from penstock.tables.definitions import ON_DEMAND, Index, Maximum, Table, Throughput
-from penstock.tables.diff import OTHER_KEY, OTHER_LOCAL_INDEXES, diff
+from penstock.tables.plan.diff import OTHER_KEY, OTHER_LOCAL_INDEXES, diff
 
 EMAIL = Index("email-index", "email:S")
 PHONE = Index("phone-index", "phone:S")

@@ -13,10 +13,11 @@ from moving_samples import ORDERS, everything, filled, order
 from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.errors import PenstockError
-from penstock.tables import dump_folder, dumping
-from penstock.tables.dump_folder import FolderError
-from penstock.tables.exports import read_export
-from penstock.tables.transfers import ItemTable
+from penstock.tables.data import dump as dumping
+from penstock.tables.data import dump_folder
+from penstock.tables.data.dump_folder import FolderError
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.formats.export_file import read_export
 
 SMALL = 4_000
 """Bytes of a part, so that a few hundred items are many parts."""

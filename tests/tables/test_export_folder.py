@@ -1,4 +1,4 @@
-"""Definitions exported to a folder (exporting.py; S1.5–6)."""
+"""Definitions exported to a folder (export.py; S1.5–6)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from fleets import STAGING, Place, construction_expenses
 
 from penstock.errors import AccessDeniedException, InternalServerError
-from penstock.tables.definitions import Index, Table
-from penstock.tables.exporting import ExportReport, FileUnwritable, export
-from penstock.tables.loading import read_folder
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.sources import read_folder
+from penstock.tables.formats.export import ExportReport, FileUnwritable, export
 
 JOBS = Table("jobs", "id:S", indexes=[Index("by-state", "state:S")], ttl="expires", pitr=True, tags={"Team": "blue"})
 LOGS = Table("logs", ("id:S", "at:N"))
@@ -132,7 +132,7 @@ def test_no_half_written_file_is_left_behind(place: Place, tmp_path: Path, monke
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("penstock.tables.exporting.os.fsync", full)
+    monkeypatch.setattr("penstock.tables.formats.export.os.fsync", full)
     place.apply(JOBS.altered(ttl=None))
     with pytest.raises(FileUnwritable, match="No space left"):
         exported(place, tmp_path, JOBS.altered(ttl=None))

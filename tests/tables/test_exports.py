@@ -12,10 +12,10 @@ from table_strategies import tables
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.context import Scope
-from penstock.tables.definitions import Index, Table
-from penstock.tables.exports import ExportError, SummaryRow, export_text, read_export, summary_text
-from penstock.tables.problems import DefinitionError
-from penstock.tables.shapes import Facts, create_request, from_description
+from penstock.tables.definitions.aws_shapes import Facts, create_request, from_description
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.formats.export_file import ExportError, SummaryRow, export_text, read_export, summary_text
 
 
 @given(tables())

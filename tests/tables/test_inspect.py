@@ -1,4 +1,4 @@
-"""Tables as they are (inspection.py): one look at each, and what cannot be seen."""
+"""Tables as they are (inspect.py): one look at each, and what cannot be seen."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from fleets import STAGING, Place
 
 from penstock.errors import AccessDeniedException, PenstockError, UnknownOperationException
-from penstock.tables.definitions import Index, Table
-from penstock.tables.inspection import Live, inspect, inspect_all, inspect_every, required
-from penstock.tables.troubles import Failure, TablesUnreadable
+from penstock.tables.apply.failures import Failure, TablesUnreadable
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.plan.inspect import Live, inspect, inspect_all, inspect_every, required
 
 RICH = Table(
     "jobs",

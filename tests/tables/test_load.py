@@ -12,13 +12,14 @@ from penstock.client.database import Database, connect
 from penstock.client.faults import Faults, Rates
 from penstock.client.pacing import Pacer
 from penstock.errors import PenstockError
-from penstock.tables import dumping, loading_data
-from penstock.tables.definitions import Index, Table
-from penstock.tables.diff import diff
-from penstock.tables.dump_folder import FolderError
-from penstock.tables.inspection import inspect
-from penstock.tables.single import make
-from penstock.tables.transfers import ItemTable
+from penstock.tables.apply.single_table import make
+from penstock.tables.data import dump as dumping
+from penstock.tables.data import load as loading_data
+from penstock.tables.data.dump_folder import FolderError
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.plan.diff import diff
+from penstock.tables.plan.inspect import inspect
 
 SMALL = 4_000
 
@@ -159,7 +160,7 @@ def test_a_fixed_rate_is_kept(dumped: Path) -> None:
 
 
 def test_nothing_is_lost_where_batches_are_turned_away_in_part(dumped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.tables.transfers._backoff", lambda strikes: 0.0)
+    monkeypatch.setattr("penstock.tables.data.transfers._backoff", lambda strikes: 0.0)
     with connect() as inner:
         faulty = Faults(inner.transport, Rates(), seed=7, by_operation={"BatchWriteItem": Rates.every_kind(0.3)})
         done = loading_data.load(Database(faulty), dumped, "copy", create=True)

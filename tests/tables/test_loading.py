@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from penstock.systems import SYSTEMS
-from penstock.tables.definitions import Index, Table
-from penstock.tables.exports import ExportError, export_text
-from penstock.tables.loading import LoadingError, load
-from penstock.tables.problems import DefinitionError
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.definitions.sources import LoadingError, load
+from penstock.tables.formats.export_file import ExportError, export_text
 
 MODULE = """
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 companies = Table("companies", "companyId:S", indexes=[Index("by-email", "email:S")])
 all = [companies, Table("jobs", "id:S")]
@@ -90,7 +90,9 @@ def test_what_leads_to_no_tables(here: Path, given: str, reason: str) -> None:
 
 
 def test_a_definition_that_cannot_be_is_told_as_it_is(here: Path) -> None:
-    (here / "bad_tables.py").write_text('from penstock.tables.definitions import Table\nx = Table("a b", "id")\n')
+    (here / "bad_tables.py").write_text(
+        'from penstock.tables.definitions.definition import Table\nx = Table("a b", "id")\n'
+    )
     with pytest.raises(DefinitionError, match="2 problems"):
         load("bad_tables:x", SYSTEMS)
     (here / "shop_tables.py").write_text(MODULE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.tables.definitions import Table
-from penstock.tables.naming import Naming, check_names
-from penstock.tables.problems import DefinitionError
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import Naming, check_names
+from penstock.tables.definitions.problems import DefinitionError
 
 
 @pytest.mark.parametrize(

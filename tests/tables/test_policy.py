@@ -7,9 +7,9 @@ from typing import Any
 import botocore.session
 import pytest
 
-from penstock.tables.definitions import Table
-from penstock.tables.naming import Naming
-from penstock.tables.policy import COMMANDS, policy
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.iam_policy import COMMANDS, policy
 
 NAMING = Naming("shop", "dev")
 PLAIN = Table("jobs", "id:S")

@@ -17,11 +17,11 @@ from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.client.recording import Recording
 from penstock.errors import AccessDeniedException
-from penstock.tables.definitions import Table
-from penstock.tables.single import make
+from penstock.tables.apply.single_table import make
+from penstock.tables.definitions.definition import Table
 
 MODULE = """
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 full = [Table("jobs", "id:S", ttl="ttl", pitr=True, tags={"team": "a"}, stream="NEW_AND_OLD_IMAGES",
               indexes=[Index("by-state", "state:S")])]

@@ -23,14 +23,14 @@ from rekey_world import (
 
 from penstock.cli.main import cli
 from penstock.errors import PenstockError
-from penstock.tables.definitions import Index, Table
-from penstock.tables.diff import diff
-from penstock.tables.inspection import inspect, required
-from penstock.tables.rekey import Options, Rekey, Unmapped
-from penstock.tables.rekey_mapping import Problem, parse_mapping
-from penstock.tables.rekey_plan import new_definition, plan
-from penstock.tables.rekey_settling import TooManyProblems
-from penstock.tables.rekey_state import Job, JobHeld, JobLost, JobStore
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.plan.diff import diff
+from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.rekey.catch_up import TooManyProblems
+from penstock.tables.rekey.item_mapping import Problem, parse_mapping
+from penstock.tables.rekey.plan import new_definition, plan
+from penstock.tables.rekey.rekey import Options, Rekey, Unmapped
+from penstock.tables.rekey.state import Job, JobHeld, JobLost, JobStore
 
 COUNT = 2_000
 
@@ -218,7 +218,7 @@ def test_stopped_in_the_middle_of_a_write_it_continues(monkeypatch: pytest.Monke
 
 def test_changes_that_the_stream_no_longer_has_are_found_by_copying_again(monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.errors import TrimmedDataAccessException
-    from penstock.tables.rekey_stream import StreamReader
+    from penstock.tables.rekey.stream import StreamReader
 
     with filled_world(count=300) as db:
         rekeyed(db)

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from table_strategies import tables
 
-from penstock.tables import render
-from penstock.tables.changes import SetSse, SetTags, UpdateIndexThroughput
-from penstock.tables.costs import Blocks, Destroys, Fills, Quick, Refused, about, cost_of
-from penstock.tables.definitions import Index, Table, Throughput
-from penstock.tables.diff import diff
-from penstock.tables.plan import plan_of, plan_table
+from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.plan import render
+from penstock.tables.plan.changes import SetSse, SetTags, UpdateIndexThroughput
+from penstock.tables.plan.costs import Blocks, Destroys, Fills, Quick, Refused, about, cost_of
+from penstock.tables.plan.diff import diff
+from penstock.tables.plan.plan import plan_of, plan_table
 
 USERS = Table("users", "id:S")
 WITH_INDEX = Table("users", "id:S", indexes=[Index("by-date", "companyId:S", "createdAt:S")])

@@ -6,10 +6,10 @@ from hypothesis import given
 from table_checks import check_request
 from table_strategies import tables
 
-from penstock.tables.definitions import Index, Maximum, Table, Throughput
-from penstock.tables.diff import diff
-from penstock.tables.requests import requests_of
-from penstock.tables.shapes import create_request, facts_of, from_description
+from penstock.tables.apply.change_requests import requests_of
+from penstock.tables.definitions.aws_shapes import create_request, facts_of, from_description
+from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
+from penstock.tables.plan.diff import diff
 
 KEYS = ("id:S", "sort:N")
 ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/things"

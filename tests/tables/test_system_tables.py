@@ -6,10 +6,10 @@ import pytest
 
 from penstock.engine import Engine
 from penstock.systems import SYSTEMS
-from penstock.tables.definitions import Table
-from penstock.tables.loading import load
-from penstock.tables.naming import Naming, check_names
-from penstock.tables.shapes import create_request
+from penstock.tables.definitions.aws_shapes import create_request
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import Naming, check_names
+from penstock.tables.definitions.sources import load
 
 
 def tables(system: str, layout: str = "safe") -> dict[str, Table]:

@@ -13,11 +13,11 @@ from table_checks import without_empty_maximums
 from table_strategies import tables
 
 from penstock.systems import SYSTEMS
-from penstock.tables import cloudformation, terraform
-from penstock.tables.definitions import Index, Maximum, Table, Throughput
-from penstock.tables.exports import ExportError
-from penstock.tables.loading import load
-from penstock.tables.naming import Naming
+from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.sources import load
+from penstock.tables.formats import cloudformation, terraform
+from penstock.tables.formats.export_file import ExportError
 
 NAMING = Naming("shop", "dev")
 

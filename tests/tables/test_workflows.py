@@ -20,19 +20,20 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.errors import PenstockError
 from penstock.server.server import running_server
-from penstock.tables import backups, dumping
-from penstock.tables.apply import apply
-from penstock.tables.backups import Backup, DumpFolder, PointInTime
-from penstock.tables.changes import AddIndex
-from penstock.tables.definitions import Index, Table
-from penstock.tables.diff import diff
-from penstock.tables.exporting import export
-from penstock.tables.indexes import existing, plan_addition, refuse_misfits
-from penstock.tables.inspection import required
-from penstock.tables.loading import read_folder
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey, survey_to_delete
-from penstock.tables.transfers import ItemTable
+from penstock.tables.apply.apply import apply
+from penstock.tables.data import backups
+from penstock.tables.data import dump as dumping
+from penstock.tables.data.backups import Backup, DumpFolder, PointInTime
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.sources import read_folder
+from penstock.tables.formats.export import export
+from penstock.tables.indexes.add_index import existing, plan_addition, refuse_misfits
+from penstock.tables.plan.changes import AddIndex
+from penstock.tables.plan.diff import diff
+from penstock.tables.plan.inspect import required
+from penstock.tables.plan.survey import survey, survey_to_delete
 from penstock.wire.values import equal
 
 PRODUCTION = Naming()

@@ -14,11 +14,11 @@ from starlette.testclient import TestClient
 
 from penstock.client.database import Database, connect
 from penstock.engine.settings import Settings
-from penstock.tables.apply import apply
-from penstock.tables.definitions import Index, Table
-from penstock.tables.loading import Definitions
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.sources import Definitions
+from penstock.tables.plan.survey import survey
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.source import Source
 

@@ -17,8 +17,8 @@ from dashboard_tables_world import EVIL, ORDERS, TableWorld, csrf_of, fields_of,
 from penstock.cli import up
 from penstock.engine.settings import Settings, Throttling
 from penstock.errors import DynamoDBError
-from penstock.tables.definitions import Index, Table
-from penstock.tables.loading import Definitions, LoadingError
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.sources import Definitions, LoadingError
 from penstock.web.dashboard.item_exports import Export, harmless
 from penstock.web.dashboard.searches import Search
 from penstock.web.dashboard.security import POLICY

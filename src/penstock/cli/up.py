@@ -29,7 +29,7 @@ from penstock.jobs.worker import Worker
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen, running_server
 from penstock.systems import SYSTEMS
-from penstock.tables.loading import load
+from penstock.tables.definitions.sources import load
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.serving import serve_dashboard
 from penstock.web.dashboard.source import Source

@@ -33,7 +33,7 @@ from penstock.jobs.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.layout import Call, ClaimIndex, Item, Listing, Record
 from penstock.jobs.main_record import item_of, job_of
 from penstock.jobs.state import State
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
 DEFAULT_SHARDS: Final = 4

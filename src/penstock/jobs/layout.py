@@ -13,7 +13,7 @@ from zlib import crc32
 from penstock.clock import utc_text
 from penstock.jobs.job import HIGHEST_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.state import State
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 
 Item = dict[str, Any]
 

@@ -49,9 +49,9 @@ from penstock.jobs.reading import Claimable, JobReader, Wanted
 from penstock.jobs.state import State
 from penstock.jobs.writing import Conflict, Guarded, JobWriter
 from penstock.records.leases import LeaseLost
-from penstock.tables.apply import apply
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
 _TRIES: Final = 500

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 DEFAULT_TABLE: Final = "penstock-jobs"
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.tables.loading import System
-from penstock.tables.naming import DEFAULT_PREFIX
+from penstock.tables.definitions.naming import DEFAULT_PREFIX
+from penstock.tables.definitions.sources import System
 
 SYSTEMS: dict[str, System] = {
     "account-records": System(

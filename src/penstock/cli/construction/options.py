@@ -22,8 +22,8 @@ from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.collection import NotThere
 from penstock.systems.construction_expenses.intake import Handler, Intake, Receipt
 from penstock.systems.construction_expenses.paddle import handle
-from penstock.tables.loading import LoadingError, named_object
-from penstock.tables.naming import Naming
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.sources import LoadingError, named_object
 
 F = TypeVar("F", bound=Callable[..., Any])
 

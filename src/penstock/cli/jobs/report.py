@@ -9,7 +9,7 @@ import click
 from penstock.cli.jobs.options import job_argument, job_form, opened, place_options
 from penstock.jobs.report import html
 from penstock.jobs.why import explain, gather
-from penstock.tables.exporting import write_whole
+from penstock.tables.formats.export import write_whole
 
 
 @click.command("report")

@@ -8,7 +8,7 @@ from penstock.cli.databases import note_missing_file, opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import agreed, carry_out
 from penstock.cli.tables.options import Manner, Order, manner_options, ordered, url_option
-from penstock.tables.survey import Survey, survey
+from penstock.tables.plan.survey import Survey, survey
 
 
 @click.command("apply")

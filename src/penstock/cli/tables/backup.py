@@ -11,10 +11,10 @@ from penstock.cli.conversation import continued, dry_run_option, json_option, sh
 from penstock.cli.databases import opened
 from penstock.cli.tables.options import permitted, url_option
 from penstock.cli.tables.screen import Line
-from penstock.tables import backups
-from penstock.tables.dump_folder import replace_file
-from penstock.tables.exports import export_text
-from penstock.tables.inspection import required
+from penstock.tables.data import backups
+from penstock.tables.data.dump_folder import replace_file
+from penstock.tables.formats.export_file import export_text
+from penstock.tables.plan.inspect import required
 
 
 @click.command("backup")

@@ -13,9 +13,9 @@ from penstock.cli.conversation import confirmed, show_json
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import INTERRUPTED, Manner
 from penstock.client.database import Database
-from penstock.tables.apply import ApplyReport, Interrupted, apply
-from penstock.tables.survey import Survey
-from penstock.tables.waiting import Pace
+from penstock.tables.apply.apply import ApplyReport, Interrupted, apply
+from penstock.tables.apply.side_by_side import Pace
+from penstock.tables.plan.survey import Survey
 
 
 def propose(

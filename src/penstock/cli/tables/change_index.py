@@ -20,9 +20,16 @@ from penstock.cli.tables.options import (
     order_of,
     url_option,
 )
-from penstock.tables.definitions import Index, Key, Table
-from penstock.tables.indexes import IndexRefused, existing, plan_addition, plan_removal, refuse_misfits, successor_name
-from penstock.tables.inspection import Live
+from penstock.tables.definitions.definition import Index, Key, Table
+from penstock.tables.indexes.add_index import (
+    IndexRefused,
+    existing,
+    plan_addition,
+    plan_removal,
+    refuse_misfits,
+    successor_name,
+)
+from penstock.tables.plan.inspect import Live
 
 
 @click.command("change-index")

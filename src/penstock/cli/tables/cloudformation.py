@@ -9,7 +9,7 @@ import click
 from penstock.cli.conversation import json_option
 from penstock.cli.tables.options import Order, ordered, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
-from penstock.tables.cloudformation import template_text
+from penstock.tables.formats.cloudformation import template_text
 
 
 @click.command("cloudformation")

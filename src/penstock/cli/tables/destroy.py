@@ -8,8 +8,8 @@ from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import propose
 from penstock.cli.tables.options import Manner, Order, manner_options, ordered, url_option
-from penstock.tables.costs import count
-from penstock.tables.survey import Survey, survey_to_delete
+from penstock.tables.plan.costs import count
+from penstock.tables.plan.survey import Survey, survey_to_delete
 
 
 @click.command("destroy")

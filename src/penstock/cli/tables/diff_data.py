@@ -11,10 +11,10 @@ from penstock.cli.conversation import continued, json_option, show_json
 from penstock.cli.databases import opened
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
 from penstock.cli.tables.screen import Line
-from penstock.tables import comparing
-from penstock.tables.comparing import Comparison, Difference
-from penstock.tables.inspection import required
-from penstock.tables.transfers import ItemTable
+from penstock.tables.data import compare as comparing
+from penstock.tables.data.compare import Comparison, Difference
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.plan.inspect import required
 
 
 @click.command("diff-data")

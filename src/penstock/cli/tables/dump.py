@@ -10,9 +10,9 @@ from penstock.cli.conversation import continued, dry_run_option, json_option, sh
 from penstock.cli.databases import opened
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
 from penstock.cli.tables.screen import Line
-from penstock.tables import dumping
-from penstock.tables.costs import count
-from penstock.tables.inspection import Live, required
+from penstock.tables.data import dump as dumping
+from penstock.tables.plan.costs import count
+from penstock.tables.plan.inspect import Live, required
 
 
 @click.command("dump")

@@ -10,8 +10,8 @@ from penstock.cli.conversation import dry_run_option, json_option, show_json
 from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import Order, ordered, url_option
-from penstock.tables.costs import count
-from penstock.tables.exporting import DEFAULT_FOLDER, ExportReport, export
+from penstock.tables.formats.export import DEFAULT_FOLDER, ExportReport, export
+from penstock.tables.plan.costs import count
 
 
 @click.command("export")

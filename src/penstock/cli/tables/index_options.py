@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli.tables.options import Order, is_named
-from penstock.tables.definitions import Attribute, Index, Key, Table
+from penstock.tables.definitions.definition import Attribute, Index, Key, Table
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -11,7 +11,7 @@ from penstock.cli.conversation import continued, dry_run_option, json_option, sh
 from penstock.cli.databases import creating, opened
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
 from penstock.cli.tables.screen import Line
-from penstock.tables import loading_data
+from penstock.tables.data import load as loading_data
 
 
 @click.command("load")

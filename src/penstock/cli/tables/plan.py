@@ -8,7 +8,7 @@ from penstock.cli.conversation import json_option, show_json
 from penstock.cli.databases import note_missing_file, opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import CHANGES, Order, ordered, url_option
-from penstock.tables.survey import survey
+from penstock.tables.plan.survey import survey
 
 
 @click.command("plan")

@@ -10,9 +10,9 @@ import click
 from penstock.cli.conversation import json_option
 from penstock.cli.tables.options import naming_options, order_of, tables_option, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
-from penstock.tables.definitions import Table
-from penstock.tables.naming import Naming
-from penstock.tables.policy import COMMANDS, policy, policy_text
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.iam_policy import COMMANDS, policy, policy_text
 
 
 @click.command("policy")

@@ -11,8 +11,8 @@ from penstock.cli.conversation import continued, dry_run_option, json_option, sh
 from penstock.cli.databases import creating, opened
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
 from penstock.cli.tables.screen import Line
-from penstock.tables import backups
-from penstock.tables.backups import Backup, DumpFolder, PointInTime, Source
+from penstock.tables.data import backups
+from penstock.tables.data.backups import Backup, DumpFolder, PointInTime, Source
 
 
 @click.command("restore")

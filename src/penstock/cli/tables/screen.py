@@ -10,13 +10,13 @@ from typing import Any
 
 import click
 
-from penstock.tables.apply import ApplyReport, Outcome
-from penstock.tables.plan import Plan
-from penstock.tables.render import Style, as_json, describe_whole, lines
-from penstock.tables.survey import Survey
-from penstock.tables.tabletalk import Progress
-from penstock.tables.tablework import Finished
-from penstock.tables.troubles import Failure
+from penstock.tables.apply.apply import ApplyReport, Outcome
+from penstock.tables.apply.failures import Failure
+from penstock.tables.apply.table_changer import Finished
+from penstock.tables.apply.table_poller import Progress
+from penstock.tables.plan.plan import Plan
+from penstock.tables.plan.render import Style, as_json, describe_whole, lines
+from penstock.tables.plan.survey import Survey
 
 _COLOURS: dict[Style, dict[str, Any]] = {
     "plain": {},

@@ -10,7 +10,7 @@ import orjson
 from penstock.cli.conversation import json_option
 from penstock.cli.tables.options import Order, ordered, unused_url_option
 from penstock.cli.tables.written import out_file_option, write
-from penstock.tables.terraform import template_text
+from penstock.tables.formats.terraform import template_text
 
 
 @click.command("terraform")

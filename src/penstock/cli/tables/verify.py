@@ -8,8 +8,8 @@ from penstock.cli.conversation import json_option, show_json
 from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import Order, ordered, url_option
-from penstock.tables.costs import count
-from penstock.tables.survey import survey
+from penstock.tables.plan.costs import count
+from penstock.tables.plan.survey import survey
 
 
 @click.command("verify")

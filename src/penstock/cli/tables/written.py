@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from penstock.tables.exporting import write_whole
+from penstock.tables.formats.export import write_whole
 
 out_file_option = click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="A file; else it is printed."

@@ -7,7 +7,7 @@ carries a shard (`Processed#shard`: `1#07`), and a second index, `Pending`, has 
 from __future__ import annotations
 
 from penstock.systems.layouts import Layout, check_layout
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 USERS = "Users"
 RECORDS = "Records"

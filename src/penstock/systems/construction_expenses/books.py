@@ -17,10 +17,10 @@ from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.collection import Collection
 from penstock.systems.construction_expenses.tables import tables
-from penstock.tables.apply import apply
-from penstock.tables.definitions import Table
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 DAY_SECONDS = 86_400
 

@@ -14,8 +14,8 @@ from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.intake import Intake
 from penstock.systems.construction_expenses.paddle import handle
 from penstock.systems.construction_expenses.webhook import webhook_of
-from penstock.tables.exporting import export
-from penstock.tables.naming import Naming
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.formats.export import export
 
 _SIZE = sample.Size(companies=5, expenses=40)
 _LATE = {

@@ -21,7 +21,7 @@ from penstock.jobs.layout import Call, ClaimIndex, Item, Listing, Record
 from penstock.jobs.new import BadJob
 from penstock.jobs.state import State
 from penstock.systems.delphi import tables
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 
 STATUSES: Final = {
     State.QUEUED: "PENDING",

@@ -22,9 +22,9 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.delphi import tables
 from penstock.systems.delphi.converter import Item, required
 from penstock.systems.delphi.vectors import unpacked
-from penstock.tables.apply import apply
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 CONFIG: Final = "Delphi_UMAPConversationConfig"
 EMBEDDINGS: Final = "Delphi_CommentEmbeddings"

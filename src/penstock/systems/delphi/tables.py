@@ -8,7 +8,7 @@ by `job_id`; and embeddings are large, so their index has keys only (ALL in comp
 from __future__ import annotations
 
 from penstock.systems.layouts import Layout, check_layout
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 CONVERSATION_INDEX = "ConversationIdIndex"
 QUEUE = "Delphi_JobQueue"

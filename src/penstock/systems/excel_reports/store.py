@@ -49,9 +49,9 @@ from penstock.systems.excel_reports.records import (
 from penstock.systems.excel_reports.settings import DEFAULT_TTL_HOURS, checked_hours
 from penstock.systems.excel_reports.tables import JOBS, tables
 from penstock.systems.layouts import Layout
-from penstock.tables.apply import apply
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 _LOG = logging.getLogger("penstock.excel_reports")
 _TRIES: Final = 500

@@ -7,7 +7,7 @@ records can only be found by reading the whole table; with `jobId` before it (sa
 from __future__ import annotations
 
 from penstock.systems.layouts import Layout, check_layout
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 
 JOBS = "excel-report-jobs"
 

@@ -31,10 +31,10 @@ from penstock.systems.security_assistant.shelf import (
     place_of,
     steady,
 )
-from penstock.tables.apply import apply
-from penstock.tables.definitions import Table
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 SHARDS: Final = 10
 """Of a status and of a month, in the safe layout: ten times the writes of one partition. It is one number for

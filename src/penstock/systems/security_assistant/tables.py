@@ -13,7 +13,7 @@ found by its id alone:
 from __future__ import annotations
 
 from penstock.systems.layouts import Layout, check_layout
-from penstock.tables.definitions import Index, Table
+from penstock.tables.definitions.definition import Index, Table
 
 JOBS = "security-assistant-jobs"
 EVENTS = "security-assistant-events"

@@ -15,13 +15,13 @@ from typing import Final
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.systems import SYSTEMS
-from penstock.tables.costs import Destroys, Refused, cost_text
-from penstock.tables.loading import Definitions, load
-from penstock.tables.naming import PRODUCTION, Naming
-from penstock.tables.plan import TablePlan
-from penstock.tables.problems import DefinitionError
-from penstock.tables.render import describe, describe_whole, summary
-from penstock.tables.survey import survey
+from penstock.tables.definitions.naming import PRODUCTION, Naming
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.definitions.sources import Definitions, load
+from penstock.tables.plan.costs import Destroys, Refused, cost_text
+from penstock.tables.plan.plan import TablePlan
+from penstock.tables.plan.render import describe, describe_whole, summary
+from penstock.tables.plan.survey import survey
 from penstock.web.problems import Problem
 
 OWN: Final = "own"

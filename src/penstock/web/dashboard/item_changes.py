@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.errors import ConditionalCheckFailedException, PenstockError
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 from penstock.web.dashboard.item_text import BadItem, Moved, moved
 from penstock.wire.values import Item, equal
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import orjson
 
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 from penstock.web.dashboard.searches import Execute, Found, Search, find, key_of
 from penstock.wire.values import AttributeValue, Item
 

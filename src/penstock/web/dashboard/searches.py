@@ -16,7 +16,7 @@ import orjson
 
 from penstock.client.pages import read_token, write_token
 from penstock.errors import DynamoDBError
-from penstock.tables.definitions import Attribute, Key, Table
+from penstock.tables.definitions.definition import Attribute, Key, Table
 from penstock.wire import values as wire
 from penstock.wire.values import AttributeValue, Item
 

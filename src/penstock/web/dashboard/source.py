@@ -16,7 +16,7 @@ from penstock.files import Files
 from penstock.jobs.cron import Schedule
 from penstock.jobs.store import JobStore
 from penstock.jobs.tables import DEFAULT_TABLE
-from penstock.tables.loading import Definitions
+from penstock.tables.definitions.sources import Definitions
 
 LABEL: Final = "dashboard"
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 from penstock.client.database import Database, embedded_engine
 from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
-from penstock.tables import shapes
-from penstock.tables.definitions import Key, Table, Throughput
-from penstock.tables.shapes import Facts
-from penstock.tables.states import percent_of
+from penstock.tables.apply.table_states import percent_of
+from penstock.tables.definitions import aws_shapes
+from penstock.tables.definitions.aws_shapes import Facts
+from penstock.tables.definitions.definition import Key, Table, Throughput
 from penstock.web.problems import Problem
 
 Json = dict[str, Any]
@@ -58,11 +58,11 @@ class TableView:
 
 def view_of(description: Json, ttl: Json | None = None) -> TableView:
     """From DescribeTable's answer, and DescribeTimeToLive's where it was asked."""
-    table = shapes.from_description(description, ttl=ttl)
+    table = aws_shapes.from_description(description, ttl=ttl)
     lines = [_index_line(description, one, local=True) for one in description.get("LocalSecondaryIndexes") or ()]
     lines += [_index_line(description, one, local=False) for one in description.get("GlobalSecondaryIndexes") or ()]
     created = description.get("CreationDateTime")
-    return TableView(table, shapes.facts_of(description), tuple(lines), _seconds(created))
+    return TableView(table, aws_shapes.facts_of(description), tuple(lines), _seconds(created))
 
 
 def _index_line(description: Json, index: Json, *, local: bool) -> IndexLine:
@@ -73,7 +73,7 @@ def _index_line(description: Json, index: Json, *, local: bool) -> IndexLine:
     status = str(index.get("IndexStatus", "ACTIVE"))
     return IndexLine(
         index["IndexName"],
-        shapes.key_of(index["KeySchema"], types),
+        aws_shapes.key_of(index["KeySchema"], types),
         "local" if local else "global",
         ", ".join(kept.get("NonKeyAttributes", ())) if kept["ProjectionType"] == "INCLUDE" else kept["ProjectionType"],
         status,

@@ -14,9 +14,9 @@ from penstock.errors import PenstockError
 from penstock.systems.account_records.config import DEFAULTS, Config
 from penstock.systems.account_records.tables import tables
 from penstock.systems.layouts import Layout
-from penstock.tables.apply import apply
-from penstock.tables.naming import Naming
-from penstock.tables.survey import survey
+from penstock.tables.apply.apply import apply
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.plan.survey import survey
 
 
 def open_database(config: Config) -> Database:

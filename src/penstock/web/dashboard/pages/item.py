@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from penstock.errors import DynamoDBError
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 from penstock.web.dashboard import item_changes, item_text
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.item_changes import NotAsSeen

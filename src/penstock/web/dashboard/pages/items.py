@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from penstock.client.pages import InvalidToken
 from penstock.errors import DynamoDBError
-from penstock.tables.definitions import Table
+from penstock.tables.definitions.definition import Table
 from penstock.web.dashboard import searches
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.item_exports import MOST_ITEMS, Export

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
-from penstock.tables.inspection import side_by_side
+from penstock.tables.plan.inspect import side_by_side
 from penstock.web.dashboard import drift, heat_map, table_facts
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.drift import Drift

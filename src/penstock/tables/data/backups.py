@@ -1,0 +1,246 @@
+"""Backups and restores that finish the job.
+
+1. A restore of DynamoDB's leaves out tags, TTL, stream, recovery and protection. Here it ends when the new table has
+   them and equals the definition of its source, or says what differs.
+2. The definition is, in this order: the one that is given, the live source's, what the backup itself remembers.
+3. A restore goes only into a table that does not exist. Interrupted, it is finished by `finish`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from penstock.client.database import Database
+from penstock.client.pacing import Pacer
+from penstock.errors import (
+    PenstockError,
+    PointInTimeRecoveryUnavailableException,
+    TableNotFoundException,
+    UnknownOperationException,
+)
+from penstock.tables.apply.single_table import Tell, put_right, settle
+from penstock.tables.data import dump_folder
+from penstock.tables.data import load as loading_data
+from penstock.tables.definitions import aws_shapes
+from penstock.tables.definitions.definition import Table
+from penstock.tables.formats.export_file import read_export
+from penstock.tables.plan.changes import Change
+from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.plan.render import describe_whole
+
+RESTORE_SECONDS = 24 * 3600.0
+"""A restore's time grows with the table; a day is what the largest take."""
+
+_POLL_SECONDS = (0.02, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class PointInTime:
+    """A moment of a table that has point-in-time recovery; None is the latest."""
+
+    table: str
+    at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    arn: str
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFolder:
+    folder: Path
+
+
+Source = PointInTime | Backup | DumpFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A restored table: how many items it tells, where its settings came from, and what could not be known."""
+
+    table: str
+    items: int
+    settings_from: str
+    unknown: tuple[str, ...] = ()
+
+
+class NotAsBefore(PenstockError):
+    """The restored table differs from the definition of its source."""
+
+    def __init__(self, table: str, left: list[Change]) -> None:
+        super().__init__(table, left)
+        self.table = table
+        self.left = left
+
+    def __str__(self) -> str:
+        shown = "".join(f"\n  {describe_whole(one)}" for one in self.left)
+        return f"{self.table} is restored, but to be as its source it needs:{shown}\nRun it again with --finish."
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The definition that a restored table must have; without one, what its backup remembers."""
+
+    told_by: str
+    table: Table | None
+    features: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, restored: Table) -> Table:
+        """A backup remembers TTL and stream; keys and indexes are those that the restore has made of it."""
+        if self.table is not None:
+            return self.table
+        stream = {"StreamSpecification": self.features.get("StreamDescription")}
+        ttl = aws_shapes.ttl_of(self.features.get("TimeToLiveDescription", {}))
+        return restored.altered(ttl=ttl, stream=aws_shapes.stream_of(stream))
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        return () if self.table is not None else ("tags", "point-in-time recovery", "table class", "protection")
+
+
+def back_up(db: Database, table: str, name: str, *, tell: Tell, seconds: float = RESTORE_SECONDS) -> dict[str, Any]:
+    """Makes a backup and waits until it can be used; DynamoDB's description of it."""
+    try:
+        answer = _asked(db, "CreateBackup", {"TableName": table, "BackupName": name})
+    except TableNotFoundException:
+        raise PenstockError(f"There is no table {table} in {db.name}.") from None
+    arn = answer["BackupDetails"]["BackupArn"]
+    pause, ends_at = _POLL_SECONDS[0], time.monotonic() + seconds
+    while True:
+        description: dict[str, Any] = db.execute("DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+        status = description["BackupDetails"]["BackupStatus"]
+        if status == "AVAILABLE":
+            return description
+        tell(f"the backup of {table} is {status}")
+        if time.monotonic() > ends_at:
+            raise PenstockError(f"The backup {arn} is still {status} after {seconds:.0f} s.")
+        time.sleep(pause)
+        pause = min(pause * 1.5, _POLL_SECONDS[1])
+
+
+def _asked(db: Database, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """Like `execute`; an endpoint without backups, such as DynamoDB Local, is told from one that refuses."""
+    try:
+        return db.execute(operation, request)
+    except UnknownOperationException:
+        raise PenstockError(
+            f"{db.name} has no {operation}. `penstock tables dump` writes a table to a folder, and "
+            "`penstock tables restore NEW --dump DIR` makes it again."
+        ) from None
+
+
+def default_name(table: str, now: float) -> str:
+    """`orders-2026-11-15T21-19-33`."""
+    return f"{table}-{datetime.fromtimestamp(now, UTC):%Y-%m-%dT%H-%M-%S}"
+
+
+def parse_moment(text: str) -> float | None:
+    """`latest`, or a time such as 2025-06-16T21:19:33Z; without a zone it is UTC."""
+    if text == "latest":
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise PenstockError(f"{text!r} is no time. Write 2025-06-16T21:19:33Z, or latest.") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def restore(
+    db: Database,
+    source: Source,
+    table: str,
+    *,
+    definition: Path | None = None,
+    finish: bool = False,
+    dry_run: bool = False,
+    tell: Tell,
+    pacer: Pacer | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Restored:
+    """Restores into a new table, puts its settings back and verifies them. With `finish`, only the latter two.
+
+    With `dry_run` everything is checked, and what would be restored is given.
+    """
+    wanted = _wanted(db, source, definition)
+    exists = inspect(db, table, settings=False) is not None
+    if finish and not exists:
+        raise PenstockError(f"There is no table {table} to finish. Run it without --finish.")
+    if not finish and exists and not _is_begun(db, source, table):
+        raise PenstockError(f"There is a table {table} already. Restore into another name, or --finish this one.")
+    if dry_run:
+        return Restored(table, _items(db, source, table if finish else None), wanted.told_by, wanted.unknown)
+    if not finish:
+        _begin(db, source, table, pacer, progress)
+    tell(f"waiting for {table}")
+    settle(db, table, tell, seconds=RESTORE_SECONDS)
+    left = put_right(db, table, wanted.of(required(db, table).table), tell)
+    if left:
+        raise NotAsBefore(table, list(left))
+    return Restored(table, _items(db, source, table), wanted.told_by, wanted.unknown)
+
+
+def _items(db: Database, source: Source, restored: str | None) -> int:
+    """Of the restored table, which DynamoDB counts every six hours; of its source if there is no such table yet."""
+    match source:
+        case DumpFolder(folder):
+            return dump_folder.open_dump(folder).items
+        case Backup(arn) if restored is None:
+            description = _asked(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+            return int(description["SourceTableDetails"].get("ItemCount", 0))
+        case PointInTime(name) if restored is None:
+            return required(db, name, settings=False).facts.items
+        case _:
+            return required(db, str(restored), settings=False).facts.items
+
+
+def _is_begun(db: Database, source: Source, table: str) -> bool:
+    """Whether an earlier run has loaded a part of the dump: then this one loads the rest."""
+    return isinstance(source, DumpFolder) and loading_data.default_state(source.folder, db, table).exists()
+
+
+def _begin(
+    db: Database, source: Source, table: str, pacer: Pacer | None, progress: Callable[[int, int], object] | None
+) -> None:
+    match source:
+        case PointInTime(name, at):
+            moment = {"UseLatestRestorableTime": True} if at is None else {"RestoreDateTime": at}
+            request = {"SourceTableName": name, "TargetTableName": table, **moment}
+            try:
+                _asked(db, "RestoreTableToPointInTime", request)
+            except PointInTimeRecoveryUnavailableException:
+                raise PenstockError(f"{name} has no point-in-time recovery. Give --backup or --dump.") from None
+        case Backup(arn):
+            _asked(db, "RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
+        case DumpFolder(folder):
+            loading_data.load(db, folder, table, create=True, pacer=pacer, progress=progress)
+
+
+def _wanted(db: Database, source: Source, given: Path | None) -> _Wanted:
+    if given is not None:
+        try:
+            return _Wanted(str(given), read_export(given.read_bytes(), str(given)))
+        except OSError as error:
+            raise PenstockError(f"{given}: {error.strerror}. Give a file of `penstock tables export`.") from error
+    match source:
+        case PointInTime(name):
+            return _Wanted(f"the table {name}", required(db, name).table)
+        case DumpFolder(folder):
+            dump_folder.open_dump(folder)
+            return _Wanted(str(folder), loading_data.definition(folder))
+        case Backup(arn):
+            return _of_backup(db, arn)
+
+
+def _of_backup(db: Database, arn: str) -> _Wanted:
+    description = _asked(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+    name, features = description["SourceTableDetails"]["TableName"], description.get("SourceTableFeatureDetails", {})
+    live = inspect(db, name)
+    if live is not None:
+        return _Wanted(f"the table {name}", live.table)
+    return _Wanted("the backup itself", None, features)

@@ -1,0 +1,273 @@
+"""A table as it should be, written down.
+
+1. A `Table` that was written down is one that DynamoDB would accept: the constructor refuses everything else, all
+   problems at once.
+2. Spelling does not matter: equal tables are equal values, whatever the order of their indexes and tags.
+3. Keys, indexes, capacity, TTL and stream are always the definition's. What is None in it (PITR, tags, encryption,
+   table class, deletion protection, on-demand maximum, warm throughput) is left as it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from penstock.tables.definitions.problems import check
+
+PITR_DAYS = 35
+"""How far back point-in-time recovery reaches unless told otherwise, and at most."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Attribute:
+    """A key attribute: its name and its type (S, N or B)."""
+
+    name: str
+    type: str
+
+    @classmethod
+    def parse(cls, text: str | Attribute) -> Attribute:
+        """`email:S`. The type is what follows the last colon; a text without one has the type ''."""
+        if isinstance(text, Attribute):
+            return text
+        name, colon, kind = str(text).rpartition(":")
+        return cls(name, kind) if colon else cls(kind, "")
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The attributes of a table's or an index's key: HASH parts, then RANGE parts."""
+
+    hash: tuple[Attribute, ...]
+    range: tuple[Attribute, ...] = ()
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        return self.hash + self.range
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.attributes)
+
+    def __str__(self) -> str:
+        return ", ".join(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Capacity units, or units a second, for reads and for writes."""
+
+    read: int
+    write: int
+
+
+@dataclass(frozen=True, slots=True)
+class Maximum:
+    """The most that an on-demand table or index may use a second; None is no limit."""
+
+    read: int | None = None
+    write: int | None = None
+
+
+Billing = Literal["on-demand"] | Throughput
+ON_DEMAND: Billing = "on-demand"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Index:
+    """A global index (or, with `local`, a local one).
+
+        Index("email-index", "email:S")
+        Index("by-company", "companyId:S", "createdAt:S", projection="KEYS_ONLY")
+        Index("by-place", ("country:S", "city:S"), ("street:S", "number:N"), projection=["name"])
+
+    It is checked with the table that it belongs to.
+    """
+
+    name: str
+    key: Key
+    projection: str | tuple[str, ...]
+    local: bool
+    throughput: Throughput | None
+    on_demand_max: Maximum | None
+    warm: Throughput | None
+
+    def __init__(
+        self,
+        name: str,
+        hash: str | Attribute | Sequence[str | Attribute] = (),
+        range: str | Attribute | Sequence[str | Attribute] = (),
+        *,
+        key: Key | None = None,
+        projection: str | Iterable[str] = "ALL",
+        local: bool = False,
+        throughput: Throughput | None = None,
+        on_demand_max: Maximum | None = None,
+        warm: Throughput | None = None,
+    ) -> None:
+        kept = projection if isinstance(projection, str) else tuple(sorted(projection))
+        _set(
+            self,
+            name=name,
+            key=key or Key(attributes_of(hash), attributes_of(range)),
+            projection=kept,
+            local=local,
+            throughput=throughput,
+            on_demand_max=on_demand_max,
+            warm=warm,
+        )
+
+    @property
+    def shape(self) -> tuple[Key, str | tuple[str, ...], bool]:
+        """What DynamoDB cannot alter in an index that exists."""
+        return self.key, self.projection, self.local
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Table:
+    """A table's definition; see the invariants at the top of this file.
+
+        Table("companies", key="companyId:S", indexes=[Index("email-index", "email:S")], ttl="expiresAt", pitr=True)
+
+    `name` is the table's suffix; `Naming` makes the full name of it. `pitr` is True, False or a number of days.
+    `sse` is True for the account's AWS-managed key, False for DynamoDB's own, or the KMS key to use.
+    """
+
+    name: str
+    key: Key
+    indexes: tuple[Index, ...]
+    ttl: str | None
+    stream: str | None
+    pitr: int | None
+    """Days that can be restored; 0 is off."""
+    tags: Mapping[str, str] | None = field(hash=False)
+    billing: Billing
+    on_demand_max: Maximum | None
+    warm: Throughput | None
+    table_class: str | None
+    deletion_protection: bool | None
+    sse: bool | str | None
+
+    def __init__(
+        self,
+        name: str,
+        key: str | Attribute | Key | Sequence[str | Attribute],
+        *,
+        indexes: Iterable[Index] = (),
+        ttl: str | None = None,
+        stream: str | None = None,
+        pitr: bool | int | None = None,
+        tags: Mapping[str, str] | None = None,
+        billing: Billing = ON_DEMAND,
+        on_demand_max: Maximum | None = None,
+        warm: Throughput | None = None,
+        table_class: str | None = None,
+        deletion_protection: bool | None = None,
+        sse: bool | str | None = None,
+    ) -> None:
+        _set(
+            self,
+            name=name,
+            key=_table_key(key),
+            indexes=_sorted_indexes(indexes, billing),
+            ttl=ttl,
+            stream=stream,
+            pitr=_days(pitr),
+            tags=None if tags is None else dict(sorted(tags.items(), key=str)),
+            billing=billing,
+            on_demand_max=on_demand_max,
+            warm=warm,
+            table_class=table_class,
+            deletion_protection=deletion_protection,
+            sse=sse,
+        )
+        check(self)
+
+    @classmethod
+    def observed(cls, **members: Any) -> Table:
+        """A table as it was found: what exists is not refused, whatever quotas its account has."""
+        table = object.__new__(cls)
+        _set(table, **(_ABSENT | members))
+        return table
+
+    @property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """Every key attribute of the table and its indexes, once, by name."""
+        every = {one for index in self.indexes for one in index.key.attributes} | set(self.key.attributes)
+        return tuple(sorted(every))
+
+    @property
+    def global_indexes(self) -> tuple[Index, ...]:
+        """Those that have a partition key of their own."""
+        return tuple(index for index in self.indexes if not index.local)
+
+    @property
+    def local_indexes(self) -> tuple[Index, ...]:
+        """Those that share the table's partition key."""
+        return tuple(index for index in self.indexes if index.local)
+
+    def index(self, name: str) -> Index | None:
+        """The index of this name; None if there is none."""
+        return next((index for index in self.indexes if index.name == name), None)
+
+    def renamed(self, name: str) -> Table:
+        """The same table under another name."""
+        return self.altered(name=name)
+
+    def altered(self, **members: Any) -> Table:
+        """The same table but for these members, not checked."""
+        return Table.observed(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
+
+
+_ABSENT: dict[str, Any] = {
+    "indexes": (),
+    "ttl": None,
+    "stream": None,
+    "pitr": None,
+    "tags": None,
+    "billing": ON_DEMAND,
+    "on_demand_max": None,
+    "warm": None,
+    "table_class": None,
+    "deletion_protection": None,
+    "sse": None,
+}
+
+
+def attributes_of(part: str | Attribute | Sequence[str | Attribute]) -> tuple[Attribute, ...]:
+    """One attribute or several, as they are spelled in a definition."""
+    several = part if isinstance(part, Sequence) and not isinstance(part, str) else (part,)
+    return tuple(Attribute.parse(one) for one in several)
+
+
+def _table_key(key: str | Attribute | Key | Sequence[str | Attribute]) -> Key:
+    if isinstance(key, Key):
+        return key
+    attributes = attributes_of(key)
+    return Key(attributes[:1], attributes[1:])
+
+
+def _sorted_indexes(indexes: Iterable[Index], billing: Billing) -> tuple[Index, ...]:
+    """By name; a global index of a provisioned table has the table's throughput unless it says otherwise."""
+    units = billing if isinstance(billing, Throughput) else None
+    filled = (
+        replace(one, throughput=units) if one.throughput is None and units is not None and not one.local else one
+        for one in indexes
+    )
+    return tuple(sorted(filled, key=lambda one: str(one.name)))
+
+
+def _days(pitr: bool | int | None) -> int | None:
+    # True is equal to 1 in Python, and one day is not what is meant by it.
+    if pitr is True:
+        return PITR_DAYS
+    return 0 if pitr is False else pitr
+
+
+def _set(target: object, **values: object) -> None:
+    for name, value in values.items():
+        object.__setattr__(target, name, value)

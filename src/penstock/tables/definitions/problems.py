@@ -1,0 +1,290 @@
+"""What is wrong with a definition: every problem, with its place and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.wire.limits import (
+    GLOBAL_INDEXES,
+    INDEX_HASH_ATTRIBUTES,
+    INDEX_RANGE_ATTRIBUTES,
+    LOCAL_INDEXES,
+    PROJECTED_ATTRIBUTES,
+)
+
+if TYPE_CHECKING:
+    from penstock.tables.definitions.definition import Attribute, Index, Key, Table
+
+NAME_CHARACTERS = 255
+SHORTEST_NAME = 3
+LIST_ATTRIBUTES = 20  # in one index's INCLUDE list; PROJECTED_ATTRIBUTES in all
+ATTRIBUTE_NAME_BYTES = 255
+TAGS = 50
+TAG_KEY_CHARACTERS = 128
+TAG_VALUE_CHARACTERS = 256
+LONGEST_PITR_DAYS = 35
+LEAST_WARM = (12_000, 4_000)  # reads and writes a second that every new on-demand table can take
+
+TYPES = ("S", "N", "B")
+VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
+CLASSES = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
+
+_NAME = re.compile(r"[a-zA-Z0-9_.-]+")
+_TAG = re.compile(r"[\w\s+\-=._:/@]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: where, what, and what to do."""
+
+    place: str
+    text: str
+    mend: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}. {self.mend}."
+
+
+class DefinitionError(PenstockError):
+    """Definitions that no table can be made of; `problems` has all that was found."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        return "\n".join([f"{len(self.problems)} problems:", *(f"  {one}" for one in self.problems)])
+
+
+def check(table: Table) -> None:
+    """Raises DefinitionError unless a table can be made of it."""
+    problems = tuple(problems_of(table))
+    if problems:
+        raise DefinitionError(problems)
+
+
+def problems_of(table: Table) -> Iterator[Problem]:
+    """Everything that is wrong with a definition, in the order in which one reads it."""
+    where = f"table {table.name!r}"
+    yield from _name_problems(where, table.name, shortest=1)
+    yield from _key_problems(where, table.key, most_hash=1, most_range=1)
+    yield from _type_conflicts(table, where)
+    yield from _count_problems(table, where)
+    for index in table.indexes:
+        yield from _index_problems(table, index, f"{where}, index {index.name!r}")
+    yield from _ttl_problems(table, where)
+    yield from _capacity_problems(table, where)
+    yield from _setting_problems(table, where)
+    yield from _tag_problems(table, where)
+
+
+def _name_problems(where: str, name: object, *, shortest: int) -> Iterator[Problem]:
+    if not isinstance(name, str):
+        yield Problem(where, "its name is not a text", "Write its name first")
+        return
+    if name and _NAME.fullmatch(name) is None:
+        yield Problem(where, "its name has a character that DynamoDB refuses", "Use a-z, A-Z, 0-9, _, - and . only")
+    if not shortest <= len(name) <= NAME_CHARACTERS:
+        text = f"its name has {len(name)} characters"
+        yield Problem(where, text, f"Use {shortest} to {NAME_CHARACTERS}")
+
+
+def _key_problems(where: str, key: Key, *, most_hash: int, most_range: int) -> Iterator[Problem]:
+    if not key.hash:
+        yield Problem(where, "it has no partition key", 'Name one, for example "id:S"')
+    for role, part, most in (("partition", key.hash, most_hash), ("sort", key.range, most_range)):
+        if len(part) > most:
+            names = ", ".join(one.name for one in part)
+            yield Problem(where, f"its {role} key has {len(part)} attributes ({names})", f"Use at most {most}")
+    for name, times in Counter(key.names).items():
+        if times > 1:
+            yield Problem(where, f"{name!r} is in its key {times} times", "Use another attribute as sort key")
+    for attribute in dict.fromkeys(key.attributes):
+        yield from _attribute_problems(where, attribute)
+
+
+def _attribute_problems(where: str, attribute: Attribute) -> Iterator[Problem]:
+    name, kind = attribute.name, attribute.type
+    if kind == "":
+        choices = ", ".join(f'"{name}:{one}"' for one in TYPES)
+        yield Problem(where, f"key attribute {name!r} has no type", f"Write one of {choices}")
+    elif kind not in TYPES:
+        yield Problem(where, f"key attribute {name!r} has the type {kind!r}", "Keys are S, N or B")
+    if not 1 <= len(name.encode()) <= ATTRIBUTE_NAME_BYTES:
+        text = f"the name of a key attribute has {len(name.encode())} bytes"
+        yield Problem(where, text, f"Use 1 to {ATTRIBUTE_NAME_BYTES}")
+
+
+def _type_conflicts(table: Table, where: str) -> Iterator[Problem]:
+    types: dict[str, dict[str, str]] = {}
+    parts = [("its key", table.key), *((f"index {index.name}", index.key) for index in table.indexes)]
+    for place, key in parts:
+        for attribute in key.attributes:
+            if attribute.type in TYPES:
+                types.setdefault(attribute.name, {}).setdefault(attribute.type, place)
+    for name, places in types.items():
+        if len(places) > 1:
+            told = " and ".join(f"{kind} in {place}" for kind, place in places.items())
+            yield Problem(where, f"attribute {name!r} is {told}", "An attribute has one type in all keys of a table")
+
+
+def _count_problems(table: Table, where: str) -> Iterator[Problem]:
+    for kind, indexes, most in (
+        ("global", table.global_indexes, GLOBAL_INDEXES),
+        ("local", table.local_indexes, LOCAL_INDEXES),
+    ):
+        if len(indexes) > most:
+            yield Problem(where, f"it has {len(indexes)} {kind} indexes", f"DynamoDB allows {most}; remove some")
+    for name, times in Counter(index.name for index in table.indexes).items():
+        if times > 1:
+            yield Problem(where, f"{times} of its indexes are called {name!r}", "Give each its own name")
+    listed = sum(len(index.projection) for index in table.indexes if isinstance(index.projection, tuple))
+    if listed > PROJECTED_ATTRIBUTES:
+        text = f"its indexes list {listed} projected attributes in all"
+        yield Problem(where, text, f'DynamoDB allows {PROJECTED_ATTRIBUTES}; use projection="ALL" for some')
+
+
+def _index_problems(table: Table, index: Index, where: str) -> Iterator[Problem]:
+    yield from _name_problems(where, index.name, shortest=SHORTEST_NAME)
+    if index.local:
+        yield from _key_problems(where, index.key, most_hash=1, most_range=1)
+        yield from _local_problems(table, index, where)
+    else:
+        yield from _key_problems(where, index.key, most_hash=INDEX_HASH_ATTRIBUTES, most_range=INDEX_RANGE_ATTRIBUTES)
+    yield from _projection_problems(index, where)
+
+
+def _local_problems(table: Table, index: Index, where: str) -> Iterator[Problem]:
+    if not table.key.range:
+        yield Problem(where, "a local index needs a table with a sort key", "Make it a global index, or add a sort key")
+    if not index.key.range:
+        yield Problem(where, "a local index has no sort key of its own", "Name the attribute to sort by")
+    if index.key.hash and index.key.hash != table.key.hash:
+        theirs = ", ".join(str(one) for one in table.key.hash)
+        yield Problem(where, "a local index has another partition key than its table", f"Use {theirs}")
+    if index.throughput is not None or index.on_demand_max is not None or index.warm is not None:
+        yield Problem(where, "a local index has capacity of its own", "It uses its table's; leave it out")
+
+
+def _projection_problems(index: Index, where: str) -> Iterator[Problem]:
+    projection = index.projection
+    if isinstance(projection, str):
+        if projection not in ("ALL", "KEYS_ONLY"):
+            text = f"{projection!r} is no projection"
+            yield Problem(where, text, 'Use "ALL", "KEYS_ONLY" or a list of attributes')
+        return
+    if not projection:
+        yield Problem(where, "its list of projected attributes is empty", 'Use "KEYS_ONLY"')
+    if len(projection) > LIST_ATTRIBUTES:
+        text = f"it lists {len(projection)} projected attributes"
+        yield Problem(where, text, f'DynamoDB allows {LIST_ATTRIBUTES} for one index; use "ALL"')
+    for name, times in Counter(projection).items():
+        if times > 1:
+            yield Problem(where, f"projected attribute {name!r} is listed {times} times", "List it once")
+    if any(not 1 <= len(name.encode()) <= ATTRIBUTE_NAME_BYTES for name in projection):
+        yield Problem(where, "the name of a projected attribute is empty or too long", "Use 1 to 255 bytes")
+
+
+def _ttl_problems(table: Table, where: str) -> Iterator[Problem]:
+    ttl = table.ttl
+    if ttl is None:
+        return
+    if not 1 <= len(ttl.encode()) <= ATTRIBUTE_NAME_BYTES:
+        yield Problem(where, "the name of its TTL attribute is empty or too long", "Use 1 to 255 bytes, or None")
+    if ttl in table.key.names:
+        yield Problem(where, f"its TTL attribute {ttl!r} is a part of its key", "Use an attribute of its own")
+    for attribute in table.attributes:
+        if attribute.name == ttl and attribute.type != "N" and ttl not in table.key.names:
+            text = f"its TTL attribute {ttl!r} is of type {attribute.type} in an index"
+            yield Problem(where, text, "TTL reads numbers (seconds since 1970) only; make it N")
+
+
+def _capacity_problems(table: Table, where: str) -> Iterator[Problem]:
+    parts = [(where, table.on_demand_max, table.warm)]
+    parts += [(f"{where}, index {one.name!r}", one.on_demand_max, one.warm) for one in table.global_indexes]
+    for place, maximum, warm in parts:
+        yield from _maximum_problems(table, place, maximum)
+        read, write = LEAST_WARM if table.billing == "on-demand" else (1, 1)
+        if warm is not None and (warm.read < read or warm.write < write):
+            text = f"its warm throughput is below {read:,} reads or {write:,} writes, which it has anyway"
+            yield Problem(place, text, "Raise it, or leave it out")
+    if table.billing == "on-demand":
+        for index in table.global_indexes:
+            if index.throughput is not None:
+                place = f"{where}, index {index.name!r}"
+                yield Problem(place, "it has a throughput, and its table is on demand", "Leave it out")
+        return
+    yield from _unit_problems(table, where)
+
+
+def _maximum_problems(table: Table, place: str, maximum: object) -> Iterator[Problem]:
+    if maximum is None:
+        return
+    if table.billing != "on-demand":
+        yield Problem(place, "it has an on-demand maximum, and its table is provisioned", "Leave it out")
+    units = [getattr(maximum, one, 0) for one in ("read", "write")]
+    if any(one is not None and one < 1 for one in units):
+        yield Problem(place, "its on-demand maximum is below 1", "Use whole numbers from 1 up, or None for no limit")
+
+
+def _unit_problems(table: Table, where: str) -> Iterator[Problem]:
+    parts: list[tuple[str, object]] = [(where, table.billing)]
+    if hasattr(table.billing, "read"):
+        parts += [(f"{where}, index {one.name!r}", one.throughput) for one in table.global_indexes]
+    for place, units in parts:
+        read, write = getattr(units, "read", None), getattr(units, "write", None)
+        if not isinstance(read, int) or not isinstance(write, int):
+            text = f"{units!r} is no capacity"
+            yield Problem(place, text, 'Use billing="on-demand" or Throughput(read, write)')
+        elif min(read, write) < 1:
+            yield Problem(place, "its throughput is below 1", "Use whole numbers from 1 up")
+
+
+def _setting_problems(table: Table, where: str) -> Iterator[Problem]:
+    if table.stream is not None and table.stream not in VIEWS:
+        yield Problem(where, f"{table.stream!r} is no stream view", f"Use one of {', '.join(VIEWS)}")
+    if table.table_class is not None and table.table_class not in CLASSES:
+        yield Problem(where, f"{table.table_class!r} is no table class", f"Use one of {', '.join(CLASSES)}")
+    if table.pitr is not None and not 0 <= table.pitr <= LONGEST_PITR_DAYS:
+        text = f"point-in-time recovery of {table.pitr} days"
+        yield Problem(where, text, f"Use 1 to {LONGEST_PITR_DAYS} days, True or False")
+    if table.sse == "":
+        yield Problem(where, "its KMS key has no name", "Use sse=True for the account's AWS-managed key")
+
+
+def _tag_problems(table: Table, where: str) -> Iterator[Problem]:
+    tags = table.tags or {}
+    if len(tags) > TAGS:
+        yield Problem(where, f"it has {len(tags)} tags", f"DynamoDB allows {TAGS}")
+    for key, value in tags.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            yield Problem(where, f"tag {key!r} = {value!r} is no text", "Put it in quotes")
+            continue
+        if not 1 <= len(key) <= TAG_KEY_CHARACTERS or _TAG.fullmatch(key) is None:
+            yield Problem(
+                where, f"tag key {key!r} is refused", f"Use 1 to {TAG_KEY_CHARACTERS} letters, digits, +-=._:/@"
+            )
+        if key.lower().startswith("aws:"):
+            yield Problem(where, f"tag key {key!r} is AWS's own", "Take another prefix than aws:")
+        if len(value) > TAG_VALUE_CHARACTERS or _TAG.fullmatch(value) is None:
+            text = f"the value of tag {key!r} is refused"
+            yield Problem(where, text, f"Use up to {TAG_VALUE_CHARACTERS} letters, digits, +-=._:/@")
+
+
+def check_together(tables: Iterable[Table]) -> None:
+    """Raises DefinitionError if two definitions have the same name."""
+    counts = Counter(table.name for table in tables)
+    problems = [
+        Problem(f"table {name!r}", f"it is defined {times} times", "Keep one")
+        for name, times in counts.items()
+        if times > 1
+    ]
+    if problems:
+        raise DefinitionError(problems)

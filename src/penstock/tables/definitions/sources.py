@@ -1,0 +1,156 @@
+"""DEFINITIONS, as a command is given them, to tables: a system's name, a folder of exports, or `module:attribute`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import DEFAULT_PREFIX
+from penstock.tables.definitions.problems import DefinitionError, Problem, check_together
+from penstock.tables.formats.export_file import ExportError, read_export
+from penstock.user_modules import import_user_module
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system that ships with Penstock: the module of its tables, the prefix of their names, and the environment
+    variables that name single ones, by the parameter of `tables` that takes each.
+    """
+
+    module: str
+    prefix: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """Tables, where they were found, and the prefix that their names have unless another is given."""
+
+    source: str
+    tables: tuple[Table, ...]
+    prefix: str = DEFAULT_PREFIX
+
+
+class LoadingError(PenstockError):
+    """DEFINITIONS that lead to no tables: what was given, why not, and what to do."""
+
+    def __init__(self, given: str, reason: str, next_step: str) -> None:
+        super().__init__(given, reason, next_step)
+        self.given = given
+        self.reason = reason
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        return f"{self.given}: {self.reason}. {self.next_step}."
+
+
+def load(
+    given: str,
+    systems: Mapping[str, System],
+    *,
+    layout: str = "safe",
+    variables: Mapping[str, str] | None = None,
+) -> Definitions:
+    """The tables that DEFINITIONS names. `layout` is for systems that have a compat one, `variables` is the
+    environment, which may name a system's tables otherwise.
+
+    Raises LoadingError, ExportError or DefinitionError; a folder's problems are told all at once.
+    """
+    system = systems.get(given)
+    if system is not None:
+        names = {ours: (variables or {}).get(theirs, "") for ours, theirs in system.variables.items()}
+        said = {ours: name for ours, name in names.items() if name}
+        tables = _called(given, partial(_imported(given, system.module).tables, **said), layout)
+        return Definitions(given, tables, system.prefix)
+    if given and Path(given).is_dir():
+        return Definitions(given, read_folder(Path(given)))
+    module, colon, attribute = given.partition(":")
+    if colon and module and attribute:
+        return Definitions(given, _called(given, named_object(given, module, attribute), layout))
+    raise LoadingError(
+        given,
+        "it is no system, no folder that exists, and no module:attribute",
+        f"Give one of {', '.join(sorted(systems))}, a folder of exported JSON, or for example mytables:all",
+    )
+
+
+def read_folder(folder: Path) -> tuple[Table, ...]:
+    """Every `{suffix}.json` of a folder, by name."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise LoadingError(str(folder), "there is no .json file in it", "Run `penstock tables export` first")
+    tables, problems, broken = [], [], []
+    for file in files:
+        try:
+            tables.append(read_export(file.read_bytes(), str(file), name=file.stem))
+        except DefinitionError as error:
+            problems += [Problem(f"{file}, {one.place}", one.text, one.mend) for one in error.problems]
+        except ExportError as error:
+            broken.append(error)
+        except OSError as error:
+            broken.append(ExportError(str(file), error.strerror or str(error)))
+    if len(broken) == 1 and not problems:
+        raise broken[0]
+    problems += [Problem(_place(one), one.reason, "Export the table again, or mend the file") for one in broken]
+    if problems:
+        raise DefinitionError(problems)
+    return tuple(tables)
+
+
+def _place(error: ExportError) -> str:
+    return error.file if error.line is None else f"{error.file}:{error.line}:{error.column}"
+
+
+def _imported(given: str, module: str) -> Any:
+    try:
+        return import_user_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module == error.name or module.startswith(f"{error.name}.")):
+            raise LoadingError(given, f"importing {module} fails: {error}", "Mend its imports") from error
+        raise LoadingError(
+            given, f"there is no module {module}", "Run the command where it can be imported, or set PYTHONPATH"
+        ) from None
+    except PenstockError:
+        raise
+    except Exception as error:
+        reason = f"importing {module} fails: {type(error).__name__}: {error}"
+        raise LoadingError(given, reason, "Mend the module") from error
+
+
+def named_object(given: str, module: str, attribute: str) -> Any:
+    """What a module has under a name, dotted or not; `given` is how the user wrote it."""
+    found = _imported(given, module)
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise LoadingError(given, f"{module} has no {attribute}", "Name a Table, or a list of them")
+        found = getattr(found, name)
+    return found
+
+
+def _called(given: str, found: Any, layout: str) -> tuple[Table, ...]:
+    """A Table, several of them, a mapping to them, or a function that gives one of these."""
+    if callable(found) and not isinstance(found, Table):
+        found = _call(found, layout)
+    if isinstance(found, Table):
+        found = (found,)
+    elif isinstance(found, Mapping):
+        found = found.values()
+    tables = tuple(found) if isinstance(found, Iterable) and not isinstance(found, str) else ()
+    strangers = [one for one in tables if not isinstance(one, Table)]
+    if not tables or strangers:
+        kind = type(strangers[0] if strangers else found).__name__
+        raise LoadingError(given, f"a Table was expected there, not {kind}", "Name a Table, or a list of them")
+    check_together(tables)
+    return tables
+
+
+def _call(function: Callable[..., Any], layout: str) -> Any:
+    """With the layout where the function has one."""
+    has_layout = "layout" in inspect.signature(function).parameters
+    return function(layout=layout) if has_layout else function()

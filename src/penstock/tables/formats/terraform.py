@@ -1,0 +1,274 @@
+"""Definitions as Terraform's `aws_dynamodb_table`, and back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from penstock.tables.definitions.aws_shapes import UNLIMITED
+from penstock.tables.definitions.definition import (
+    ON_DEMAND,
+    PITR_DAYS,
+    Attribute,
+    Billing,
+    Index,
+    Key,
+    Maximum,
+    Table,
+    Throughput,
+)
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.problems import check
+from penstock.tables.formats import hcl
+from penstock.tables.formats.export_file import ExportError
+from penstock.tables.formats.hcl import Block, Reference
+
+RESOURCE = "aws_dynamodb_table"
+KMS_KEY = "aws_kms_key"
+MULTI_ATTRIBUTE_PROVIDER = ">= 6.37"
+"""The provider knows index keys of several attributes since 6.29, and until 6.37 had mistakes in removing them."""
+
+
+def template_text(tables: Iterable[Table], naming: Naming) -> str:
+    """A Terraform file with these tables under their full names. `prevent_destroy` keeps a plan that would delete
+    data from being carried out.
+    """
+    blocks: list[Block] = []
+    labels: list[str] = []
+    several = list(tables)
+    if any(_is_multiple(index) for table in several for index in table.indexes):
+        blocks.append(_provider())
+    for table in several:
+        labels.append(label(table.name, labels))
+        blocks += _key_blocks(table, labels[-1])
+        blocks.append(_resource(table, labels[-1], naming.full_name(table.name)))
+    return hcl.render(Block(blocks=blocks))
+
+
+def label(name: str, taken: Iterable[str] = ()) -> str:
+    """`company-users` → `company_users`: what Terraform takes for a name, and no other table's."""
+    base = re.sub(r"\W", "_", name, flags=re.ASCII)
+    base = base if re.match(r"[A-Za-z_]", base) else f"table_{base}"
+    used, number, found = set(taken), 2, base
+    while found in used:
+        found, number = f"{base}_{number}", number + 1
+    return found
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _provider() -> Block:
+    aws = {"source": "hashicorp/aws", "version": MULTI_ATTRIBUTE_PROVIDER}
+    return Block("terraform", blocks=[Block("required_providers", attributes={"aws": aws})])
+
+
+def _key_blocks(table: Table, name: str) -> list[Block]:
+    """Terraform wants the key's ARN, which an alias or an id leads to."""
+    if isinstance(table.sse, str) and not table.sse.startswith("arn:"):
+        return [Block("data", (KMS_KEY, name), {"key_id": table.sse})]
+    return []
+
+
+def _resource(table: Table, name: str, full_name: str) -> Block:
+    attributes: dict[str, Any] = {"name": full_name, **_capacity(table.billing), **_key(table.key)}
+    if table.stream is not None:
+        attributes |= {"stream_enabled": True, "stream_view_type": table.stream}
+    if table.table_class is not None:
+        attributes["table_class"] = table.table_class
+    if table.deletion_protection is not None:
+        attributes["deletion_protection_enabled"] = table.deletion_protection
+    if table.tags is not None:
+        attributes["tags"] = dict(table.tags)
+    return Block("resource", (RESOURCE, name), attributes, _parts(table, name))
+
+
+def _capacity(billing: Billing) -> dict[str, Any]:
+    if isinstance(billing, Throughput):
+        return {"billing_mode": "PROVISIONED", "read_capacity": billing.read, "write_capacity": billing.write}
+    return {"billing_mode": "PAY_PER_REQUEST"}
+
+
+def _key(key: Key) -> dict[str, str]:
+    names = {"hash_key": key.hash, "range_key": key.range}
+    return {member: part[0].name for member, part in names.items() if part}
+
+
+def _parts(table: Table, name: str) -> list[Block]:
+    parts = [Block("attribute", (), {"name": one.name, "type": one.type}) for one in table.attributes]
+    parts += [_global_index(one) for one in table.global_indexes]
+    parts += [_local_index(one) for one in table.local_indexes]
+    parts += _limits(table.on_demand_max, table.warm)
+    if table.ttl is not None:
+        parts.append(Block("ttl", (), {"attribute_name": table.ttl, "enabled": True}))
+    if table.pitr is not None:
+        days = {"recovery_period_in_days": table.pitr} if table.pitr else {}
+        parts.append(Block("point_in_time_recovery", (), {"enabled": table.pitr > 0, **days}))
+    if table.sse is not None:
+        parts.append(_encryption(table.sse, name))
+    return [*parts, Block("lifecycle", (), {"prevent_destroy": True})]
+
+
+def _global_index(index: Index) -> Block:
+    attributes: dict[str, Any] = {"name": index.name}
+    blocks: list[Block] = []
+    if _is_multiple(index):
+        blocks += [
+            Block("key_schema", (), {"attribute_name": one.name, "key_type": role})
+            for role, part in (("HASH", index.key.hash), ("RANGE", index.key.range))
+            for one in part
+        ]
+    else:
+        attributes |= _key(index.key)
+    attributes |= _projection(index)
+    if index.throughput is not None:
+        attributes |= {"read_capacity": index.throughput.read, "write_capacity": index.throughput.write}
+    return Block("global_secondary_index", (), attributes, blocks + _limits(index.on_demand_max, index.warm))
+
+
+def _local_index(index: Index) -> Block:
+    attributes = {"name": index.name, "range_key": index.key.range[0].name, **_projection(index)}
+    return Block("local_secondary_index", (), attributes)
+
+
+def _projection(index: Index) -> dict[str, Any]:
+    if isinstance(index.projection, str):
+        return {"projection_type": index.projection}
+    return {"projection_type": "INCLUDE", "non_key_attributes": list(index.projection)}
+
+
+def _limits(maximum: Maximum | None, warm: Throughput | None) -> list[Block]:
+    blocks = []
+    if maximum is not None:
+        read, write = (UNLIMITED if one is None else one for one in (maximum.read, maximum.write))
+        units = {"max_read_request_units": read, "max_write_request_units": write}
+        blocks.append(Block("on_demand_throughput", (), units))
+    if warm is not None:
+        units = {"read_units_per_second": warm.read, "write_units_per_second": warm.write}
+        blocks.append(Block("warm_throughput", (), units))
+    return blocks
+
+
+def _encryption(sse: bool | str, name: str) -> Block:
+    attributes: dict[str, Any] = {"enabled": sse is not False}
+    if isinstance(sse, str):
+        attributes["kms_key_arn"] = sse if sse.startswith("arn:") else Reference(f"data.{KMS_KEY}.{name}.arn")
+    return Block("server_side_encryption", (), attributes)
+
+
+def _is_multiple(index: Index) -> bool:
+    return len(index.key.hash) > 1 or len(index.key.range) > 1
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_template(text: str, file: str = "tables.tf") -> tuple[Table, ...]:
+    """The tables that a Terraform file declares, under the names that it gives them. No variables, no functions.
+
+    Raises ExportError for what is no such file.
+    """
+    try:
+        body = hcl.parse(text)
+        keys = {one.labels[1]: one.attributes["key_id"] for one in body.all("data") if one.labels[:1] == (KMS_KEY,)}
+        found = [_read(one, keys) for one in body.all("resource") if one.labels[:1] == (RESOURCE,)]
+    except hcl.HclError as error:
+        raise ExportError(file, error.reason, line=error.line, column=1) from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ExportError(file, f"it is no template of tables ({error!r})") from error
+    for table in found:
+        check(table)
+    return tuple(found)
+
+
+def _read(block: Block, keys: Mapping[str, str]) -> Table:
+    given = block.attributes
+    types = {one.attributes["name"]: one.attributes["type"] for one in block.all("attribute")}
+    key = _read_key(block, types)
+    billing = _read_capacity(given)
+    indexes = [_read_index(one, types, key.hash) for one in block.blocks if one.type.endswith("_secondary_index")]
+    ttl = block.one("ttl")
+    return Table.observed(
+        name=given["name"],
+        key=key,
+        indexes=tuple(sorted(indexes, key=lambda one: one.name)),
+        ttl=ttl.attributes["attribute_name"] if ttl is not None and ttl.attributes.get("enabled") else None,
+        stream=given["stream_view_type"] if given.get("stream_enabled") else None,
+        pitr=_read_recovery(block.one("point_in_time_recovery")),
+        tags=given.get("tags"),
+        billing=billing,
+        on_demand_max=_read_maximum(block),
+        warm=_read_warm(block),
+        table_class=given.get("table_class"),
+        deletion_protection=given.get("deletion_protection_enabled"),
+        sse=_read_encryption(block.one("server_side_encryption"), keys),
+    )
+
+
+def _read_capacity(given: Mapping[str, Any]) -> Billing:
+    if given.get("billing_mode") == "PAY_PER_REQUEST":
+        return ON_DEMAND
+    return Throughput(given["read_capacity"], given["write_capacity"])
+
+
+def _read_key(block: Block, types: Mapping[str, str]) -> Key:
+    parts: dict[str, list[str]] = {"HASH": [], "RANGE": []}
+    for role, member in (("HASH", "hash_key"), ("RANGE", "range_key")):
+        parts[role] += [block.attributes[member]] if member in block.attributes else []
+    for one in block.all("key_schema"):
+        parts[one.attributes["key_type"]].append(one.attributes["attribute_name"])
+    read = {role: tuple(Attribute(name, types[name]) for name in names) for role, names in parts.items()}
+    return Key(read["HASH"], read["RANGE"])
+
+
+def _read_index(block: Block, types: Mapping[str, str], table_hash: tuple[Attribute, ...]) -> Index:
+    given = block.attributes
+    local = block.type == "local_secondary_index"
+    key = _read_key(block, types)
+    kept = given["projection_type"]
+    units = Throughput(given["read_capacity"], given["write_capacity"]) if "read_capacity" in given else None
+    return Index(
+        given["name"],
+        key=Key(table_hash, key.range) if local else key,
+        projection=given["non_key_attributes"] if kept == "INCLUDE" else kept,
+        local=local,
+        throughput=units,
+        on_demand_max=_read_maximum(block),
+        warm=_read_warm(block),
+    )
+
+
+def _read_maximum(block: Block) -> Maximum | None:
+    found = block.one("on_demand_throughput")
+    if found is None:
+        return None
+    units = [found.attributes.get(f"max_{one}_request_units", UNLIMITED) for one in ("read", "write")]
+    return Maximum(*(None if one == UNLIMITED else one for one in units))
+
+
+def _read_warm(block: Block) -> Throughput | None:
+    found = block.one("warm_throughput")
+    if found is None:
+        return None
+    return Throughput(found.attributes["read_units_per_second"], found.attributes["write_units_per_second"])
+
+
+def _read_recovery(block: Block | None) -> int | None:
+    if block is None:
+        return None
+    return int(block.attributes.get("recovery_period_in_days", PITR_DAYS)) if block.attributes["enabled"] else 0
+
+
+def _read_encryption(block: Block | None, keys: Mapping[str, str]) -> bool | str | None:
+    if block is None:
+        return None
+    if not block.attributes["enabled"]:
+        return False
+    match block.attributes.get("kms_key_arn"):
+        case None:
+            return True
+        case Reference(path):
+            return keys[path.split(".")[2]]
+        case arn:
+            return str(arn)

@@ -1,0 +1,389 @@
+"""A table's primary key changed with its data: another table, filled and kept up until the users have moved over.
+
+    preparing → copying → following → summing → comparing → clearing → ready → (confirm) → confirmed
+
+1. Copying reads pages of the old table and settles them (rekey_settling); between two rounds of pages the stream's
+   changes are settled. One thread does both in turn: that order is what keeps old values from newer ones.
+2. Places in scans and stream are kept after what they stand for was written. Killed anywhere, a run that follows does
+   the last round again, which changes nothing.
+3. `ready` is reached only if every old item is in the new table as mapped, and nothing else is in it: by the sums of
+   all items (rekey_sums), and where those leave a doubt, item by item.
+4. The old table is never written to. Until `confirm`, `rollback` leaves everything as it was.
+5. What acts on its own (TTL, the stream, deletion protection) comes to the new table when it is confirmed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from penstock.client.database import Database
+from penstock.client.pacing import Pacer
+from penstock.clock import Clock, SystemClock
+from penstock.errors import PenstockError, TrimmedDataAccessException
+from penstock.tables.apply.single_table import change, delete, make, put_right
+from penstock.tables.data.transfers import ItemTable, KeyText, Page, Places, fresh_key
+from penstock.tables.definitions.definition import Table
+from penstock.tables.formats.export_file import read_export
+from penstock.tables.plan.changes import ClearStream, SetStream
+from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.rekey.catch_up import Settler, TooManyProblems
+from penstock.tables.rekey.checksums import Changed, Doubts, Sums
+from penstock.tables.rekey.item_mapping import Problem, parse_mapping
+from penstock.tables.rekey.plan import VIEW
+from penstock.tables.rekey.state import Job, JobStore, Phase
+from penstock.tables.rekey.stream import StreamReader
+from penstock.wire.values import Item
+
+SEGMENTS = 8
+MAX_LAG_SECONDS = 5.0
+
+_SWEEPS = 8  # of the stream between two rounds of the scan: a busy table must not keep it from ending
+_LOOKS = 5  # at keys that differ, with the stream followed in between, before they count as wrong
+_SORTED_PAGES = 4  # are written together, in the order of their new keys: of one page, few items are neighbours
+_SHOWN_PROBLEMS = 20
+
+Tell = Callable[[Job], object]
+
+
+class Unmapped(PenstockError):
+    """Items that have no place in the new table."""
+
+    def __init__(self, job: Job, problems: Iterable[Problem]) -> None:
+        self.source = job.source
+        self.problems = list(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        shown = "".join(f"\n  {one}" for one in self.problems[:_SHOWN_PROBLEMS])
+        rest = len(self.problems) - _SHOWN_PROBLEMS
+        more = f"\n  … and {rest:,} more" if rest > 0 else ""
+        return (
+            f"{len(self.problems):,} items of {self.source} cannot be moved:{shown}{more}\n"
+            "Mend the items or the mapping, and run it again: it continues."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run works; none of it changes the result."""
+
+    segments: int = SEGMENTS
+    page_items: int | None = None
+    max_lag_seconds: float = MAX_LAG_SECONDS
+    save_seconds: float = 0.5
+    """Between two places that are kept: what a killed run did since is done again."""
+    pacer: Pacer | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    sleep: Callable[[float], object] = time.sleep
+    tell: Tell = lambda job: None
+
+
+# ── the job ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Rekey:
+    """One run of a job; `store` holds it."""
+
+    def __init__(self, db: Database, store: JobStore, options: Options | None = None) -> None:
+        self._db = db
+        self._store = store
+        self._options = options or Options()
+        self._settler: Settler
+        self._reader: StreamReader
+        self._job: Job
+
+    def start(self, job: Job) -> Job:
+        """Begins a job and works until it is ready."""
+        job.started_at = self._options.clock.now()
+        self._store.begin(job)
+        return self._held(job, self._until_ready)
+
+    def go_on(self, source: str, map: str | None = None) -> Job:
+        """Continues a job, with another mapping if one is given; one that is ready is caught up and compared again."""
+        job = self._taken(source)
+        if map is not None and map != job.map:
+            job.map, job.verified_at = map, None
+            job.phase, job.places = ("copying", None) if job.phase != "preparing" else (job.phase, None)
+        if job.phase == "ready" or (job.phase in ("comparing", "clearing") and job.problem_count):
+            # Items that cannot be moved were known to the run that read them all: they are found again.
+            job.phase, job.places = "following", None
+        return self._held(job, self._until_ready)
+
+    def confirm(self, source: str, *, quiet_seconds: float = 2.0, force: bool = False) -> Job:
+        """The last catching up, a last comparison, and the settings that were left out. Writers must have stopped."""
+        job = self._taken(source)
+        if job.verified_at is None:  # one that was ready may be on its way there again: an interrupted confirm
+            self._store.release(source)
+            raise PenstockError(
+                f"The rekey of {source} is {job.phase}, not ready. Run `penstock tables rekey {source}`."
+            )
+        return self._held(job, lambda: self._finish(quiet_seconds, force=force))
+
+    def rollback(self, source: str) -> Job:
+        """Deletes the new table and forgets the job; the old table is as it was."""
+        job = self._taken(source)
+        return self._held(job, self._undo, forget=True)
+
+    def _taken(self, source: str) -> Job:
+        if self._store.read(source) is None:
+            raise PenstockError(f"There is no rekey of {source} in {self._db.name}. `--key` and `--into` begin one.")
+        job = self._store.take(source)
+        if job.phase == "confirmed":
+            self._store.release(source)
+            raise PenstockError(f"The rekey of {source} into {job.into} is confirmed: it is over.")
+        return job
+
+    def _held(self, job: Job, work: Callable[[], None], *, forget: bool = False) -> Job:
+        self._job = job
+        try:
+            work()
+            if forget:
+                self._store.delete(job.source)
+        finally:
+            self._store.release(job.source)
+        return job
+
+    # ── phases ───────────────────────────────────────────────────────────────────────────────────
+
+    def _until_ready(self) -> None:
+        steps: dict[Phase, Callable[[], None]] = {
+            "copying": self._copy,
+            "following": self._catch_up,
+            "summing": self._sum,
+            "comparing": self._compare,
+            "clearing": self._clear,
+        }
+        if self._job.phase == "preparing":
+            self._prepare()
+        self._open()
+        while self._job.phase in steps:
+            try:
+                with self._trimmed_is_begun_again():
+                    steps[self._job.phase]()
+            except TooManyProblems:
+                self._save()  # so that `status` shows them
+                raise
+
+    def _prepare(self) -> None:
+        """The stream first: what changes from now on is told."""
+        job = self._job
+        if required(self._db, job.source, settings=False).table.stream is None:
+            change(self._db, job.source, SetStream(VIEW))
+        make(self._db, self._definition().altered(ttl=None, stream=None, deletion_protection=False), job.into)
+        self._enter("copying")
+
+    def _definition(self) -> Table:
+        return read_export(self._job.definition, f"the job of {self._job.source}")
+
+    def _open(self) -> None:
+        job, db, options = self._job, self._db, self._options
+        arn = required(db, job.source, settings=False).facts.stream_arn
+        if arn is None:
+            raise PenstockError(f"The stream of {job.source} was switched off. Roll back, and begin again.")
+        if job.stream_arn not in (None, arn):
+            # It was switched off and on again: what changed in between, nobody tells.
+            job.shards.clear()
+            job.phase, job.places = "copying", None
+        job.stream_arn = arn
+        mapping = parse_mapping(job.map, fresh_key(db, job.source), fresh_key(db, job.into))
+        old, new = (ItemTable.of(db, name, options.pacer) for name in (job.source, job.into))
+        self._settler = Settler(old, new, mapping, self._store.check)
+        fresh = job.phase == "copying" and job.places is None
+        self._reader = StreamReader(db, arn, job.shards, from_now=fresh and not job.stream_is_ours)
+
+    @contextmanager
+    def _trimmed_is_begun_again(self) -> Iterator[None]:
+        """Changes that were not read within a day are gone: only another look at every item finds them."""
+        try:
+            yield
+        except TrimmedDataAccessException:
+            self._job.shards.clear()
+            self._enter("copying")
+            self._open()
+
+    def _enter(self, phase: Phase) -> None:
+        self._job.phase, self._job.places = phase, None
+        self._save()
+
+    def _save(self) -> None:
+        job = self._job
+        if hasattr(self, "_settler"):
+            problems = self._settler.problems
+            job.problem_count = len(problems)
+            job.problems = [str(one) for _, one in zip(range(_SHOWN_PROBLEMS), problems.values(), strict=False)]
+        self._store.save(job)
+        self._options.tell(job)
+
+    def _pages(self, table: ItemTable, *, ahead: bool = False) -> Iterator[list[Item]]:
+        """The items of a table, a round of pages at a time; the place is kept when a round has been dealt with.
+
+        With `ahead` the next round is read meanwhile: for work that does not write what it reads.
+        """
+        job, options = self._job, self._options
+        places = Places(options.segments) if job.places is None else Places.parse(job.places)
+        kept_at = options.clock.now()
+        at_once = _SORTED_PAGES if table.is_in_process and not ahead else None
+        for pages in table.rounds(places, limit=options.page_items, ahead=ahead, at_once=at_once):
+            yield [item for page in pages for item in page.items]
+            job.places = _after(places, pages)
+            if options.clock.now() - kept_at >= options.save_seconds:
+                self._save()
+                kept_at = options.clock.now()
+
+    def _copy(self) -> None:
+        for items in self._pages(self._settler.old):
+            self._job.copied += self._settler.copy(items)
+            self._follow()
+        self._enter("following")
+
+    def _follow(self, sweeps: int = _SWEEPS, changed: Changed | None = None) -> bool:
+        """Settles what the stream tells; whether it has told everything."""
+        for _ in range(sweeps):
+            swept = self._reader.sweep()
+            self._job.followed += self._settler.follow(swept.touched, changed)
+            self._job.lag_seconds = 0.0 if swept.oldest is None else max(0.0, self._options.clock.now() - swept.oldest)
+            if swept.is_last:
+                return True
+        return False
+
+    def _catch_up(self) -> None:
+        """The convergence gate: on when the newest changes are settled within the bound."""
+        while not (self._follow() and (self._job.lag_seconds or 0.0) <= self._options.max_lag_seconds):
+            self._save()
+        self._settler.problems.clear()
+        self._enter("summing")
+
+    def _sum(self) -> None:
+        """Every item of both tables read once. Sums live as long as the run: another one begins them again."""
+        job, settler, sums, changed = self._job, self._settler, Sums(), Changed()
+        job.places, job.doubts = None, None
+        job.source_items = job.into_items = job.compared = 0
+        for items in self._pages(settler.old, ahead=True):
+            for item in items:
+                mapped = settler.map(item)
+                if mapped is not None:
+                    sums.add(settler.old.text_of(item), mapped)
+            job.source_items += len(items)
+            job.compared = job.source_items
+            self._follow(changed=changed)
+        job.places = None
+        for items in self._pages(settler.new, ahead=True):
+            for item in items:
+                sums.subtract(settler.origin(item), item)
+            job.into_items += len(items)
+            self._follow(changed=changed)
+        self._follow(changed=changed)
+        self._look_up(changed)
+        job.doubts = sums.doubts(changed).text()
+        self._enter("comparing")
+
+    def _look_up(self, changed: Changed) -> None:
+        """The keys that changed meanwhile, in both tables: their sums say nothing."""
+        settler = self._settler
+        self._job.looked_up += len(changed.keys)
+        self._repair(settler.missing_or_different(settler.old.get(changed.keys.values()).values()))
+        self._remove(settler.strangers(settler.new.get(changed.places.values()).values()))
+
+    def _doubtful(self, table: ItemTable) -> Iterator[list[Item]]:
+        """The items of a table whose sums left a doubt; without any, nothing is read."""
+        doubts = Doubts.parse(self._job.doubts)
+        if doubts:
+            for items in self._pages(table):
+                found = [item for item in items if self._settler.origin(item) in doubts]
+                self._job.looked_up += len(found)
+                yield found
+
+    def _compare(self) -> None:
+        """Every old item is in the new table."""
+        for items in self._doubtful(self._settler.old):
+            wrong = self._settler.missing_or_different(items)
+            self._follow()
+            self._repair(wrong)
+        self._enter("clearing")
+
+    def _repair(self, keys: dict[KeyText, Item]) -> None:
+        """Looks again at keys that differ: most were only late. What stays different is settled, and counted."""
+        settler = self._settler
+        for look in range(_LOOKS):
+            if not keys:
+                return
+            now = settler.old.get(keys.values())
+            keys = settler.missing_or_different(now.values())
+            self._pause(look)
+            self._follow()
+        self._job.repaired += settler.refresh(keys, {})
+
+    def _pause(self, look: int) -> None:
+        """AWS's stream is up to seconds late; the embedded engine's is not."""
+        if self._db.batch_workers > 1:
+            self._options.sleep(0.2 * look)
+
+    def _clear(self) -> None:
+        """Nothing is in the new table that no old item maps to."""
+        settler = self._settler
+        for items in self._doubtful(settler.new):
+            strangers = settler.strangers(items)
+            self._follow()
+            self._remove(strangers)
+        if settler.problems:
+            self._job.phase, self._job.places = "following", None
+            self._save()
+            raise Unmapped(self._job, settler.problems.values())
+        self._job.verified_at = self._options.clock.now()
+        self._enter("ready")
+
+    def _remove(self, strangers: dict[KeyText, tuple[Item, Item]]) -> None:
+        settler = self._settler
+        for look in range(_LOOKS):
+            if not strangers:
+                return
+            still = settler.new.get(new for _, new in strangers.values())
+            strangers = settler.strangers(still.values())
+            self._pause(look)
+            self._follow()
+        for place, (old, new) in strangers.items():
+            self._job.repaired += settler.refresh(
+                {settler.old.text_of(old): old}, {settler.old.text_of(old): {place: new}}
+            )
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, quiet_seconds: float, *, force: bool) -> None:
+        job = self._job
+        self._open()
+        while not self._follow():
+            self._save()
+        self._options.sleep(quiet_seconds)
+        late = self._reader.sweep().touched
+        self._settler.follow(late)
+        if late and not force:
+            self._save()
+            raise PenstockError(
+                f"{job.source} is still written to: {len(late):,} changes in the last {quiet_seconds:g} s. "
+                "Stop its writers first, or what they write from now on is in the old table only (--force)."
+            )
+        if job.phase != "copying":  # which it is again where the stream was lost
+            job.phase = "following"
+        self._until_ready()
+        left = put_right(self._db, job.into, self._definition())
+        if left:
+            raise PenstockError(f"{job.into} still differs from its definition: {left[0]}. Run confirm again.")
+        if job.stream_is_ours:
+            change(self._db, job.source, ClearStream(VIEW))
+        self._enter("confirmed")
+
+    def _undo(self) -> None:
+        job = self._job
+        delete(self._db, job.into)
+        found = inspect(self._db, job.source, settings=False)
+        if job.stream_is_ours and found is not None and found.table.stream is not None:
+            change(self._db, job.source, ClearStream(VIEW))
+
+
+def _after(places: Places, pages: list[Page]) -> dict[str, object]:
+    moved = places.copy()
+    moved.move(pages)
+    return moved.form()
