@@ -32,7 +32,7 @@ print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
 """
 MAKE_BUCKET = """
-from penstock.client.credentials import new_session
+from penstock.client.transports.credentials import new_session
 new_session(None).create_client("s3").create_bucket(Bucket="bench")
 """
 

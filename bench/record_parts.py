@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.files import peak_bytes
 from penstock.client.database import Database, connect
-from penstock.client.table import Table as Handle
+from penstock.client.tables.table import Table as Handle
 from penstock.records.processor import RecordProcessor
 from penstock.tables.apply.single_table import make
 from penstock.tables.definitions.definition import Index, Table

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from penstock.client.pages import write_token
+from penstock.client.reads.pages import write_token
 from penstock.engine.registry import OPERATIONS
 
 _KEY = [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]

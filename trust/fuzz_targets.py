@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from penstock.client.endpoints import parse as parse_url
-from penstock.client.pages import InvalidToken, read_token
+from penstock.client.reads.pages import InvalidToken, read_token
+from penstock.client.transports.endpoints import parse as parse_url
 from penstock.client.transports.responses import FastReader, Malformed, PlainReader
 from penstock.engine import Engine
 from penstock.engine.registry import OPERATIONS

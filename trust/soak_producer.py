@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from penstock import App
-from penstock.client.conditions import F
+from penstock.client.tables.conditions import F
 from penstock.errors import ConditionalCheckFailedException, PenstockError
 from penstock.jobs.job import Job
 from penstock.jobs.new import BadJob

@@ -20,8 +20,8 @@ import orjson
 
 import penstock
 from penstock.client.database import Database
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import PenstockError
 from penstock.jobs.worker import Worker

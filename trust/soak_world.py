@@ -19,7 +19,7 @@ import orjson
 
 import penstock
 from penstock.client.database import connect
-from penstock.client.retries import RetryPolicy
+from penstock.client.wrappers.retries import RetryPolicy
 from penstock.errors import PenstockError
 from penstock.jobs.state import State
 from penstock.jobs.store import JobStore

@@ -18,7 +18,7 @@ from public_names import PAGES, Page
 _SYNC = {
     "AsyncRun": "penstock.jobs.run:Run",
     "AsyncDatabase": "penstock.client.database:Database",
-    "AsyncTable": "penstock.client.table:Table",
+    "AsyncTable": "penstock.client.tables.table:Table",
 }
 """Whose words hold for the awaited methods of the same name."""
 

@@ -11,10 +11,10 @@ from importlib import import_module
 TYPE_CHECKING = False  # a type checker takes it for typing's, whose import would be most of the cost of ours
 if TYPE_CHECKING:
     from penstock.client.async_database import AsyncDatabase, connect_async
-    from penstock.client.boto import boto3_client, boto3_resource
-    from penstock.client.conditions import F
+    from penstock.client.boto3.clients import boto3_client, boto3_resource
     from penstock.client.database import Database, connect
-    from penstock.client.failures import BatchIncomplete, ConditionFailed
+    from penstock.client.tables.conditions import F
+    from penstock.client.tables.failures import BatchIncomplete, ConditionFailed
     from penstock.errors import PenstockError
     from penstock.jobs.app import App
     from penstock.jobs.job import Job
@@ -49,18 +49,18 @@ _HOMES = {
     "App": "penstock.jobs.app",
     "AsyncDatabase": "penstock.client.async_database",
     "AsyncRun": "penstock.jobs.run",
-    "BatchIncomplete": "penstock.client.failures",
-    "ConditionFailed": "penstock.client.failures",
+    "BatchIncomplete": "penstock.client.tables.failures",
+    "ConditionFailed": "penstock.client.tables.failures",
     "Database": "penstock.client.database",
-    "F": "penstock.client.conditions",
+    "F": "penstock.client.tables.conditions",
     "Index": "penstock.tables.definitions.definition",
     "Job": "penstock.jobs.job",
     "PenstockError": "penstock.errors",
     "RecordProcessor": "penstock.records.processor",
     "Run": "penstock.jobs.run",
     "Table": "penstock.tables.definitions.definition",
-    "boto3_client": "penstock.client.boto",
-    "boto3_resource": "penstock.client.boto",
+    "boto3_client": "penstock.client.boto3.clients",
+    "boto3_resource": "penstock.client.boto3.clients",
     "connect": "penstock.client.database",
     "connect_async": "penstock.client.async_database",
 }

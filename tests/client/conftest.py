@@ -9,7 +9,7 @@ import pytest
 from expenses import EXPENSES
 
 import penstock
-from penstock.client.table import Table
+from penstock.client.tables.table import Table
 
 # PENSTOCK_TEST_URL=http://localhost:8000 runs the tests of the handles against another implementation there, in place
 # of the embedded engine, our server and moto's. Each test makes its tables and deletes those, and only those.

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from penstock.client import endpoints
-from penstock.client.endpoints import Endpoint
+from penstock.client.transports import endpoints
 from penstock.client.transports.asynchronous import AsyncRemoteTransport
 from penstock.client.transports.base import Limits
+from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.remote import RemoteTransport
 
 AMPLE = Limits(connections=4, connect_seconds=20, read_seconds=20, pool_seconds=20)

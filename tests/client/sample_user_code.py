@@ -10,7 +10,7 @@ from typing import Any
 
 import penstock
 from penstock import F
-from penstock.client.pacing import Pacer
+from penstock.client.wrappers.pacing import Pacer
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 import pytest
 
 from penstock.client.database import Database, connect
-from penstock.client.recording import Recording
-from penstock.client.signing import Credentials, Signer
+from penstock.client.transports.signing import Credentials, Signer
+from penstock.client.wrappers.recording import Recording
 from penstock.errors import PenstockError
 from penstock.server.server import Options
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import BatchIncomplete
-from penstock.client.batch_queue import Backoff
-from penstock.client.batches import BatchOptions
-from penstock.client.faults import Faults, Rates
-from penstock.client.pacing import Pacer
-from penstock.client.values import InvalidValue
+from penstock.client.batches.batch_queue import Backoff
+from penstock.client.batches.batches import BatchOptions
+from penstock.client.tables.values import InvalidValue
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import ManualClock
 from penstock.errors import (
     AccessDeniedException,

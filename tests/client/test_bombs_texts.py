@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.client.endpoints import Endpoint, parse
+from penstock.client.transports.endpoints import Endpoint, parse
 from penstock.errors import BadUrl
 from penstock.files.saved import checked_type
 

@@ -151,7 +151,7 @@ def test_no_setting_of_the_environment_is_used_and_nothing_is_sent(monkeypatch, 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "from-the-environment")
     monkeypatch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "required")
     monkeypatch.setattr(socket, "socket", lambda *_, **__: pytest.fail("a socket was opened"))
-    penstock.client.boto._session.cache_clear()
+    penstock.client.boto3.clients._session.cache_clear()
     client = penstock.boto3_client()
     assert client.meta.region_name == "us-east-1"
     assert client.meta.endpoint_url == "http://penstock.invalid"

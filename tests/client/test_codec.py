@@ -14,7 +14,7 @@ from botocore.validate import ParamValidator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.codec import Decoders, Encoders, decode_value, encode_value
+from penstock.client.boto3.codec import Decoders, Encoders, decode_value, encode_value
 
 SERVICES = {name: botocore.session.Session().get_service_model(name) for name in ("dynamodb", "dynamodbstreams")}
 DYNAMODB = SERVICES["dynamodb"]

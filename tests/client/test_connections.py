@@ -14,8 +14,7 @@ from contextlib import suppress
 import pytest
 from fake_endpoint import AMPLE, GET, KINDS, always, answer, calling, endpoint_of, fake
 
-from penstock.client import connections
-from penstock.client.transports import responses, routes
+from penstock.client.transports import connections, responses, routes
 from penstock.client.transports.asynchronous import AsyncRemoteTransport
 from penstock.client.transports.base import Limits
 from penstock.client.transports.remote import RemoteTransport
@@ -133,7 +132,7 @@ def test_a_request_is_not_sent_again_when_it_may_have_been_carried_out(kind):
 
 def test_a_request_that_did_not_leave_whole_is_sent_again_on_a_new_connection(monkeypatch):
     """The system refuses the bytes: the server closed between our look and our sending."""
-    from penstock.client.connections import Connection
+    from penstock.client.transports.connections import Connection
 
     def script(incoming):
         incoming.read_request()

@@ -11,9 +11,9 @@ import pytest
 from botocore.credentials import RefreshableCredentials
 from fake_endpoint import endpoint_of
 
-from penstock.client import credentials as module
-from penstock.client.credentials import DUMMY, BotocoreCredentials, FixedCredentials, credentials_for
-from penstock.client.signing import Credentials
+from penstock.client.transports import credentials as module
+from penstock.client.transports.credentials import DUMMY, BotocoreCredentials, FixedCredentials, credentials_for
+from penstock.client.transports.signing import Credentials
 from penstock.errors import CredentialsMissing
 
 LOCAL = endpoint_of("http://localhost:8000")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import penstock
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import RetryPolicy
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import RetryPolicy
 from penstock.errors import ConnectionFailed, ResourceNotFoundException
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.endpoints import Endpoint, File, Host, parse
+from penstock.client.transports.endpoints import Endpoint, File, Host, parse
 from penstock.errors import BadUrl
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.faults import AsyncFaults, Faults, Rates
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers.faults import AsyncFaults, Faults, Rates
 from penstock.engine import Engine
 from penstock.errors import (
     ConditionalCheckFailedException,

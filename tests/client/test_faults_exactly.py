@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import Retrying, RetryPolicy
 from penstock.client.transports.base import Transport
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.engine import Engine
 from penstock.errors import ConditionalCheckFailedException
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock.client.batches import BatchOptions
+from penstock.client.batches.batches import BatchOptions
 from penstock.client.database import Database
-from penstock.client.faults import Faults, Rates
-from penstock.client.pacing import Pacer
-from penstock.client.retries import Retrying, RetryPolicy
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.pacing import Pacer
+from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling

@@ -1,4 +1,4 @@
-"""client/held_writes.py: a long batch is sent in the order in which Penstock keeps items, and loses nothing by it."""
+"""client/batches/held_writes.py: a long batch is sent in the order in which Penstock keeps items, and loses nothing by it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 import penstock
-from penstock.client import held_writes
-from penstock.client.batches import BatchOptions
-from penstock.client.keys import TableKey
-from penstock.client.pacing import Pacer
+from penstock.client.batches import held_writes
+from penstock.client.batches.batches import BatchOptions
+from penstock.client.tables.keys import TableKey
+from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import ManualClock
 from penstock.errors import AccessDeniedException
 from penstock.server import running_server
@@ -58,7 +58,7 @@ def local():
 @pytest.fixture
 def short(monkeypatch):
     """A batch is long after 100 actions."""
-    monkeypatch.setattr("penstock.client.batch_queue.LONG_BATCH", 100)
+    monkeypatch.setattr("penstock.client.batches.batch_queue.LONG_BATCH", 100)
     monkeypatch.setattr(held_writes, "LONG_BATCH", 100)
 
 

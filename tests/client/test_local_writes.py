@@ -1,4 +1,4 @@
-"""client/local_writes.py: a batch in this process writes many actions at once, and the same as in requests of 25."""
+"""client/batches/local_writes.py: a batch in this process writes many actions at once, and the same as in requests of 25."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 import penstock
 from penstock import BatchIncomplete
-from penstock.client import local_writes
-from penstock.client.batches import BatchOptions
+from penstock.client.batches import local_writes
+from penstock.client.batches.batches import BatchOptions
 from penstock.clock import ManualClock
 from penstock.engine.items.bulk_load import Loading
 

@@ -1,4 +1,4 @@
-"""client/measured.py: one walk gives what two gave."""
+"""client/batches/measured_items.py: one walk gives what two gave."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.measured import measured_item
-from penstock.client.values import encode_item
+from penstock.client.batches.measured_items import measured_item
+from penstock.client.tables.values import encode_item
 from penstock.errors import PenstockError
 from penstock.wire.values import check_item
 

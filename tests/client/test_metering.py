@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from penstock.client.database import Database
-from penstock.client.metering import AsyncMetering, Meter, Metering, Prices, Usage
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers.metering import AsyncMetering, Meter, Metering, Prices, Usage
 from penstock.engine import Engine
 from penstock.errors import ConditionalCheckFailedException
 

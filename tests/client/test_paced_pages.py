@@ -9,7 +9,7 @@ import pytest
 from expenses import EXPENSES
 
 import penstock
-from penstock.client.pacing import Pacer
+from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import ManualClock
 from penstock.errors import InternalServerError, ProvisionedThroughputExceededException
 

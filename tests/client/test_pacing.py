@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.pacing import Outcome, Pacer, Throttle
+from penstock.client.wrappers.pacing import Outcome, Pacer, Throttle
 from penstock.clock import ManualClock
 from penstock.errors import ProvisionedThroughputExceededException, TransactionCanceledException, ValidationException
 from penstock.wire.throttles import throttled

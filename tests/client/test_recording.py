@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from penstock.client.faults import Faults, Rates
-from penstock.client.recording import AsyncRecording, AsyncReplaying, Recording, Replaying, ReplayMismatch, redacted
-from penstock.client.retries import Retrying
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.recording import (
+    AsyncRecording,
+    AsyncReplaying,
+    Recording,
+    Replaying,
+    ReplayMismatch,
+    redacted,
+)
+from penstock.client.wrappers.retries import Retrying
 from penstock.engine import Engine
 from penstock.errors import ConditionalCheckFailedException, PenstockError, TimedOut
 

@@ -11,12 +11,12 @@ from email.utils import formatdate
 import pytest
 from fake_endpoint import GET, KINDS, always, answer, calling, fake
 
-from penstock.client.credentials import FixedCredentials
-from penstock.client.endpoints import Endpoint, Host
-from penstock.client.signing import Credentials
 from penstock.client.transports import responses
 from penstock.client.transports.base import STREAMS_OPERATIONS, Limits
+from penstock.client.transports.credentials import FixedCredentials
+from penstock.client.transports.endpoints import Endpoint, Host
 from penstock.client.transports.remote import RemoteTransport
+from penstock.client.transports.signing import Credentials
 from penstock.engine import Engine
 from penstock.errors import (
     BadAnswer,

@@ -1,4 +1,4 @@
-"""Retrying (retries.py, 1-4) and which calls may be repeated (repeats.py)."""
+"""Retrying (retries.py, 1-4) and which calls may be repeated (repeatable.py)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.repeats import may_repeat
-from penstock.client.retries import DEFAULT_POLICY, AsyncRetrying, RetryBudget, Retrying, RetryPolicy
+from penstock.client.wrappers.repeatable import may_repeat
+from penstock.client.wrappers.retries import DEFAULT_POLICY, AsyncRetrying, RetryBudget, Retrying, RetryPolicy
 from penstock.clock import ManualClock
 from penstock.errors import (
     ConditionalCheckFailedException,

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 import penstock
-from penstock.client.pages import Page
+from penstock.client.reads.pages import Page
 
 ITEMS = 200
 PAGES = 15  # a segment

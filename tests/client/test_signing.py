@@ -12,7 +12,7 @@ from botocore.credentials import Credentials as TheirCredentials
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.signing import CONTENT_TYPE, Credentials, Signer
+from penstock.client.transports.signing import CONTENT_TYPE, Credentials, Signer
 
 KEYS = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", min_size=1, max_size=20)
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
@@ -80,8 +80,8 @@ def test_the_signing_key_is_made_once_a_day():
 
 @pytest.mark.parametrize("token", [None, "FwoGZXIvYXdzE"])
 def test_a_server_that_checks_signatures_accepts_ours(token):
-    from penstock.client.credentials import FixedCredentials
-    from penstock.client.endpoints import Endpoint, parse
+    from penstock.client.transports.credentials import FixedCredentials
+    from penstock.client.transports.endpoints import Endpoint, parse
     from penstock.client.transports.remote import RemoteTransport
     from penstock.engine import Engine
     from penstock.errors import InvalidSignatureException

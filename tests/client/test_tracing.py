@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client import tracing
-from penstock.client.tracing import AsyncTracing, Tracing
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers import tracing
+from penstock.client.wrappers.tracing import AsyncTracing, Tracing
 from penstock.engine import Engine
 from penstock.errors import PenstockError, ResourceNotFoundException, TimedOut
 

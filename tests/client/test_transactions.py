@@ -8,9 +8,9 @@ import pytest
 
 import penstock
 from penstock import F
-from penstock.client.failures import TransactionFailed
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import Retrying, RetryPolicy
+from penstock.client.tables.failures import TransactionFailed
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.errors import TransactionCanceledException
 
 

@@ -376,7 +376,7 @@ def test_a_limit_of_nothing_is_refused(name, value):
 
 
 def test_an_interrupted_call_does_not_spoil_the_next(monkeypatch):
-    from penstock.client.connections import Connection
+    from penstock.client.transports.connections import Connection
 
     real = Connection._receive
 

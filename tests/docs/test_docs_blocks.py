@@ -77,7 +77,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def s3_with_a_bucket(reader: Path, moto_url: str) -> str:
     """moto's S3 with the bucket that the pages speak of."""
-    from penstock.client.credentials import new_session
+    from penstock.client.transports.credentials import new_session
 
     client = new_session(None).create_client("s3", endpoint_url=moto_url, region_name="us-east-1")
     client.create_bucket(Bucket="acme-jobs")

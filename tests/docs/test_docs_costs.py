@@ -9,7 +9,7 @@ import pytest
 from doc_blocks import ROOT
 
 import penstock
-from penstock.client.metering import Meter, Metering
+from penstock.client.wrappers.metering import Meter, Metering
 from penstock.jobs.worker import Worker
 
 ROW = re.compile(r"^\| ([^|]+) \| (\d+) \|([\d ]*)\| (\d+) \|$", re.MULTILINE)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.config import Config
 
-from penstock.client.credentials import new_session
+from penstock.client.transports.credentials import new_session
 from penstock.files import Files, open_files
 
 

@@ -14,8 +14,8 @@ from job_worlds import FAILURE, LEASE, START, claimed, counted, made, new_store,
 from log_writer import write_lines
 
 from penstock.client.database import Database, connect
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.clock import ManualClock
 from penstock.errors import ConnectionFailed
 from penstock.jobs.changes import Changed, reported

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.credentials import new_session
 from penstock.client.database import Database, connect
+from penstock.client.transports.credentials import new_session
 from penstock.clock import ManualClock
 from penstock.files import Files, open_files
 from penstock.jobs.collection import CollectionLayout

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.client.database import Database
-from penstock.client.table import Table as Handle
+from penstock.client.tables.table import Table as Handle
 from penstock.records.processor import RecordProcessor
 from penstock.tables.apply.single_table import make
 from penstock.tables.definitions.definition import Index, Table

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from record_worlds import NAME, eventually, filled, key, processed, processor
 
-from penstock.client.conditions import F
 from penstock.client.database import Database, connect
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import Retrying, RetryPolicy
+from penstock.client.tables.conditions import F
 from penstock.client.transports.base import Transport
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.errors import ThrottlingException
 from penstock.records.processor import RecordProcessor
 from penstock.records.run.report import Progress, Report

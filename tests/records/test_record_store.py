@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from record_worlds import NAME, filled, key
 
-from penstock.client.conditions import F
 from penstock.client.database import Database
-from penstock.client.values import encode
+from penstock.client.tables.conditions import F
+from penstock.client.tables.values import encode
 from penstock.clock import ManualClock
 from penstock.errors import ConditionalCheckFailedException
 from penstock.records.leases import allowance_seconds

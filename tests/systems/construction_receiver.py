@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from construction_world import TEST, webhook
 
 from penstock.client.database import connect
-from penstock.client.transactions import Action
+from penstock.client.tables.transactions import Action
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.intake import Intake
 from penstock.systems.construction_expenses.webhook import Webhook

@@ -9,7 +9,7 @@ import pytest
 from construction_world import new_books, webhook
 
 from penstock.client.database import connect
-from penstock.client.transactions import Action
+from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
 from penstock.systems.construction_expenses.collection import NotThere

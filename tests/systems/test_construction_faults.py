@@ -9,8 +9,8 @@ import pytest
 from construction_world import TEST, new_books, webhook
 
 from penstock.client.database import Database
-from penstock.client.faults import Faults, Rates
-from penstock.client.transactions import Action
+from penstock.client.tables.transactions import Action
+from penstock.client.wrappers.faults import Faults, Rates
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.books import Books

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.database import Database, connect
-from penstock.client.transactions import Action
+from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
 from penstock.errors import (
     ConditionalCheckFailedException,

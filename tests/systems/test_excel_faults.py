@@ -8,9 +8,9 @@ import pytest
 from report_worlds import LAYOUTS, START
 
 from penstock.client.database import Database
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import Retrying, RetryPolicy
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.errors import PenstockError

@@ -9,8 +9,8 @@ import pytest
 from moving_samples import ORDERS, everything, filled, order
 
 from penstock.client.database import Database, connect
-from penstock.client.faults import Faults, Rates
-from penstock.client.pacing import Pacer
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import PenstockError
 from penstock.tables.apply.single_table import make
 from penstock.tables.data import dump as dumping

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from penstock.cli import databases
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
-from penstock.client.recording import Recording
+from penstock.client.wrappers.recording import Recording
 from penstock.errors import AccessDeniedException
 from penstock.tables.apply.single_table import make
 from penstock.tables.definitions.definition import Table

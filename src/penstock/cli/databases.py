@@ -9,8 +9,8 @@ from typing import Literal
 
 import click
 
-from penstock.client import endpoints
 from penstock.client.database import Database, connect
+from penstock.client.transports import endpoints
 from penstock.errors import PenstockError
 
 _SQLITE = b"SQLite format 3\0"

@@ -19,7 +19,7 @@ from penstock.cli.conversation import listen_options
 from penstock.cli.endings import end_with_file
 from penstock.cli.logs import log_warnings
 from penstock.client.database import Database, embedded_engine
-from penstock.client.endpoints import MEMORY
+from penstock.client.transports.endpoints import MEMORY
 from penstock.errors import DatabaseLost
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE, App

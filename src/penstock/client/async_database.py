@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.async_table import AsyncTable
-from penstock.client.credentials import CredentialSource
 from penstock.client.database import embedded_engine, refuse_engine_options, workers_for
-from penstock.client.endpoints import MEMORY
-from penstock.client.keys import KeyDeclaration, TableKey
-from penstock.client.requests import Call
-from penstock.client.retries import DEFAULT_POLICY, AsyncRetrying, RetryPolicy
-from penstock.client.transactions import Action, AsyncTransaction, failure, get_call, write_call
+from penstock.client.tables.async_table import AsyncTable
+from penstock.client.tables.keys import KeyDeclaration, TableKey
+from penstock.client.tables.requests import Call
+from penstock.client.tables.transactions import Action, AsyncTransaction, failure, get_call, write_call
+from penstock.client.tables.values import Item
 from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits
+from penstock.client.transports.credentials import CredentialSource
+from penstock.client.transports.endpoints import MEMORY
 from penstock.client.transports.opening import Via, open_async_transport
-from penstock.client.values import Item
+from penstock.client.wrappers.retries import DEFAULT_POLICY, AsyncRetrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import TransactionCanceledException
 

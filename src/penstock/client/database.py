@@ -7,20 +7,20 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.credentials import CredentialSource
-from penstock.client.endpoints import MEMORY
-from penstock.client.retries import DEFAULT_POLICY, Retrying, RetryPolicy
 from penstock.client.transports.base import DEFAULT_LIMITS, Limits, Transport
+from penstock.client.transports.credentials import CredentialSource
+from penstock.client.transports.endpoints import MEMORY
 from penstock.client.transports.opening import Via, open_transport
+from penstock.client.wrappers.retries import DEFAULT_POLICY, Retrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import PenstockError, TransactionCanceledException
 
 if TYPE_CHECKING:
-    from penstock.client.keys import KeyDeclaration, TableKey
-    from penstock.client.requests import Call
-    from penstock.client.table import Table
-    from penstock.client.transactions import Action, Transaction
-    from penstock.client.values import Item
+    from penstock.client.tables.keys import KeyDeclaration, TableKey
+    from penstock.client.tables.requests import Call
+    from penstock.client.tables.table import Table
+    from penstock.client.tables.transactions import Action, Transaction
+    from penstock.client.tables.values import Item
     from penstock.engine.engine import Engine
     from penstock.engine.items.bulk_load import Loading
     from penstock.engine.settings import Settings
@@ -72,8 +72,8 @@ class Database:
         `key` declares the table's key, such as "companyId:S" or ("companyId:S", "expenseId:S"): then it is checked
         before each call, and no DescribeTable is needed where a key must be known (batches).
         """
-        from penstock.client.keys import TableKey
-        from penstock.client.table import Table
+        from penstock.client.tables.keys import TableKey
+        from penstock.client.tables.table import Table
 
         return Table(self, name, self._keys.get(name) if key is None else TableKey.declared(key))
 
@@ -90,7 +90,7 @@ class Database:
 
     def key_of(self, table: str) -> TableKey:
         """The key of a table, asked once."""
-        from penstock.client.keys import TableKey
+        from penstock.client.tables.keys import TableKey
 
         if table not in self._keys:
             described = self.transport.execute("DescribeTable", {"TableName": table})
@@ -101,7 +101,7 @@ class Database:
 
     def transact(self, *, token: str | None = None) -> Transaction:
         """`with db.transact() as tx: tx.put(table, item)`: all of it happens when the block ends, or nothing does."""
-        from penstock.client.transactions import Transaction
+        from penstock.client.tables.transactions import Transaction
 
         return Transaction(self, token)
 
@@ -110,18 +110,18 @@ class Database:
 
         `token` makes the call idempotent for ten minutes; one is made where none is given.
         """
-        from penstock.client.transactions import write_call
+        from penstock.client.tables.transactions import write_call
 
         self._run(write_call(actions, token))
 
     def transact_get(self, actions: Iterable[Action]) -> list[Item | None]:
         """The items of `table.get_action(key)`s as of one moment, in their order; None where there is none."""
-        from penstock.client.transactions import get_call
+        from penstock.client.tables.transactions import get_call
 
         return self._run(get_call(actions))
 
     def _run(self, call: Call[T]) -> T:
-        from penstock.client.transactions import failure
+        from penstock.client.tables.transactions import failure
 
         try:
             return call.read(self.transport.execute(call.operation, call.request))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.client.credentials import new_session
+from penstock.client.transports.credentials import new_session
 from penstock.files import errors
 from penstock.files.errors import FileChanged, FileError, HomeMissing, HomeUnreachable, NotAllowed
 

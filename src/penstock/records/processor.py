@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.client.conditions import Condition
-from penstock.client.table import Table
+from penstock.client.tables.conditions import Condition
+from penstock.client.tables.table import Table
 from penstock.clock import Clock
 from penstock.records.executors.attempts import Backoff, Cause, Function, RetryRules, check_function
 from penstock.records.executors.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Runner

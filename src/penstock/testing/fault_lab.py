@@ -11,7 +11,7 @@
 
 Beside `kill`, a worker can be frozen and thawed (a zombie that wakes up after its lease), started beside another
 (overlap), with a clock that is wrong (`skew_seconds`), and with a database that throttles, times out or loses answers
-(`faults`, the rates of penstock.client.faults). When the test ends, all workers are ended and the rules of
+(`faults`, the rates of penstock.client.wrappers.faults). When the test ends, all workers are ended and the rules of
 penstock.testing.invariants are checked for every job that the lab has seen.
 """
 
@@ -30,7 +30,7 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.client.faults import Rates
+from penstock.client.wrappers.faults import Rates
 from penstock.jobs.app import App
 from penstock.jobs.job import Job
 from penstock.jobs.loading import load_app

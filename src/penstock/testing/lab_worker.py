@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from penstock.client.database import Database
-from penstock.client.faults import Faults, Rates
-from penstock.client.retries import Retrying
+from penstock.client.wrappers.faults import Faults, Rates
+from penstock.client.wrappers.retries import Retrying
 from penstock.clock import Clock
 from penstock.jobs.app import App
 from penstock.jobs.loading import load_app

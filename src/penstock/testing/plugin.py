@@ -49,7 +49,7 @@ def penstock_db(penstock_clock: MovableClock) -> Iterator[Database]:
 @pytest.fixture
 def dynamodb(penstock_db: Database) -> DynamoDBClient:
     """A boto3 DynamoDB client of `penstock_db`."""
-    from penstock.client.boto import boto3_client
+    from penstock.client.boto3.clients import boto3_client
 
     return boto3_client(penstock_db)
 
@@ -57,7 +57,7 @@ def dynamodb(penstock_db: Database) -> DynamoDBClient:
 @pytest.fixture
 def dynamodb_resource(penstock_db: Database) -> DynamoDBServiceResource:
     """A boto3 DynamoDB resource of `penstock_db`."""
-    from penstock.client.boto import boto3_resource
+    from penstock.client.boto3.clients import boto3_resource
 
     return boto3_resource(penstock_db)
 
@@ -65,7 +65,7 @@ def dynamodb_resource(penstock_db: Database) -> DynamoDBServiceResource:
 @pytest.fixture
 def dynamodb_streams(penstock_db: Database) -> DynamoDBStreamsClient:
     """A boto3 client of `penstock_db`'s streams."""
-    from penstock.client.boto import boto3_client
+    from penstock.client.boto3.clients import boto3_client
 
     return boto3_client(penstock_db, service="dynamodbstreams")
 

@@ -27,8 +27,8 @@ from penstock.cli.records.options import (
     value_of,
 )
 from penstock.cli.tables.screen import Line
-from penstock.client.conditions import Condition, F
 from penstock.client.database import Database, embedded_engine
+from penstock.client.tables.conditions import Condition, F
 from penstock.errors import PenstockError
 from penstock.records.executors.attempts import Function
 from penstock.records.executors.executors import ExecutorOrMaker, process_pool

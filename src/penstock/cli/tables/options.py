@@ -14,7 +14,7 @@ import click
 
 from penstock.cli.conversation import dry_run_option, json_option, yes_option
 from penstock.client.database import Database
-from penstock.client.pacing import Pacer
+from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.systems import SYSTEMS
 from penstock.tables.apply.failures import TableFailed

@@ -3,7 +3,7 @@
 base.py               the protocols, and the limits
 embedded.py           the engine in this process
 remote.py             the thin client, for any endpoint; asynchronous.py the same for asyncio
-boto.py               the same call through boto3, as the reference
+clients.py               the same call through boto3, as the reference
 messages.py           calls to bytes and responses to answers, without I/O
 responses.py          bytes to responses, without I/O
 routes.py             proxies and TLS

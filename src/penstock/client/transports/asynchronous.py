@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from penstock.client.credentials import CredentialSource
-from penstock.client.endpoints import Endpoint
-from penstock.client.signing import Credentials
 from penstock.client.transports.async_connections import AsyncPool
 from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request, Transport
+from penstock.client.transports.credentials import CredentialSource
+from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.messages import Lane, renewed
 from penstock.client.transports.remote import RemoteState
 from penstock.client.transports.responses import Response
+from penstock.client.transports.signing import Credentials
 from penstock.errors import StorageError
 
 ENGINE_THREADS = 4

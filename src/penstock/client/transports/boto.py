@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from penstock.client.credentials import FixedCredentials, credentials_for
-from penstock.client.endpoints import Endpoint
 from penstock.client.transports import failures
 from penstock.client.transports.base import DEFAULT_LIMITS, STREAMS_OPERATIONS, Answer, Limits, Request
+from penstock.client.transports.credentials import FixedCredentials, credentials_for
+from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.messages import Messages
 from penstock.client.transports.responses import Response
 from penstock.errors import (

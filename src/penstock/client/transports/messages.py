@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 import orjson
 
-from penstock.client.credentials import CredentialSource
-from penstock.client.endpoints import Endpoint, Host
-from penstock.client.signing import CONTENT_TYPE, Credentials, Signer
 from penstock.client.transports.base import STREAMS_OPERATIONS, Answer, Request
+from penstock.client.transports.credentials import CredentialSource
+from penstock.client.transports.endpoints import Endpoint, Host
 from penstock.client.transports.responses import Response
 from penstock.client.transports.routes import Route
+from penstock.client.transports.signing import CONTENT_TYPE, Credentials, Signer
 from penstock.errors import (
     BadAnswer,
     DynamoDBError,

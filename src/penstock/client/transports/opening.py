@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-from penstock.client import endpoints
-from penstock.client.credentials import CredentialSource, profile_region
-from penstock.client.endpoints import Endpoint, File
+from penstock.client.transports import endpoints
 from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits, Transport
+from penstock.client.transports.credentials import CredentialSource, profile_region
+from penstock.client.transports.endpoints import Endpoint, File
 
 Via = Literal["thin", "boto"]
 

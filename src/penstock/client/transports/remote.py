@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from penstock.client.connections import Pool
-from penstock.client.credentials import CredentialSource, credentials_for
-from penstock.client.endpoints import Endpoint
-from penstock.client.signing import Credentials
 from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request
+from penstock.client.transports.connections import Pool
+from penstock.client.transports.credentials import CredentialSource, credentials_for
+from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.messages import Lane, Messages, renewed
 from penstock.client.transports.responses import Response
 from penstock.client.transports.routes import Route
+from penstock.client.transports.signing import Credentials
 
 P = TypeVar("P", bound="Closing")
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from penstock.client.endpoints import Host
+from penstock.client.transports.endpoints import Host
 from penstock.errors import BadUrl, TlsFailed
 
 if TYPE_CHECKING:

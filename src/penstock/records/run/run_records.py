@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
-from penstock.client.conditions import F
 from penstock.client.database import Database
-from penstock.client.values import Item
+from penstock.client.tables.conditions import F
+from penstock.client.tables.values import Item
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors.attempts import Function

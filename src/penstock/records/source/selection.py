@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final
 
-from penstock.client.conditions import Condition
 from penstock.client.database import Database
-from penstock.client.keys import TableKey
-from penstock.client.rendering import Aliases, condition_text
-from penstock.client.values import Item, encode
+from penstock.client.tables.conditions import Condition
+from penstock.client.tables.expression_text import Aliases, condition_text
+from penstock.client.tables.keys import TableKey
+from penstock.client.tables.values import Item, encode
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.state.record_state import BOOKKEEPING, DONE, PARKED
 from penstock.wire.values import AttributeValue

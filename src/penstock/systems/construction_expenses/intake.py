@@ -18,10 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.client.conditions import F
-from penstock.client.failures import ConditionFailed, TransactionFailed
-from penstock.client.transactions import Action
-from penstock.client.values import Item
+from penstock.client.tables.conditions import F
+from penstock.client.tables.failures import ConditionFailed, TransactionFailed
+from penstock.client.tables.transactions import Action
+from penstock.client.tables.values import Item
 from penstock.clock import utc_text
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
 from penstock.systems.construction_expenses import dead_letter, webhook_record

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.client.conditions import F
 from penstock.client.database import Database
-from penstock.client.failures import ConditionFailed
+from penstock.client.tables.conditions import F
+from penstock.client.tables.failures import ConditionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.delphi import tables
 from penstock.systems.delphi.converter import Item, required

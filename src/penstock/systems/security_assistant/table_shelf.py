@@ -11,9 +11,9 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from penstock.client.conditions import F
 from penstock.client.database import Database
-from penstock.client.failures import ConditionFailed, TransactionFailed
+from penstock.client.tables.conditions import F
+from penstock.client.tables.failures import ConditionFailed, TransactionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.layout import shard_of
 from penstock.systems.layouts import Layout

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.client.database import Database
-from penstock.client.pacing import Pacer
+from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import (
     PenstockError,
     PointInTimeRecoveryUnavailableException,

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from penstock.client.database import Database
-from penstock.client.pacing import Pacer
+from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.tables.data import dump_folder

@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 from penstock.client.database import Database
-from penstock.client.pacing import Pacer
+from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import PenstockError
 from penstock.tables.apply.single_table import make
 from penstock.tables.data import dump_folder

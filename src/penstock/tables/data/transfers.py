@@ -17,9 +17,9 @@ from typing import Any
 import orjson
 
 from penstock.client.database import Database
-from penstock.client.keys import TableKey
-from penstock.client.pacing import Outcome, Pacer
+from penstock.client.tables.keys import TableKey
 from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.wrappers.pacing import Outcome, Pacer
 from penstock.engine.engine import Pending
 from penstock.errors import (
     DynamoDBError,

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from penstock import __version__
-from penstock.client.metering import Usage
+from penstock.client.wrappers.metering import Usage
 from penstock.clock import Clock, SystemClock
 from penstock.web.dashboard.board import Board
 from penstock.web.dashboard.rendering import make_environment

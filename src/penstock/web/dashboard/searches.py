@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import orjson
 
-from penstock.client.pages import read_token, write_token
+from penstock.client.reads.pages import read_token, write_token
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Attribute, Key, Table
 from penstock.wire import values as wire

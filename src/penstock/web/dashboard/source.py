@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.client.database import Database
-from penstock.client.metering import Meter, Metering
+from penstock.client.wrappers.metering import Meter, Metering
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.cron import Schedule

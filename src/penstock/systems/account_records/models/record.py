@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from zlib import crc32
 
-from penstock.client.conditions import Condition, F
 from penstock.client.database import Database
-from penstock.client.failures import ConditionFailed
-from penstock.client.pages import Items
-from penstock.client.values import InvalidValue, Item
+from penstock.client.reads.pages import Items
+from penstock.client.tables.conditions import Condition, F
+from penstock.client.tables.failures import ConditionFailed
+from penstock.client.tables.values import InvalidValue, Item
 from penstock.errors import PenstockError
 from penstock.records.state.record_state import BOOKKEEPING
 from penstock.systems.account_records.config import Config

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.client.conditions import F
 from penstock.client.database import Database
-from penstock.client.failures import ConditionFailed
-from penstock.client.values import InvalidValue, Item
+from penstock.client.tables.conditions import F
+from penstock.client.tables.failures import ConditionFailed
+from penstock.client.tables.values import InvalidValue, Item
 from penstock.errors import PenstockError
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.services.dynamodb import default_database

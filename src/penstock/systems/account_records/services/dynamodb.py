@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from penstock.client import endpoints
-from penstock.client.credentials import CredentialSource, FixedCredentials
 from penstock.client.database import Database, connect
-from penstock.client.endpoints import Endpoint
-from penstock.client.signing import Credentials
+from penstock.client.transports import endpoints
+from penstock.client.transports.credentials import CredentialSource, FixedCredentials
+from penstock.client.transports.endpoints import Endpoint
+from penstock.client.transports.signing import Credentials
 from penstock.errors import PenstockError
 from penstock.systems.account_records.config import DEFAULTS, Config
 from penstock.systems.account_records.tables import tables

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.client.pages import InvalidToken
+from penstock.client.reads.pages import InvalidToken
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Table
 from penstock.web.dashboard import searches
