@@ -18,10 +18,10 @@ from bench.kept import grown, kept
 from bench.options import Options
 from bench.report import Section, Table, count, times
 from bench.sections import alone
-from penstock.jobs.job import Job, Payload, new_id
-from penstock.jobs.new import NewJob
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, Payload, new_id
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 
 SMALLEST = 100
 KEPT_FROM = 100_000  # smaller ones are made anew: what a run adds would change them

@@ -22,11 +22,11 @@ from bench.options import Options
 from bench.report import Section, Table, times
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.jobs.changes import created
-from penstock.jobs.job import Job, JobError, altered
-from penstock.jobs.new import NewJob, first_version
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobError, altered
+from penstock.jobs.model.new_job import NewJob, first_version
+from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import created
+from penstock.jobs.store.store import JobStore
 from penstock.records.leases import grant
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.live import Hub, running

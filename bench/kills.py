@@ -22,7 +22,7 @@ import penstock
 from bench.options import Options
 from bench.report import Section, Table, count
 from bench.sections import alone
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.testing.fault_lab import FaultLab
 from penstock.testing.invariants import broken_rules
 

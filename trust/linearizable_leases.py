@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 import penstock
-from penstock.jobs.store import JobStore
+from penstock.jobs.store.store import JobStore
 from penstock.testing.invariants import broken_rules
 from penstock.testing.lease_rules import Fact, broken_lease_rules
 from trust.linearizable_world import World

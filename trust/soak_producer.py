@@ -12,9 +12,9 @@ from typing import Any, Final
 from penstock import App
 from penstock.client.tables.conditions import F
 from penstock.errors import ConditionalCheckFailedException, PenstockError
-from penstock.jobs.job import Job
-from penstock.jobs.new import BadJob
-from penstock.jobs.state import BadTransition, State
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.state import BadTransition, State
 from trust.ledger import Ledger
 
 _LONGEST_BODY_SECONDS: Final = 0.15

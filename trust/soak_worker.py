@@ -24,7 +24,7 @@ from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import PenstockError
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.worker import Worker
 from penstock.records import ProcessingStopped
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ import penstock
 from penstock.client.database import connect
 from penstock.client.wrappers.retries import RetryPolicy
 from penstock.errors import PenstockError
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.testing.invariants import broken_rules
 from trust.ledger import Account, Ledger, StoredJob
 from trust.soak_producer import Producer

@@ -6,7 +6,7 @@ from functools import partial
 
 import penstock
 from bench.job_peers import work
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 
 app = penstock.App(work.place / "jobs.db")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from penstock.client.tables.failures import BatchIncomplete, ConditionFailed
     from penstock.errors import PenstockError
     from penstock.jobs.app import App
-    from penstock.jobs.job import Job
-    from penstock.jobs.run import AsyncRun, Run
+    from penstock.jobs.model.job import Job
+    from penstock.jobs.worker.context import AsyncRun, Run
     from penstock.records.processor import RecordProcessor
     from penstock.tables.definitions.definition import Index, Table
 
@@ -48,16 +48,16 @@ __all__ = [
 _HOMES = {
     "App": "penstock.jobs.app",
     "AsyncDatabase": "penstock.client.async_database",
-    "AsyncRun": "penstock.jobs.run",
+    "AsyncRun": "penstock.jobs.worker.context",
     "BatchIncomplete": "penstock.client.tables.failures",
     "ConditionFailed": "penstock.client.tables.failures",
     "Database": "penstock.client.database",
     "F": "penstock.client.tables.conditions",
     "Index": "penstock.tables.definitions.definition",
-    "Job": "penstock.jobs.job",
+    "Job": "penstock.jobs.model.job",
     "PenstockError": "penstock.errors",
     "RecordProcessor": "penstock.records.processor",
-    "Run": "penstock.jobs.run",
+    "Run": "penstock.jobs.worker.context",
     "Table": "penstock.tables.definitions.definition",
     "boto3_client": "penstock.client.boto3.clients",
     "boto3_resource": "penstock.client.boto3.clients",

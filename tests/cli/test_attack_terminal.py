@@ -21,9 +21,9 @@ from penstock import connect
 from penstock.cli.logs import log_warnings
 from penstock.cli.main import cli
 from penstock.cli.terminal import Harmless, one_line, printable
-from penstock.jobs.job import JobError
-from penstock.jobs.new import NewJob
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import JobError
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.store.store import JobStore
 
 EVIL = (
     "\x1b]52;c;cm0gLXJmIH4=\x07"  # writes to the clipboard

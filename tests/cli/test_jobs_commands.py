@@ -18,11 +18,11 @@ from click.testing import CliRunner, Result
 
 import penstock
 from penstock.cli.main import cli
-from penstock.jobs.job import JobError
-from penstock.jobs.loading import load_app
-from penstock.jobs.state import State
-from penstock.jobs.worker import Worker
-from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.jobs.app_names import load_app
+from penstock.jobs.model.job import JobError
+from penstock.jobs.model.state import State
+from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.jobs.worker.worker import Worker
 from penstock.tables.apply.single_table import make
 
 APP = """

@@ -10,7 +10,7 @@ from doc_blocks import ROOT
 
 import penstock
 from penstock.client.wrappers.metering import Meter, Metering
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.worker import Worker
 
 ROW = re.compile(r"^\| ([^|]+) \| (\d+) \|([\d ]*)\| (\d+) \|$", re.MULTILINE)
 PAGE = (ROOT / "docs" / "on-aws.md").read_text()

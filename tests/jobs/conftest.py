@@ -16,7 +16,7 @@ import penstock
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.engine import Engine
-from penstock.jobs.store import JobStore
+from penstock.jobs.store.store import JobStore
 from penstock.server.server import running_server
 
 

@@ -8,11 +8,11 @@ from penstock.client.database import Database
 from penstock.client.transports.base import Transport
 from penstock.clock import Clock
 from penstock.files import Files
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.job import Job, JobError
-from penstock.jobs.layout import Item
-from penstock.jobs.new import NewJob
-from penstock.jobs.store import DEFAULT_KEEP_SECONDS, JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.layouts.layout import Item
+from penstock.jobs.model.job import Job, JobError
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 
 START = 1_900_000_000.0
 """In 2030: no server whose clock is right takes what a test writes for expired."""

@@ -6,8 +6,8 @@ import sys
 
 from penstock.client.database import connect
 from penstock.clock import ManualClock
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.store.store import JobStore
 
 
 def write_lines(store: JobStore, job_id: str, name: str, count: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import penstock
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.worker import Worker
 
 app = penstock.App(":memory:")
 

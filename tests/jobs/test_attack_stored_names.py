@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.jobs.job import Job
-from penstock.jobs.new import NewJob
-from penstock.jobs.state import State
-from penstock.jobs.worker import Worker
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import State
+from penstock.jobs.worker.worker import Worker
 from penstock.systems.delphi.poller import JobQueue
 
 SOURCES = Path(penstock.__file__).parent

@@ -14,9 +14,9 @@ import pytest
 
 import penstock
 from penstock.clock import ManualClock
-from penstock.jobs.cron import BadCron, Schedule
-from penstock.jobs.keeping import Keeper
-from penstock.jobs.worker import Worker
+from penstock.jobs.scheduler.cron import BadCron, Schedule
+from penstock.jobs.worker.heartbeat import Keeper
+from penstock.jobs.worker.worker import Worker
 
 
 def at(text: str, zone: str = "UTC") -> float:
@@ -189,5 +189,5 @@ def test_a_text_without_end_is_refused_in_a_few_words(text: str) -> None:
 
 
 def test_a_program_without_schedules_does_not_load_what_reads_them() -> None:
-    code = "import sys, penstock, penstock.jobs.worker; assert 'cronsim' not in sys.modules"
+    code = "import sys, penstock, penstock.jobs.worker.worker; assert 'cronsim' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -17,9 +17,9 @@ import pytest
 
 import penstock
 from penstock.clock import ManualClock
-from penstock.jobs.cron import Schedule
-from penstock.jobs.keeping import Keeper
-from penstock.jobs.worker import Worker
+from penstock.jobs.scheduler.cron import Schedule
+from penstock.jobs.worker.heartbeat import Keeper
+from penstock.jobs.worker.worker import Worker
 
 BEGIN, END = datetime(2010, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.testing.fault_lab import FaultLab
 
 HERE = Path(__file__).parent

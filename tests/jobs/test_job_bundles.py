@@ -1,4 +1,4 @@
-"""Short jobs that are claimed and ended together (bundle.py): as fast as that, and as safe as one by one."""
+"""Short jobs that are claimed and ended together (group_commit.py): as fast as that, and as safe as one by one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 import penstock
 from penstock.errors import InternalServerError
-from penstock.jobs import bundle, feed
-from penstock.jobs.job import Job, altered
-from penstock.jobs.run import Run
-from penstock.jobs.state import State
-from penstock.jobs.worker import Worker
+from penstock.jobs.model.job import Job, altered
+from penstock.jobs.model.state import State
+from penstock.jobs.worker import fetcher, group_commit
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check
 
 LONG = 3600.0
@@ -31,9 +31,9 @@ def app(tmp_path: Path) -> Iterator[penstock.App]:
 @pytest.fixture
 def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is just now, no thread comes to help, and nothing is written for its age."""
-    monkeypatch.setattr(bundle, "LINGER_SECONDS", LONG)
-    monkeypatch.setattr(feed, "_WATCH_SECONDS", LONG)
-    monkeypatch.setattr(feed, "_LONGEST_WATCH_SECONDS", LONG)
+    monkeypatch.setattr(group_commit, "LINGER_SECONDS", LONG)
+    monkeypatch.setattr(fetcher, "_WATCH_SECONDS", LONG)
+    monkeypatch.setattr(fetcher, "_LONGEST_WATCH_SECONDS", LONG)
 
 
 def work(app: penstock.App, concurrency: int) -> Worker:

@@ -8,12 +8,12 @@ import pytest
 from job_worlds import DAY, FAILURE, LEASE, claimable, claimed, items, made, running, same_table
 
 from penstock.clock import ManualClock
-from penstock.jobs.changes import MOST_CRASHES
-from penstock.jobs.claims import LimitReached
-from penstock.jobs.job import Job, JobCancelled, JobError
-from penstock.jobs.layout import shard_of
-from penstock.jobs.state import BadTransition, State
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.layout import shard_of
+from penstock.jobs.model.job import Job, JobCancelled, JobError
+from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.store.claims import LimitReached
+from penstock.jobs.store.store import JobStore
 from penstock.records.leases import LeaseLost, allowance_seconds
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────

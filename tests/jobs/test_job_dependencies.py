@@ -10,11 +10,11 @@ from job_worlds import FAILURE, LEASE, QUICK, claimable, claimed, counted, made,
 from penstock.client.database import Database
 from penstock.clock import ManualClock
 from penstock.errors import InternalServerError
-from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.layout import claim_place
-from penstock.jobs.new import MOST_DEPENDENCIES, BadJob, NewJob
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.layout import claim_place
+from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.model.new_job import MOST_DEPENDENCIES, BadJob, NewJob
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 
 
 def finish(store: JobStore, job: Job) -> Job:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.jobs.state import diagram
+from penstock.jobs.model.state import diagram
 from penstock.records.leases import allowance_seconds
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -1,4 +1,4 @@
-"""How long jobs are kept (expiry.py, 1-3)."""
+"""How long jobs are kept (retention.py, 1-3)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from job_worlds import (
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.errors import InternalServerError
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.records.leases import LeaseLost
 
 

@@ -6,11 +6,11 @@ import threading
 from typing import Any
 
 from penstock.clock import SystemClock
-from penstock.jobs.feed import Feed
-from penstock.jobs.job import Job
-from penstock.jobs.queues import Queue
-from penstock.jobs.reading import Claimable
-from penstock.jobs.state import State
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
+from penstock.jobs.store.queries import Claimable
+from penstock.jobs.store.side_items import Queue
+from penstock.jobs.worker.fetcher import Feed
 
 
 class Scripted:

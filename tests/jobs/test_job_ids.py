@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.jobs.job import new_id
+from penstock.jobs.model.job import new_id
 
 
 def test_ids_of_one_millisecond_are_in_the_order_they_were_made() -> None:

@@ -1,7 +1,7 @@
 """Workers whose clocks differ, in every order: claims, renewals, reports, freezes, expiries, steals and ends.
 
 A model in Python says what each call should do; after each step the whole table is compared with it. The invariants
-are those of records/leases.py (1-5), jobs/store.py (1-5) and jobs/queues.py (1-2).
+are those of records/leases.py (1-5), jobs/store/store.py (1-5) and jobs/store/side_items.py (1-2).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from job_worlds import DAY, FAILURE, START, items, new_store
 
 from penstock.client.database import connect
 from penstock.clock import ManualClock
-from penstock.jobs.changes import MOST_CRASHES
-from penstock.jobs.claims import LimitReached
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.job import Job, JobCancelled
-from penstock.jobs.layout import claim_place
-from penstock.jobs.new import NewJob
-from penstock.jobs.state import BadTransition, State
-from penstock.jobs.store import BadJob, JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.layouts.layout import claim_place
+from penstock.jobs.model.job import Job, JobCancelled
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.store.claims import LimitReached
+from penstock.jobs.store.store import BadJob, JobStore
 from penstock.records.leases import LeaseLost, allowance_seconds
 
 LEASE = 10.0

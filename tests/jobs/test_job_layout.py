@@ -13,10 +13,10 @@ from penstock.client.database import Database, connect
 from penstock.clock import ManualClock, utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files.saved import SavedFile
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.job import Checkpoint, Entry, Event, Job, JobError, JobFile, Payload
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.model.job import Checkpoint, Entry, Event, Job, JobError, JobFile, Payload
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.records.leases import Lease
 
 LAYOUT = CollectionLayout()

@@ -12,9 +12,9 @@ from job_worlds import FAILURE, START, claimed, counted, fill, made, new_store, 
 
 from penstock.client.database import connect
 from penstock.clock import ManualClock
-from penstock.jobs.job import Job, JobPage
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobPage
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 
 
 def pages(find: Callable[[str | None], JobPage]) -> list[list[str]]:
@@ -162,7 +162,7 @@ def lived(store: JobStore) -> Job:
 
 @pytest.mark.parametrize("others", [10, 10_000])
 def test_a_job_with_its_history_is_one_query_whatever_the_tables_size(others: int) -> None:
-    """reading.py, 1: the same calls, and the same number of items looked at."""
+    """queries.py, 1: the same calls, and the same number of items looked at."""
     with connect() as db:
         store = new_store(db, ManualClock(START))
         job = lived(store)

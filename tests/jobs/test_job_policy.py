@@ -15,10 +15,10 @@ from penstock.cli import databases
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
-from penstock.jobs.policy import FILE_ACTIONS, TABLE_ACTIONS, policy
-from penstock.jobs.tables import jobs_table
+from penstock.jobs.iam_policy import FILE_ACTIONS, TABLE_ACTIONS, policy
+from penstock.jobs.layouts.tables import jobs_table
 from penstock.jobs.tasks import Retries
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.worker import Worker
 from penstock.tables.apply.single_table import make
 
 PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}

@@ -1,4 +1,4 @@
-"""The state machine, and the pure changes of a job (changes.py, 1-5)."""
+"""The state machine, and the pure changes of a job (transitions.py, 1-5)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.jobs import changes
-from penstock.jobs.changes import MOST_CRASHES, Changed
-from penstock.jobs.job import Job, JobError, Payload
-from penstock.jobs.state import TERMINAL, TRANSITIONS, BadTransition, State, diagram, target
+from penstock.jobs.model import transitions
+from penstock.jobs.model.job import Job, JobError, Payload
+from penstock.jobs.model.state import TERMINAL, TRANSITIONS, BadTransition, State, diagram, target
+from penstock.jobs.model.transitions import MOST_CRASHES, Changed
 from penstock.records.leases import grant
 
 EVENTS = [transition.event for transition in TRANSITIONS]
@@ -74,22 +74,22 @@ def test_the_diagram_shows_every_transition_once() -> None:
 
 Named = Callable[[Job, float], Changed]
 STEPS: dict[str, Named] = {
-    "started": lambda one, now: changes.started(one, "w2", 30.0, now),
-    "taken_over": lambda one, now: changes.taken_over(one, "w2", 30.0, now),
-    "handed_over": lambda one, now: changes.handed_over(one, "its worker stops", now),
-    "retrying": lambda one, now: changes.retrying(one, ERROR, now + 5, now),
-    "completed": lambda one, now: changes.completed(one, Payload("1"), now),
-    "failed": lambda one, now: changes.failed(one, ERROR, now),
-    "cancelled": lambda one, now: changes.cancelled(one, "not wanted", now),
-    "cancel_asked": lambda one, now: changes.cancel_asked(one, "not wanted", now),
-    "retried": lambda one, now: changes.retried(one, now),
-    "reported": lambda one, now: changes.reported(one, now, progress=now % 101, step="rows"),
-    "logged": lambda one, now: changes.reported(one, now, renew=False),
-    "kept_longer": lambda one, now: changes.kept_longer(one, int(now) + 1_000, now),
-    "told": lambda one, now: changes.told(one, frozenset({"job_0"}), now),
-    "registered": lambda one, now: changes.registered(one, frozenset(), now),
-    "awaited": changes.awaited,
-    "children_told": changes.children_told,
+    "started": lambda one, now: transitions.started(one, "w2", 30.0, now),
+    "taken_over": lambda one, now: transitions.taken_over(one, "w2", 30.0, now),
+    "handed_over": lambda one, now: transitions.handed_over(one, "its worker stops", now),
+    "retrying": lambda one, now: transitions.retrying(one, ERROR, now + 5, now),
+    "completed": lambda one, now: transitions.completed(one, Payload("1"), now),
+    "failed": lambda one, now: transitions.failed(one, ERROR, now),
+    "cancelled": lambda one, now: transitions.cancelled(one, "not wanted", now),
+    "cancel_asked": lambda one, now: transitions.cancel_asked(one, "not wanted", now),
+    "retried": lambda one, now: transitions.retried(one, now),
+    "reported": lambda one, now: transitions.reported(one, now, progress=now % 101, step="rows"),
+    "logged": lambda one, now: transitions.reported(one, now, renew=False),
+    "kept_longer": lambda one, now: transitions.kept_longer(one, int(now) + 1_000, now),
+    "told": lambda one, now: transitions.told(one, frozenset({"job_0"}), now),
+    "registered": lambda one, now: transitions.registered(one, frozenset(), now),
+    "awaited": transitions.awaited,
+    "children_told": transitions.children_told,
 }
 
 walks = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.floats(-100, 100)), max_size=40)
@@ -137,9 +137,9 @@ def check_event(before: Job, changed: Changed) -> None:
 def test_a_job_that_kills_its_workers_is_parked_and_says_what_to_do() -> None:
     one = job(State.PROCESSING)
     for _ in range(MOST_CRASHES - 1):
-        one = changes.taken_over(one, "w2", 30.0, NOW).job
+        one = transitions.taken_over(one, "w2", 30.0, NOW).job
         assert one.state is State.PROCESSING
-    changed = changes.taken_over(one, "w3", 30.0, NOW)
+    changed = transitions.taken_over(one, "w3", 30.0, NOW)
     assert (changed.job.state, changed.job.crashes, changed.job.failures) == (State.FAILED, MOST_CRASHES, 0)
     assert changed.event is not None
     assert (changed.event.type, changed.event.owner) == ("parked", "w2")
@@ -148,19 +148,21 @@ def test_a_job_that_kills_its_workers_is_parked_and_says_what_to_do() -> None:
 
 
 def test_a_retry_by_hand_begins_the_counts_again_and_keeps_what_was_done() -> None:
-    failed = changes.failed(job(State.PROCESSING, crashes=2, progress=40.0, entries=7), ERROR, NOW + 1).job
-    again = changes.retried(failed, NOW + 2).job
+    failed = transitions.failed(job(State.PROCESSING, crashes=2, progress=40.0, entries=7), ERROR, NOW + 1).job
+    again = transitions.retried(failed, NOW + 2).job
     assert (again.failures, again.crashes, again.ended_at) == (0, 0, None)
     assert (again.progress, again.entries, again.token, again.attempt) == (40.0, 7, 1, 1)
     assert again.error == ERROR
 
 
 def test_a_completed_job_is_at_100_percent_without_an_error() -> None:
-    after = changes.completed(job(State.PROCESSING, error=ERROR, progress=3.0), Payload("[1]"), NOW + 1).job
+    after = transitions.completed(job(State.PROCESSING, error=ERROR, progress=3.0), Payload("[1]"), NOW + 1).job
     assert (after.progress, after.error, after.result, after.ended_at) == (100.0, None, Payload("[1]"), NOW + 1)
 
 
-@pytest.mark.parametrize("end", [changes.failed, lambda one, error, now: changes.retrying(one, error, now, now)])
+@pytest.mark.parametrize(
+    "end", [transitions.failed, lambda one, error, now: transitions.retrying(one, error, now, now)]
+)
 def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, float], Changed]) -> None:
     """(5) However long its text is, and even if it holds bytes of a file's name that are no text."""
     told = end(job(State.PROCESSING), JobError("E" * 999, "\udcff" + "m" * 10_000_000, "t" * 10_000_000 + "end"), NOW)
@@ -176,14 +178,14 @@ def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, 
 def test_a_job_whose_last_parent_tells_it_late_is_as_old_as_that() -> None:
     """It goes behind those that have been waiting for a worker for longer."""
     one = job(waiting_for=frozenset({"job_a", "job_b"}))
-    one = changes.told(one, frozenset({"job_a"}), NOW + 5).job
+    one = transitions.told(one, frozenset({"job_a"}), NOW + 5).job
     assert one.run_at == NOW
-    one = changes.told(one, frozenset({"job_b"}), NOW + 9).job
+    one = transitions.told(one, frozenset({"job_b"}), NOW + 9).job
     assert (one.run_at, one.waiting_for) == (NOW + 9, frozenset())
 
 
 @pytest.mark.parametrize("at", [float("nan"), float("inf"), -float("inf"), 1e300])
 def test_a_delay_that_is_no_time_does_not_put_it_off_for_ever(at: float) -> None:
     """The attempt has failed, and that must be stored."""
-    after = changes.retrying(job(State.PROCESSING), ERROR, at, NOW).job
+    after = transitions.retrying(job(State.PROCESSING), ERROR, at, NOW).job
     assert NOW <= after.run_at <= NOW + 10 * 366 * 86_400

@@ -1,4 +1,4 @@
-"""How changes are written (writing.py, 1-4): what is one call; many who write at once; answers that are lost."""
+"""How changes are written (conditional_writes.py, 1-4): what is one call; many who write at once; answers that are lost."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.clock import ManualClock
 from penstock.errors import ConnectionFailed
-from penstock.jobs.changes import Changed, reported
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.job import Entry, Job, JobFile
-from penstock.jobs.new import NewJob
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
-from penstock.jobs.writing import Conflict, JobWriter
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.model.job import Entry, Job, JobFile
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import Changed, reported
+from penstock.jobs.store.conditional_writes import Conflict, JobWriter
+from penstock.jobs.store.store import JobStore
 
 # ── one call ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_its_entry_and_the_renewal_are_one_write(store: JobStore, c
 def test_a_change_of_state_and_its_event_are_one_write(
     store: JobStore, change: Callable[[JobStore, Job], Job], event: str
 ) -> None:
-    """writing.py, 1. With what it gives back, and without a read before."""
+    """conditional_writes.py, 1. With what it gives back, and without a read before."""
     job = running(store, unique="u", limit_key="k")
     counting_store, counting = counted(store)
     after = change(counting_store, job)
@@ -98,7 +98,7 @@ def test_a_long_life_is_remembered_whole_and_in_order(store: JobStore, clock: Ma
 
 
 def test_two_writes_that_look_alike_are_told_apart(store: JobStore) -> None:
-    """writing.py, 4: two lines of a log in the same millisecond have the same main record, and only one is written."""
+    """conditional_writes.py, 4: two lines of a log in the same millisecond have the same main record, and only one is written."""
     job = made(store)
     writer = JobWriter(store.db, store.layout)
 
@@ -211,7 +211,7 @@ def test_no_more_slots_are_given_than_there_are_however_many_ask(store: JobStore
 def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two jobs of one millisecond may draw the same digits: then one draws again."""
     drawn = iter([*"aaaaaa", *"aaaaaa", *"aaaaab"])
-    monkeypatch.setattr("penstock.jobs.job.secrets.choice", lambda letters: next(drawn))
+    monkeypatch.setattr("penstock.jobs.model.job.secrets.choice", lambda letters: next(drawn))
     with connect() as db:
         store = new_store(db, ManualClock(START))
         first, second = made(store, args={"n": 1}), made(store, args={"n": 1})
@@ -277,7 +277,7 @@ class LosingPuts:
 
 
 def test_a_repeated_write_without_a_token_is_known_by_its_name(store: JobStore) -> None:
-    """writing.py, 4: servers that keep no tokens (moto's) refuse the repeat, and the refusal is a success."""
+    """conditional_writes.py, 4: servers that keep no tokens (moto's) refuse the repeat, and the refusal is a success."""
     twice = same_table(store, Database(LosingPuts(store.db.transport)))
     job = made(twice, unique="u")
     got = twice.claim(job, "w1", LEASE)

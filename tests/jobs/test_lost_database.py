@@ -11,15 +11,15 @@ import pytest
 
 from penstock.errors import DatabaseLost
 from penstock.jobs.app import App
-from penstock.jobs.run import Run
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.worker import Worker
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows lets nobody delete a file that is open")
 
 _APP = """
 from pathlib import Path
 from penstock.jobs.app import App
-from penstock.jobs.run import Run
+from penstock.jobs.worker.context import Run
 
 app = App("jobs.db")
 

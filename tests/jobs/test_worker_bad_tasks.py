@@ -16,9 +16,9 @@ import pytest
 from worker_worlds import AT_ONCE, ended, work
 
 import penstock
-from penstock.jobs.job import Job
-from penstock.jobs.state import State
-from penstock.jobs.worker import Worker
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
+from penstock.jobs.worker.worker import Worker
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])

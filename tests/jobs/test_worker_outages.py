@@ -10,8 +10,8 @@ import pytest
 
 import penstock
 from penstock.errors import PenstockError, ThrottlingException
-from penstock.jobs.state import State
-from penstock.jobs.worker import Worker
+from penstock.jobs.model.state import State
+from penstock.jobs.worker.worker import Worker
 
 
 class Outage:

@@ -6,10 +6,10 @@ import threading
 from typing import Any
 
 import penstock
-from penstock.jobs.ends import Counts
-from penstock.jobs.job import Job
+from penstock.jobs.model.job import Job
 from penstock.jobs.tasks import Retries
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.outcomes import Counts
+from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check
 
 AT_ONCE = Retries(2, base_seconds=0.0)

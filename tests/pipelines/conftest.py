@@ -14,8 +14,8 @@ from penstock.client.database import Database, connect
 from penstock.client.transports.credentials import new_session
 from penstock.clock import ManualClock
 from penstock.files import Files, open_files
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.store.store import JobStore
 
 START = 1_900_000_000.0
 ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")

@@ -16,8 +16,8 @@ from forked import status_of
 
 from penstock.client.database import connect
 from penstock.files import open_files
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepContext, StepReport
 from penstock.testing.clock import MovableClock
 

@@ -12,8 +12,8 @@ from forked import status_of
 
 from penstock.client.database import connect
 from penstock.files import open_files
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines import Pipeline, PipelineReport, StepContext
 from penstock.testing.clock import MovableClock
 

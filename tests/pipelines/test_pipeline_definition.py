@@ -12,9 +12,9 @@ from pipeline_samples import words_pipeline
 
 from penstock.errors import PenstockError
 from penstock.files import BadKey
-from penstock.jobs.json_text import NotJson, to_json
-from penstock.jobs.new import BadJob, NewJob
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.json_text import NotJson, to_json
+from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines import BadPipeline, JobIdRequired, Pipeline, StepContext, lineage, outputs, required_job_id
 from penstock.pipelines.definition import sorted_by_need
 from penstock.pipelines.ledger import Ledger

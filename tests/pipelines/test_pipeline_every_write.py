@@ -12,8 +12,8 @@ from penstock.client.database import Database, connect
 from penstock.client.transports.base import Transport
 from penstock.clock import ManualClock
 from penstock.files import open_files
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.store.store import JobStore
 
 JOB = "words_1"
 TEXT = {"text": "so much depends upon"}

@@ -16,9 +16,9 @@ import pytest
 from mapped_functions import dies_at_three, doubled
 
 from penstock.errors import PenstockError
-from penstock.jobs.json_text import NotJson
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.json_text import NotJson
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines import (
     ExecutorDied,
     ItemFailure,

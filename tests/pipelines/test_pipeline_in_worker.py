@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.jobs.run import Run
-from penstock.jobs.state import State
-from penstock.jobs.worker import Worker
+from penstock.jobs.model.state import State
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.worker import Worker
 from penstock.pipelines import Pipeline, PipelineFile, StepContext, lineage
 from penstock.testing.clock import MovableClock
 

@@ -14,8 +14,8 @@ from pipeline_samples import words_pipeline
 from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.files import open_files
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.store.store import JobStore
 
 JOB = "words_1"
 

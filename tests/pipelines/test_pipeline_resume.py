@@ -13,10 +13,10 @@ from penstock.clock import ManualClock
 from penstock.files import BadKey, Files, NoSpace, SavedFile
 from penstock.files.sources import Data
 from penstock.jobs.app import App
-from penstock.jobs.job import JobCancelled, JobNotFound
-from penstock.jobs.new import BadJob, NewJob
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import JobCancelled, JobNotFound
+from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines import (
     BadPipeline,
     Pipeline,

@@ -16,9 +16,9 @@ import pytest
 
 from penstock.clock import ManualClock
 from penstock.jobs.app import App
-from penstock.jobs.job import Job
-from penstock.jobs.new import BadJob, NewJob
-from penstock.jobs.state import State
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.state import State
 from penstock.records.leases import LeaseLost
 from penstock.systems.delphi.poller import JobQueue
 from penstock.systems.delphi.queue_layout import QueueLayout

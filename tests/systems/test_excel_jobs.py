@@ -18,8 +18,8 @@ from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.files.errors import FileMissing, NotAllowed
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import BadTransition
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import BadTransition
 from penstock.records.leases import LeaseLost
 from penstock.systems.excel_reports.failures import category_of, duration_text
 from penstock.systems.excel_reports.record_ids import (

@@ -24,7 +24,7 @@ from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.files import open_files
 from penstock.files.errors import NotAllowed
-from penstock.jobs.state import BadTransition
+from penstock.jobs.model.state import BadTransition
 from penstock.systems.excel_reports.cells import cell_text, looks_like_formula, sheet_name
 from penstock.systems.excel_reports.demo import demo
 from penstock.systems.excel_reports.options import ReportOptions, checked_options

@@ -16,8 +16,8 @@ from security_world import CLIENT, KINDS, START, TABLES, all_pages, clock_at, do
 from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.files import open_files
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import BadTransition, State
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import BadTransition, State
 from penstock.systems.security_assistant import changes, tables
 from penstock.systems.security_assistant.job import BadItem, DrawingJob, job_of
 from penstock.systems.security_assistant.moving import copy_jobs

@@ -18,8 +18,8 @@ from penstock.cli.main import cli
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.files import BadKey, FileMissing
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import State
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.events import EVENT_TYPES
 from penstock.systems.security_assistant.intake import take_in

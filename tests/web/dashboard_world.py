@@ -13,9 +13,9 @@ from penstock.client.database import Database, connect
 from penstock.client.transports.base import Answer, Request, Transport
 from penstock.errors import ConnectionFailed
 from penstock.files import open_files
-from penstock.jobs.job import Job, JobError
-from penstock.jobs.new import NewJob
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobError
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.source import Source
 

@@ -9,7 +9,7 @@ import pytest
 from dashboard_world import World
 
 from penstock import __version__
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 
 
 @pytest.fixture

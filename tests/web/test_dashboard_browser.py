@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from dashboard_world import World
 
-from penstock.jobs.job import JobError, JobFile
-from penstock.jobs.state import State
+from penstock.jobs.model.job import JobError, JobFile
+from penstock.jobs.model.state import State
 from penstock.web.dashboard.serving import running_dashboard
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")

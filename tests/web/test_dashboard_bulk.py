@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from dashboard_world import World
 
-from penstock.jobs.new import NewJob
-from penstock.jobs.state import State
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import State
 from penstock.web.dashboard.pages.bulk import MOST_JOBS, plan
 
 

@@ -10,9 +10,9 @@ from dashboard_world import World
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.jobs.job import Entry, Event, Job
-from penstock.jobs.new import NewJob
-from penstock.jobs.state import State
+from penstock.jobs.model.job import Entry, Event, Job
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import State
 from penstock.web.dashboard import charts
 from penstock.web.dashboard.census import FIRST_KEYS, Census
 from penstock.web.dashboard.filters import Filter

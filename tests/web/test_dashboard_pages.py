@@ -11,11 +11,11 @@ import pytest
 from dashboard_world import World
 
 from penstock.clock import ManualClock
-from penstock.jobs.job import JobError, JobFile
-from penstock.jobs.new import NewJob
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
-from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.jobs.model.job import JobError, JobFile
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import Registry, WorkerInfo
 from penstock.web.dashboard.board import finished
 from penstock.web.dashboard.pages.job import disposition
 from penstock.web.dashboard.security import POLICY

@@ -10,7 +10,7 @@ import pytest
 from dashboard_world import World
 
 from penstock.files import SavedFile
-from penstock.jobs.run import Run
+from penstock.jobs.worker.context import Run
 from penstock.pipelines import Lineage, Origin, Pipeline, StepContext
 from penstock.web.dashboard import lineage_chart
 from penstock.web.dashboard.pages.pipelines import topics_of

@@ -9,7 +9,7 @@ import pytest
 from dashboard_world import World
 from starlette.testclient import TestClient
 
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.web.dashboard.security import POLICY
 
 

@@ -20,8 +20,8 @@ from click.testing import CliRunner
 from penstock.cli.main import cli
 from penstock.cli.up import command
 from penstock.client.database import connect
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 
 PATIENCE_SECONDS = 120.0
 DOCS = Path(__file__).parents[2] / "docs"

@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.client.database import connect
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.agents import Agents, Answer, default_agents
 from penstock.systems.security_assistant.components import Components
 from penstock.systems.security_assistant.context import CONTEXT_BYTES, Context

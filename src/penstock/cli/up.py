@@ -23,9 +23,9 @@ from penstock.client.transports.endpoints import MEMORY
 from penstock.errors import DatabaseLost
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE, App
-from penstock.jobs.loading import load_app
-from penstock.jobs.tables import DEFAULT_TABLE
-from penstock.jobs.worker import Worker
+from penstock.jobs.app_names import load_app
+from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.worker.worker import Worker
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen, running_server
 from penstock.systems import SYSTEMS

@@ -24,16 +24,16 @@ from penstock.client.database import MEMORY, Database, connect
 from penstock.clock import Clock
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
-from penstock.jobs.collection import DEFAULT_SHARDS, CollectionLayout
-from penstock.jobs.cron import Schedule
-from penstock.jobs.job import DEFAULT_PRIORITY, Job
-from penstock.jobs.layout import Layout
-from penstock.jobs.new import BadJob
-from penstock.jobs.run import AsyncRun, Run
-from penstock.jobs.state import State
-from penstock.jobs.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
+from penstock.jobs.layouts.layout import Layout
+from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
+from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.state import State
+from penstock.jobs.scheduler.cron import Schedule
+from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.tasks import Retries, Task, settings_of
+from penstock.jobs.worker.context import AsyncRun, Run
 from penstock.records.leases import DEFAULT_LEASE_SECONDS
 
 P = ParamSpec("P")

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from penstock.jobs.calling import called_by_a_worker
-from penstock.jobs.job import DEFAULT_PRIORITY
-from penstock.jobs.new import MOST_RETRIES, BadJob, NewJob, checked_name
+from penstock.jobs.model.job import DEFAULT_PRIORITY
+from penstock.jobs.model.new_job import MOST_RETRIES, BadJob, NewJob, checked_name
+from penstock.jobs.worker.invocation import called_by_a_worker
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 
 P = ParamSpec("P")

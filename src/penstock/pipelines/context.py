@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from typing import Any, Literal, TypeVar, cast, overload
 
 from penstock.files import Data, SavedFile
-from penstock.jobs.new import checked_progress
-from penstock.jobs.run import Run
+from penstock.jobs.model.new_job import checked_progress
+from penstock.jobs.worker.context import Run
 from penstock.pipelines.errors import ItemFailure, required_job_id
 from penstock.pipelines.fanout import IN_FLIGHT, FanOut, Key
 from penstock.pipelines.ledger import Ledger

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.files.keys import checked_key
-from penstock.jobs.new import checked_name
+from penstock.jobs.model.new_job import checked_name
 
 T = TypeVar("T")
 

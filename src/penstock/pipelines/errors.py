@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.new import checked_name
+from penstock.jobs.model.new_job import checked_name
 
 SHOWN: Final = 10
 """Of many failures, so many are written out."""

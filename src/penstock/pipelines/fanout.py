@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.files import FileChanged, FileMissing
-from penstock.jobs.job import JobCancelled
-from penstock.jobs.json_text import NotJson, to_json
-from penstock.jobs.run import HandOver
+from penstock.jobs.model.job import JobCancelled
+from penstock.jobs.model.json_text import NotJson, to_json
+from penstock.jobs.worker.context import HandOver
 from penstock.pipelines.errors import ItemFailure, ItemsFailed
 from penstock.pipelines.ledger import Ledger
 from penstock.pipelines.values import PipelineFile, Product, value_hash

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Final
 
 from penstock.errors import PenstockError
-from penstock.jobs.job import Job, JobCancelled, JobNotFound
-from penstock.jobs.new import BadJob, NewJob
-from penstock.jobs.run import Run
-from penstock.jobs.state import BadTransition, State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobCancelled, JobNotFound
+from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.context import Run
 from penstock.pipelines.errors import PipelineHeld
 from penstock.pipelines.ledger import round_id
 from penstock.records.leases import LeaseLost, new_owner

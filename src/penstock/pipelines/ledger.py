@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from penstock.files import Files
 from penstock.files.keys import checked_key
-from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.run import HandOver, Run
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.context import HandOver, Run
 from penstock.pipelines.errors import BadPipeline, required_job_id
 
 MOST_ROUNDS: Final = 1_000

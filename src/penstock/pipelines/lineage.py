@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.files import SavedFile
-from penstock.jobs.job import Checkpoint, Job, JobNotFound
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Checkpoint, Job, JobNotFound
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines.definition import sorted_by_need
 from penstock.pipelines.errors import required_job_id
 from penstock.pipelines.execution import note_name

@@ -19,12 +19,12 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from penstock.errors import PenstockError
-from penstock.jobs.ends import job_error
-from penstock.jobs.job import Job, JobCancelled
-from penstock.jobs.run import HandOver, Run
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobCancelled
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import settings_of
+from penstock.jobs.worker.context import HandOver, Run
+from penstock.jobs.worker.outcomes import job_error
 from penstock.pipelines.definition import Step, in_order, name_problems, problems
 from penstock.pipelines.errors import BadPipeline, JobIdRequired
 from penstock.pipelines.execution import Execution, NotDone, Tell

@@ -22,7 +22,7 @@ from penstock.errors import PenstockError
 from penstock.files import BadKey, Files, SavedFile
 from penstock.files.home import READ_BYTES
 from penstock.files.sources import BLOCK_BYTES, hash_of
-from penstock.jobs.json_text import NotJson, from_json, to_json
+from penstock.jobs.model.json_text import NotJson, from_json, to_json
 
 _BYTES: Final = (bytes, bytearray, memoryview)
 _ATTEMPT: Final = re.compile(r"~\d+(\.[^./]*)?$")

@@ -12,7 +12,7 @@ SYSTEMS: dict[str, System] = {
     "construction-expenses": System("penstock.systems.construction_expenses.tables", prefix=DEFAULT_PREFIX),
     "delphi": System("penstock.systems.delphi.tables"),
     "excel-reports": System("penstock.systems.excel_reports.tables", variables={"jobs": "JOBS_TABLE"}),
-    "jobs": System("penstock.jobs.tables"),
+    "jobs": System("penstock.jobs.layouts.tables"),
     "security-assistant": System("penstock.systems.security_assistant.tables", variables={"jobs": "DYNAMODB_TABLE"}),
 }
 """Only construction-expenses has a prefix: the names of the others' tables stand whole."""

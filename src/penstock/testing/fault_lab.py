@@ -32,9 +32,9 @@ import orjson
 
 from penstock.client.wrappers.faults import Rates
 from penstock.jobs.app import App
-from penstock.jobs.job import Job
-from penstock.jobs.loading import load_app
-from penstock.jobs.worker import Worker
+from penstock.jobs.app_names import load_app
+from penstock.jobs.model.job import Job
+from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check
 
 _LOOK_SECONDS: Final = 0.02

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.jobs.job import History
-from penstock.jobs.state import TERMINAL, TRANSITIONS, State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import History
+from penstock.jobs.model.state import TERMINAL, TRANSITIONS, State
+from penstock.jobs.store.store import JobStore
 
 
 def broken_rules(history: History) -> list[str]:

@@ -16,8 +16,8 @@ from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying
 from penstock.clock import Clock
 from penstock.jobs.app import App
-from penstock.jobs.loading import load_app
-from penstock.jobs.worker import Worker
+from penstock.jobs.app_names import load_app
+from penstock.jobs.worker.worker import Worker
 from penstock.records.executors.forks import for_handlers, not_in_children
 
 

@@ -20,8 +20,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from penstock.files.errors import FileMissing
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import BadTransition
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import BadTransition
 from penstock.systems.excel_reports.options import ReportOptions
 from penstock.systems.excel_reports.records import BadReport, JobWithLogs, job_form, log_form
 from penstock.systems.excel_reports.service import ExcelReports

@@ -26,8 +26,8 @@ from starlette.responses import Response
 
 from penstock.clock import utc_text
 from penstock.files.errors import FileMissing
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import State
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.agents import Agents, default_agents
 from penstock.systems.security_assistant.context import CONTEXT_BYTES, BadContext
 from penstock.systems.security_assistant.drawing import (

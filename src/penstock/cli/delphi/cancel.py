@@ -7,7 +7,7 @@ import click
 from penstock.cli.conversation import json_option
 from penstock.cli.delphi.options import queue, url_option
 from penstock.cli.jobs.choosing import do_to_each
-from penstock.jobs.store import JobStore
+from penstock.jobs.store.store import JobStore
 
 
 @click.command("cancel")

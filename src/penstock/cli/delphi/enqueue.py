@@ -8,7 +8,7 @@ import click
 
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.delphi.options import conversation_of, conversation_option, job_form, queue, url_option
-from penstock.jobs.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY
+from penstock.jobs.model.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY
 from penstock.systems.delphi.clustering import CLUSTERERS
 from penstock.systems.delphi.embedding import EMBEDDERS
 from penstock.systems.delphi.pipeline import DEFAULT_SEED

@@ -18,7 +18,7 @@ from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.app import FILES_VARIABLE, App
-from penstock.jobs.job import Job, JobNotFound
+from penstock.jobs.model.job import Job, JobNotFound
 from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.delphi.poller import JobQueue
 from penstock.systems.delphi.queue_layout import STATUSES

@@ -10,8 +10,8 @@ import click
 from penstock.cli.delphi.options import files_option, queue, url_option
 from penstock.cli.jobs.options import FAILED
 from penstock.cli.logs import log_warnings
-from penstock.jobs.job import Job
-from penstock.jobs.worker import Worker
+from penstock.jobs.model.job import Job
+from penstock.jobs.worker.worker import Worker
 from penstock.records.executors.forks import for_handlers, not_in_children
 from penstock.systems.delphi.poller import DEFAULT_INTERVAL_SECONDS
 

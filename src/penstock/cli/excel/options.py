@@ -17,7 +17,7 @@ from penstock.cli.jobs.options import FAILED, NOT_FOUND
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
-from penstock.jobs.job import JobNotFound
+from penstock.jobs.model.job import JobNotFound
 from penstock.systems.excel_reports.records import BadReport, Log, ReportJob
 from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.excel_reports.settings import (

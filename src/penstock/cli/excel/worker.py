@@ -11,7 +11,7 @@ from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, place_options
 from penstock.cli.jobs.options import FAILED
 from penstock.cli.logs import log_warnings
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.worker import Worker
 from penstock.records.executors.forks import for_handlers, not_in_children
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.cli.jobs.choosing import Choice, choice_options, run_on_jobs
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 
 
 @click.command("cancel")

@@ -12,9 +12,9 @@ import click
 from penstock.cli.conversation import confirmed, dry_run_option, json_option, yes_option
 from penstock.cli.jobs.options import FAILED, NOT_FOUND, opened, place_options, print_json
 from penstock.errors import PenstockError
-from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 
 _PAGE = 500
 

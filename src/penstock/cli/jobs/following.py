@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.jobs.job import Entry, Job
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Entry, Job
+from penstock.jobs.store.store import JobStore
 
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 1.0

@@ -10,9 +10,9 @@ import click
 from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_form, opened, place_options, print_json
 from penstock.cli.terminal import one_line
-from penstock.jobs.job import Job
-from penstock.jobs.state import State
-from penstock.jobs.why import span
+from penstock.jobs.explain import span
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
 
 _STEP = 24
 

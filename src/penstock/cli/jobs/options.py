@@ -16,10 +16,10 @@ from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
-from penstock.jobs.job import Job, JobNotFound, Payload
-from penstock.jobs.json_text import to_json
-from penstock.jobs.store import JobStore
-from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.model.job import Job, JobNotFound, Payload
+from penstock.jobs.model.json_text import to_json
+from penstock.jobs.store.store import JobStore
 from penstock.records.leases import LeaseLost
 
 F = TypeVar("F", bound=Callable[..., Any])

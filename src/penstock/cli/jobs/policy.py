@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from penstock.cli.tables.written import out_file_option, write
-from penstock.jobs.policy import ROLES, policy
-from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.iam_policy import ROLES, policy
+from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.tables.plan.iam_policy import policy_text
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from penstock.cli.jobs.options import job_argument, job_form, opened, place_options
-from penstock.jobs.report import html
-from penstock.jobs.why import explain, gather
+from penstock.jobs.explain import explain, gather
+from penstock.jobs.html_report import html
 from penstock.tables.formats.export import write_whole
 
 

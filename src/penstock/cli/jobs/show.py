@@ -11,10 +11,10 @@ from penstock.cli.jobs.options import job_argument, job_form, opened, place_opti
 from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.job import Entry, History, Job, Payload
-from penstock.jobs.json_text import from_json, to_json
-from penstock.jobs.store import JobStore
-from penstock.jobs.why import explain, gather
+from penstock.jobs.explain import explain, gather
+from penstock.jobs.model.job import Entry, History, Job, Payload
+from penstock.jobs.model.json_text import from_json, to_json
+from penstock.jobs.store.store import JobStore
 
 _VALUE = 300
 

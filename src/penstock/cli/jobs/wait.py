@@ -7,7 +7,7 @@ import click
 from penstock.cli.conversation import json_option
 from penstock.cli.jobs.following import follow
 from penstock.cli.jobs.options import exit_of, job_argument, job_form, opened, place_options, print_json
-from penstock.jobs.why import explain, gather
+from penstock.jobs.explain import explain, gather
 
 
 @click.command("wait")

@@ -6,7 +6,7 @@ import click
 
 from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_argument, opened, place_options, print_json
-from penstock.jobs.why import explain, gather
+from penstock.jobs.explain import explain, gather
 
 
 @click.command("why")

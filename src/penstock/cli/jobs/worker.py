@@ -14,11 +14,11 @@ from penstock.cli.jobs.options import FAILED, LEASE_LOST, names_told
 from penstock.cli.jobs.supervisor import Supervisor
 from penstock.cli.logs import log_warnings
 from penstock.cli.terminal import one_line
-from penstock.jobs.ends import Counts
-from penstock.jobs.feed import DEFAULT_IDLE_SECONDS
-from penstock.jobs.job import Job
-from penstock.jobs.loading import load_app
-from penstock.jobs.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
+from penstock.jobs.app_names import load_app
+from penstock.jobs.model.job import Job
+from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
+from penstock.jobs.worker.outcomes import Counts
+from penstock.jobs.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
 from penstock.records.executors.forks import for_handlers, not_in_children
 
 _LINE = 300

@@ -9,8 +9,8 @@ import click
 from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import names_told, opened, place_options, print_json
 from penstock.cli.terminal import one_line
-from penstock.jobs.why import span
-from penstock.jobs.workers import Registry
+from penstock.jobs.explain import span
+from penstock.jobs.worker.registry import Registry
 
 
 @click.command("workers")

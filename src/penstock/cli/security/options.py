@@ -13,8 +13,8 @@ from penstock.cli.conversation import Ended
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.files import FileMissing
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import State
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.job import DrawingJob, counted
 from penstock.systems.security_assistant.processor import Processor
 from penstock.systems.security_assistant.settings import Settings, opened_storage

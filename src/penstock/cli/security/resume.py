@@ -16,7 +16,7 @@ from penstock.cli.security.options import (
     storage_options,
 )
 from penstock.cli.security.process import StageLines
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant import changes
 from penstock.systems.security_assistant.agents import default_agents, load_agents
 from penstock.systems.security_assistant.job import DrawingJob

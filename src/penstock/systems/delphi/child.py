@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import IO, Final
 
 from penstock.errors import PenstockError
-from penstock.jobs.run import Run
+from penstock.jobs.worker.context import Run
 
 _LOOK_SECONDS: Final = 0.25
 _GRACE_SECONDS: Final = 3.0

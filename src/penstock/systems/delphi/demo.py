@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.client.database import Database
 from penstock.files import open_files
-from penstock.jobs.store import JobStore
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines import StepReport
 from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.showings import files_beside

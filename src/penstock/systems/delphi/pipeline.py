@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.clock import Clock, utc_text
-from penstock.jobs.store import JobStore
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepContext, StepReport
 from penstock.records.leases import DEFAULT_LEASE_SECONDS
 from penstock.systems.delphi import forms, picture

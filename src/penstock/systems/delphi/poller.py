@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.jobs.app import App
-from penstock.jobs.job import DEFAULT_PRIORITY, Job
-from penstock.jobs.new import BadJob, NewJob
-from penstock.jobs.payloads import INLINE_BYTES, to_json
-from penstock.jobs.run import Run
+from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
+from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.store.payloads import INLINE_BYTES, to_json
 from penstock.jobs.tasks import Retries
-from penstock.jobs.worker import Worker
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.worker import Worker
 from penstock.systems.delphi.child import ChildFailed, ChildFailedForGood, run_child
 from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, REPORT_ID_VARIABLE
 from penstock.systems.delphi.queue_layout import QueueLayout

@@ -15,11 +15,11 @@ from typing import Any, Final
 import orjson
 
 from penstock.clock import utc_text
-from penstock.jobs.collection import DEFAULT_SHARDS, CollectionLayout
-from penstock.jobs.job import Checkpoint, Entry, Event, History, Job, JobFile
-from penstock.jobs.layout import Call, ClaimIndex, Item, Listing, Record
-from penstock.jobs.new import BadJob
-from penstock.jobs.state import State
+from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
+from penstock.jobs.layouts.layout import Call, ClaimIndex, Item, Listing, Record
+from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
+from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.state import State
 from penstock.systems.delphi import tables
 from penstock.tables.definitions.definition import Table
 

@@ -10,7 +10,7 @@ from typing import Final
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.files import open_files
-from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.systems.excel_reports.records import JobWithLogs
 from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.showings import files_beside

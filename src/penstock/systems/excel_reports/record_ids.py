@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from penstock.jobs.job import new_id
+from penstock.jobs.model.job import new_id
 
 _PADDING: Final = 9
 _SUFFIX: Final = 4

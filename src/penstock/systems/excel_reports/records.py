@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, get_args
 
 from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import State
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import State
 from penstock.systems.excel_reports.steps import FIRST_STEP, STEPS
 
 Status = Literal["pending", "processing", "completed", "failed"]

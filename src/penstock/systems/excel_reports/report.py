@@ -22,9 +22,9 @@ from penstock.files import Files
 from penstock.files.errors import HomeUnreachable
 from penstock.files.home import LONGEST_URL_SECONDS
 from penstock.files.saved import SavedFile
-from penstock.jobs.job import JobCancelled, JobNotFound
-from penstock.jobs.run import HandOver, Run
+from penstock.jobs.model.job import JobCancelled, JobNotFound
 from penstock.jobs.tasks import Retries
+from penstock.jobs.worker.context import HandOver, Run
 from penstock.records.leases import LeaseLost
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import MadeUpProject, Row, Source

@@ -17,11 +17,11 @@ from penstock.clock import Clock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.app import App
-from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.new import NewJob
-from penstock.jobs.run import Run
-from penstock.jobs.state import BadTransition, State
-from penstock.jobs.worker import Worker
+from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.worker import Worker
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import Source
 from penstock.systems.excel_reports.record_ids import new_job_id

@@ -1,7 +1,7 @@
 """What may happen to a job, as pure functions: a job, and what it is afterwards.
 
 1. Each raises the version by one; two changes of one version cannot both be written.
-2. States change by the one table of `penstock.jobs.state`.
+2. States change by the one table of `penstock.jobs.model.state`.
 3. A stage's number is raised when it begins, by its holder only: no two attempts ever write a file of the same name.
 4. A checkpoint makes the deaths of workers forgotten: only a stage that kills again and again parks its job.
 5. A job that has ended expires 30 days later; one that has not does not expire.
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from penstock.clock import utc_text
 from penstock.files.saved import SavedFile
-from penstock.jobs.job import cut
-from penstock.jobs.state import State, target
+from penstock.jobs.model.job import cut
+from penstock.jobs.model.state import State, target
 from penstock.records.leases import LeaseLost, grant
 from penstock.systems.security_assistant.job import KEEP_SECONDS, Checkpoint, DrawingJob
 

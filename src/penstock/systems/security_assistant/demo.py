@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.client.database import Database
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.intake import NewDrawing, take_in
 from penstock.systems.security_assistant.job import DrawingJob
 from penstock.systems.security_assistant.json_shelf import JsonShelf

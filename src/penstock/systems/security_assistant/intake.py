@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from penstock.jobs.job import cut, new_id
-from penstock.jobs.state import State
+from penstock.jobs.model.job import cut, new_id
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.context import check_context, ending_of
 from penstock.systems.security_assistant.drawing import check_drawing
 from penstock.systems.security_assistant.events import new_event

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.events import Event
 from penstock.systems.security_assistant.job import DrawingJob
 

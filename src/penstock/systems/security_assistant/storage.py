@@ -21,8 +21,8 @@ from penstock.errors import PenstockError
 from penstock.files import Data, Files, SavedFile, Swept
 from penstock.files import errors as file_errors
 from penstock.files.home import SWEEP_SECONDS, URL_SECONDS
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.state import State
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.changes import Change, check_held
 from penstock.systems.security_assistant.events import Event
 from penstock.systems.security_assistant.job import STATUSES, DrawingJob

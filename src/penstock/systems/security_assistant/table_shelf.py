@@ -15,7 +15,7 @@ from penstock.client.database import Database
 from penstock.client.tables.conditions import F
 from penstock.client.tables.failures import ConditionFailed, TransactionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.jobs.layout import shard_of
+from penstock.jobs.layouts.layout import shard_of
 from penstock.systems.layouts import Layout
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.events import Event, event_of

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 
 from penstock.clock import Clock
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.jobs.job import JobNotFound
+from penstock.jobs.model.job import JobNotFound
 from penstock.web.dashboard import pages
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import DEFAULT_PAUSE_SECONDS, Hub, running

@@ -10,10 +10,10 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.jobs.job import Job
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
-from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import Registry, WorkerInfo
 from penstock.web.dashboard.census import Census, Count
 from penstock.web.dashboard.source import Source
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.jobs.layout import Listing
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.layouts.layout import Listing
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 
 FIRST_KEYS: Final = 40
 """For each state, by the page that somebody waits for: about a millisecond each."""

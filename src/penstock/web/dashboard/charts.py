@@ -9,9 +9,9 @@ from typing import Final
 from markupsafe import Markup, escape
 
 from penstock.clock import utc_text
-from penstock.jobs.job import Entry, Event, Job
-from penstock.jobs.state import TERMINAL, State
-from penstock.jobs.why import span
+from penstock.jobs.explain import span
+from penstock.jobs.model.job import Entry, Event, Job
+from penstock.jobs.model.state import TERMINAL, State
 
 # ── finished jobs ────────────────────────────────────────────────────────────────────────────────
 

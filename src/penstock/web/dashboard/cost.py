@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.jobs.job import History
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import History
+from penstock.jobs.store.store import JobStore
 from penstock.wire.values import item_size
 
 _UNIT_BYTES: Final = 1024

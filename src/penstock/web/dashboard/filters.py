@@ -9,8 +9,8 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.jobs.job import Job
-from penstock.jobs.state import State
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
 
 _STATES: Final = {**{state.value: state for state in State}, "running": State.PROCESSING, "waiting": State.QUEUED}
 _LONGEST: Final = 1_000

@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 from penstock.clock import utc_seconds
 from penstock.errors import PenstockError
 from penstock.files import SavedFile
-from penstock.jobs.job import History, Job
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import History, Job
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines.execution import note_name
 from penstock.pipelines.holding import QUEUE
 from penstock.pipelines.inputs import NOTE

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from penstock.clock import utc_text
-from penstock.jobs.why import span
+from penstock.jobs.explain import span
 
 MINUTE: Final = 60
 _SHOWN_CHARACTERS: Final = 20_000

@@ -15,11 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
-from penstock.jobs import changes
-from penstock.jobs.changes import Changed
-from penstock.jobs.job import Job
-from penstock.jobs.state import BadTransition, State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model import transitions
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.model.transitions import Changed
+from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.filters import Filter
 from penstock.web.dashboard.pages.jobs import listed
@@ -86,8 +86,8 @@ def _cancel(store: JobStore, job_id: str, seen: State) -> Job:
         _check(current, seen)
         now = store.clock.now()
         if current.state is State.PROCESSING:
-            return changes.cancel_asked(current, _REASON, now)
-        return changes.cancelled(current, _REASON, now)
+            return transitions.cancel_asked(current, _REASON, now)
+        return transitions.cancelled(current, _REASON, now)
 
     return store.change(store.get(job_id), change, ending=True)
 

@@ -14,9 +14,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
-from penstock.jobs.job import Checkpoint, Entry, History, Job, JobNotFound, Payload
-from penstock.jobs.store import JobStore
-from penstock.jobs.why import explain, gather
+from penstock.jobs.explain import explain, gather
+from penstock.jobs.model.job import Checkpoint, Entry, History, Job, JobNotFound, Payload
+from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard import charts
 from penstock.web.dashboard.cost import cost_of
 from penstock.web.dashboard.desk import Desk

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from penstock.jobs.job import Job
-from penstock.jobs.new import is_id
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.new_job import is_id
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.census import Count
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.filters import Filter

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.jobs.state import State
+from penstock.jobs.model.state import State
 from penstock.web.dashboard import charts
 from penstock.web.dashboard.board import Overview
 from penstock.web.dashboard.desk import Desk

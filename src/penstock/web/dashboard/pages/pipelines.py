@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from penstock.errors import PenstockError
 from penstock.files import FileError
-from penstock.jobs.job import JobNotFound
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.store.store import JobStore
 from penstock.pipelines.lineage import Lineage, Origin, lineage, outputs
 from penstock.web.dashboard import lineage_chart, pipeline_runs
 from penstock.web.dashboard.desk import Desk

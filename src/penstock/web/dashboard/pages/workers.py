@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.jobs.cron import Schedule
-from penstock.jobs.queues import Queue
-from penstock.jobs.state import State
-from penstock.jobs.workers import Registry
+from penstock.jobs.model.state import State
+from penstock.jobs.scheduler.cron import Schedule
+from penstock.jobs.store.side_items import Queue
+from penstock.jobs.worker.registry import Registry
 from penstock.web.dashboard.desk import Desk
 from penstock.web.dashboard.live import Feed, Message, fragment
 

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.jobs.feed import Feed
-from penstock.jobs.job import Job, JobCancelled, JobError
-from penstock.jobs.json_text import writable
-from penstock.jobs.run import Run
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobCancelled, JobError
+from penstock.jobs.model.json_text import writable
+from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.fetcher import Feed
 from penstock.records.leases import LeaseLost
 
 _LOG = logging.getLogger("penstock.jobs")

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from penstock.clock import Clock
-from penstock.jobs import changes
-from penstock.jobs.changes import Changed
-from penstock.jobs.dependencies import Dependencies
-from penstock.jobs.expiry import Expiry
-from penstock.jobs.job import Contended, Job, JobNotFound, Payload, altered, new_id
-from penstock.jobs.layout import Item
-from penstock.jobs.new import BadJob, NewJob, check_new, first_version
-from penstock.jobs.payloads import Payloads, to_json
-from penstock.jobs.queues import Sides
-from penstock.jobs.reading import JobReader
-from penstock.jobs.writing import Conflict, Guarded, JobWriter
+from penstock.jobs.layouts.layout import Item
+from penstock.jobs.model import transitions
+from penstock.jobs.model.job import Contended, Job, JobNotFound, Payload, altered, new_id
+from penstock.jobs.model.new_job import BadJob, NewJob, check_new, first_version
+from penstock.jobs.model.transitions import Changed
+from penstock.jobs.store.conditional_writes import Conflict, Guarded, JobWriter
+from penstock.jobs.store.dependencies import Dependencies
+from penstock.jobs.store.payloads import Payloads, to_json
+from penstock.jobs.store.queries import JobReader
+from penstock.jobs.store.retention import Expiry
+from penstock.jobs.store.side_items import Sides
 
 _TRIES: Final = 500
 _TOGETHER: Final = 100
@@ -47,7 +47,7 @@ class Maker:
         for place, new in enumerate(news):
             job, text = self._first(new)
             if self._is_plain(job, text):
-                plain.append((place, changes.created(altered(job, {"args": Payload(text)}))))
+                plain.append((place, transitions.created(altered(job, {"args": Payload(text)}))))
         for start in range(0, len(plain), _TOGETHER):
             group = plain[start : start + _TOGETHER]
             written = self.writer.create_together([created for _, created in group])
@@ -73,7 +73,7 @@ class Maker:
         for _ in range(_TRIES):
             payload, records = self.payloads.kept(job, "args", text)
             job = altered(job, {"args": payload})
-            created = changes.created(job)
+            created = transitions.created(job)
             try:
                 self.writer.create(created, records, self.sides.hold_unique(job))
                 return created.job, True

@@ -12,9 +12,9 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.files import Files
-from penstock.jobs.job import Job, JobNotFound, Payload
-from penstock.jobs.json_text import NotJson, from_json, same_json, to_json
-from penstock.jobs.layout import Layout, Record
+from penstock.jobs.layouts.layout import Layout, Record
+from penstock.jobs.model.job import Job, JobNotFound, Payload
+from penstock.jobs.model.json_text import NotJson, from_json, same_json, to_json
 
 __all__ = ["INLINE_BYTES", "RECORD_BYTES", "NotJson", "Payloads", "from_json", "to_json"]
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import ConditionalCheckFailedException, TransactionCanceledException
-from penstock.jobs.job import Job
-from penstock.jobs.layout import Item
+from penstock.jobs.layouts.layout import Item
+from penstock.jobs.model.job import Job
 
 Action = dict[str, Any]
 

@@ -8,17 +8,17 @@ from typing import Final
 
 from penstock.clock import Clock
 from penstock.errors import PenstockError
-from penstock.jobs import changes
-from penstock.jobs.changes import Changed
-from penstock.jobs.dependencies import Dependencies
-from penstock.jobs.expiry import Expiry
-from penstock.jobs.job import Job, JobNotFound, Payload
-from penstock.jobs.layout import Layout
-from penstock.jobs.payloads import NotJson, to_json
-from penstock.jobs.queues import Sides
-from penstock.jobs.reading import Claimable, JobReader
-from penstock.jobs.state import State
-from penstock.jobs.writing import Conflict, Guarded, JobWriter
+from penstock.jobs.layouts.layout import Layout
+from penstock.jobs.model import transitions
+from penstock.jobs.model.job import Job, JobNotFound, Payload
+from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import Changed
+from penstock.jobs.store.conditional_writes import Conflict, Guarded, JobWriter
+from penstock.jobs.store.dependencies import Dependencies
+from penstock.jobs.store.payloads import NotJson, to_json
+from penstock.jobs.store.queries import Claimable, JobReader
+from penstock.jobs.store.retention import Expiry
+from penstock.jobs.store.side_items import Sides
 
 _SHORT: Final = 1024
 _LOOK_AFTER_SECONDS: Final = 24 * 3600.0
@@ -95,7 +95,7 @@ class Claims:
                 # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
                 if job.waiting_for or job.run_at > max(now, job.updated_at):
                     return None
-                changed = changes.started(job, owner, lease_seconds, now)
+                changed = transitions.started(job, owner, lease_seconds, now)
                 self.writer.change(job, changed, (), self.sides.hold_slot(job))
             elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
                 changed = self._take_over(job, owner, lease_seconds, now)
@@ -116,9 +116,9 @@ class Claims:
 
     def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> Changed:
         if job.cancel_reason is not None:
-            changed = changes.cancelled(job, job.cancel_reason, now)
+            changed = transitions.cancelled(job, job.cancel_reason, now)
         else:
-            changed = changes.taken_over(job, owner, lease_seconds, now)
+            changed = transitions.taken_over(job, owner, lease_seconds, now)
         actions = self.sides.given_back(job, changed.job)
         try:
             self.writer.change(job, changed, (), actions)
@@ -155,11 +155,11 @@ class Claims:
         return done[: len(ended)], done[len(ended) :]
 
     def _completed(self, job: Job, result: str, now: float) -> tuple[Job, Changed] | None:
-        changed = changes.completed(job, Payload(result), now) if self._is_one_write(job, now) else None
+        changed = transitions.completed(job, Payload(result), now) if self._is_one_write(job, now) else None
         return None if changed is None or changed.moved_out else (job, changed)
 
     def _begun(self, job: Job, owner: str, lease_seconds: float, now: float) -> tuple[Job, Changed] | None:
-        changed = changes.started(job, owner, lease_seconds, now) if self.is_plain(job) else None
+        changed = transitions.started(job, owner, lease_seconds, now) if self.is_plain(job) else None
         return None if changed is None or changed.moved_out else (job, changed)
 
     def _is_one_write(self, job: Job, now: float) -> bool:

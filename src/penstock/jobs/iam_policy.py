@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from penstock.errors import PenstockError
-from penstock.jobs.tables import DEFAULT_TABLE
+from penstock.jobs.layouts.tables import DEFAULT_TABLE
 
 _READ: Final = frozenset({"BatchGetItem", "GetItem"})
 _OPEN: Final = _READ | {"DescribeTable", "PutItem", "UpdateItem"}

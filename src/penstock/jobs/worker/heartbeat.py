@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.job import JobCancelled
-from penstock.jobs.new import NewJob
-from penstock.jobs.run import Run
-from penstock.jobs.workers import BEAT_SECONDS, Firing, Registry
+from penstock.jobs.model.job import JobCancelled
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.registry import BEAT_SECONDS, Firing, Registry
 from penstock.records.leases import RENEWALS, LeaseLost
 
 if TYPE_CHECKING:
     from penstock.jobs.app import App
-    from penstock.jobs.cron import Schedule
-    from penstock.jobs.worker import Worker
+    from penstock.jobs.scheduler.cron import Schedule
+    from penstock.jobs.worker.worker import Worker
 
 _LOG = logging.getLogger("penstock.jobs")
 _LONGEST_PAUSE_SECONDS: Final = 1.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.jobs.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY, Job, new_id
-from penstock.jobs.state import State
+from penstock.jobs.model.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY, Job, new_id
+from penstock.jobs.model.state import State
 
 MOST_DEPENDENCIES: Final = 1_000
 """A job waits for at most so many others: their ids are in its main record."""

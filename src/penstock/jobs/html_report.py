@@ -7,9 +7,9 @@ from html import escape
 from typing import Any
 
 from penstock.clock import utc_text
-from penstock.jobs.job import Checkpoint, Entry, Event, History
-from penstock.jobs.json_text import to_json
-from penstock.jobs.why import span
+from penstock.jobs.explain import span
+from penstock.jobs.model.job import Checkpoint, Entry, Event, History
+from penstock.jobs.model.json_text import to_json
 
 _WIDTH, _HEIGHT = 720, 160
 _STYLE = """

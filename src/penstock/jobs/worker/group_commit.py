@@ -2,7 +2,7 @@
 
 1. A worker holds no more jobs than it has threads: those that wait in a bundle are no more than threads that are free.
 2. What waits there needs no thread that is at work: if its job takes long, another thread takes the rest, and writes
-   down what has ended, within milliseconds (feed.py, 4 and 5).
+   down what has ended, within milliseconds (fetcher.py, 4 and 5).
 3. So there is something ended and not yet written only while something waits.
 4. A job beside which a worker has died before is in no bundle, nor is there one beside it: whatever it does, it does
    to few others.
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from penstock.jobs.run import Run
+from penstock.jobs.worker.context import Run
 
 MOST_TOGETHER: Final = 16
 LINGER_SECONDS: Final = 0.003

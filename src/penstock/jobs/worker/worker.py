@@ -22,16 +22,16 @@ from typing import Any, Final
 from penstock.client.database import embedded_engine
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
-from penstock.jobs.bundle import MOST_TOGETHER, Returned, Turn
-from penstock.jobs.claims import LimitReached, short_result
-from penstock.jobs.ends import Counts, Ends
-from penstock.jobs.feed import DEFAULT_IDLE_SECONDS, LATER_SECONDS, Feed, Verdict
-from penstock.jobs.job import Job, JobCancelled
-from penstock.jobs.json_text import from_json
-from penstock.jobs.keeping import Keeper
-from penstock.jobs.run import AsyncRun, HandOver, Run
+from penstock.jobs.model.job import Job, JobCancelled
+from penstock.jobs.model.json_text import from_json
+from penstock.jobs.store.claims import LimitReached, short_result
 from penstock.jobs.tasks import Task
-from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.jobs.worker.context import AsyncRun, HandOver, Run
+from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS, LATER_SECONDS, Feed, Verdict
+from penstock.jobs.worker.group_commit import MOST_TOGETHER, Returned, Turn
+from penstock.jobs.worker.heartbeat import Keeper
+from penstock.jobs.worker.outcomes import Counts, Ends
+from penstock.jobs.worker.registry import Registry, WorkerInfo
 from penstock.records.leases import LeaseLost, new_owner
 
 _LOG = logging.getLogger("penstock.jobs")

@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Data, Files
-from penstock.jobs.job import Job, JobCancelled, JobFile
-from penstock.jobs.json_text import NotJson, shown, writable
-from penstock.jobs.new import BadJob, checked_name
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job, JobCancelled, JobFile
+from penstock.jobs.model.json_text import NotJson, shown, writable
+from penstock.jobs.model.new_job import BadJob, checked_name
+from penstock.jobs.store.store import JobStore
 from penstock.records.leases import RENEWALS, LeaseLost
 
 T = TypeVar("T")

@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 
 from penstock.client.database import Database
 from penstock.errors import ConditionalCheckFailedException, PenstockError, TransactionCanceledException
-from penstock.jobs.changes import Changed
-from penstock.jobs.job import Job
-from penstock.jobs.layout import WRITE_NAME, Item, Layout, Record
+from penstock.jobs.layouts.layout import WRITE_NAME, Item, Layout, Record
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.transitions import Changed
 
 Action = dict[str, Any]
 

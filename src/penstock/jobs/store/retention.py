@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.errors import ConditionalCheckFailedException, TransactionCanceledException
-from penstock.jobs import changes
-from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.layout import Item, Layout
-from penstock.jobs.queues import Sides
-from penstock.jobs.reading import JobReader
-from penstock.jobs.writing import TRANSACTION_ACTIONS, Conflict, JobWriter
+from penstock.jobs.layouts.layout import Item, Layout
+from penstock.jobs.model import transitions
+from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.store.conditional_writes import TRANSACTION_ACTIONS, Conflict, JobWriter
+from penstock.jobs.store.queries import JobReader
+from penstock.jobs.store.side_items import Sides
 
 _TRIES: Final = 100
 
@@ -60,7 +60,7 @@ class Expiry:
             if job.expires_at >= until:
                 return job
             self._extend_records(job, until)
-            changed = changes.kept_longer(job, until, now)
+            changed = transitions.kept_longer(job, until, now)
             try:
                 self._writer.change(job, changed)
                 return changed.job

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.queues import Queue
-from penstock.jobs.state import State
-from penstock.jobs.store import JobStore
-from penstock.jobs.workers import Registry, WorkerInfo
+from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.model.state import State
+from penstock.jobs.store.side_items import Queue
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import Registry, WorkerInfo
 
 
 @dataclass(frozen=True, slots=True)

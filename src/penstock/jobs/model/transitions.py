@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.jobs.job import Event, Job, JobError, Payload, altered, cut
-from penstock.jobs.state import target
+from penstock.jobs.model.job import Event, Job, JobError, Payload, altered, cut
+from penstock.jobs.model.state import target
 from penstock.records.leases import Lease, grant
 
 MOST_CRASHES: Final = 3

@@ -17,8 +17,8 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.clock import utc_seconds, utc_text
-from penstock.jobs import tables
-from penstock.jobs.attributes import (
+from penstock.jobs.layouts import tables
+from penstock.jobs.layouts.attributes import (
     add_texts,
     file_of,
     file_value,
@@ -29,10 +29,10 @@ from penstock.jobs.attributes import (
     payload_value,
     text_of,
 )
-from penstock.jobs.job import Checkpoint, Entry, Event, History, Job, JobFile
-from penstock.jobs.layout import Call, ClaimIndex, Item, Listing, Record
-from penstock.jobs.main_record import item_of, job_of
-from penstock.jobs.state import State
+from penstock.jobs.layouts.layout import Call, ClaimIndex, Item, Listing, Record
+from penstock.jobs.layouts.main_record import item_of, job_of
+from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
+from penstock.jobs.model.state import State
 from penstock.tables.definitions.definition import Table
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
@@ -61,7 +61,7 @@ class CollectionLayout:
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────
 
     def main_key(self, job_id: str) -> Item:
-        """Also of the items beside the jobs, whose names no job can have (queues.py, new.py)."""
+        """Also of the items beside the jobs, whose names no job can have (side_items.py, new_job.py)."""
         return {"job_id": {"S": job_id}, "record": {"S": "main"}}
 
     def listing(self, tenant: str, state: State | None, task: str | None) -> Listing:

@@ -1,11 +1,11 @@
 """Jobs in tables: everything that may be done to a job, safely under any number of workers.
 
-1. Every change is one conditional transaction (writing.py), made of a pure function of the job (changes.py).
+1. Every change is one conditional transaction (conditional_writes.py), made of a pure function of the job (transitions.py).
 2. What a worker writes is refused as soon as its lease is not the job's any more (LeaseLost) or somebody has
    cancelled the job (JobCancelled).
 3. A checkpoint, the progress entry that tells of it and the lease's renewal are one write.
 4. Progress entries are numbered without a gap and never overwritten, whoever writes them.
-5. A job's records all expire at the same moment, and never while it has not ended (expiry.py).
+5. A job's records all expire at the same moment, and never while it has not ended (retention.py).
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
-from penstock.jobs import changes
-from penstock.jobs.changes import Change, Changed
-from penstock.jobs.claims import Candidate, Claims, Ended
-from penstock.jobs.collection import CollectionLayout
-from penstock.jobs.dependencies import Dependencies
-from penstock.jobs.expiry import Expiry
-from penstock.jobs.job import (
+from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.layouts.layout import Layout, Record
+from penstock.jobs.model import transitions
+from penstock.jobs.model.job import (
     Checkpoint,
     Contended,
     Entry,
@@ -40,14 +37,17 @@ from penstock.jobs.job import (
     Payload,
     cut,
 )
-from penstock.jobs.layout import Layout, Record
-from penstock.jobs.making import Maker
-from penstock.jobs.new import BadJob, NewJob, checked_name, checked_progress, is_id
-from penstock.jobs.payloads import RECORD_BYTES, Payloads, to_json
-from penstock.jobs.queues import Action, Queue, Sides
-from penstock.jobs.reading import Claimable, JobReader, Wanted
-from penstock.jobs.state import State
-from penstock.jobs.writing import Conflict, Guarded, JobWriter
+from penstock.jobs.model.new_job import BadJob, NewJob, checked_name, checked_progress, is_id
+from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import Change, Changed
+from penstock.jobs.store.claims import Candidate, Claims, Ended
+from penstock.jobs.store.conditional_writes import Conflict, Guarded, JobWriter
+from penstock.jobs.store.dependencies import Dependencies
+from penstock.jobs.store.enqueue import Maker
+from penstock.jobs.store.payloads import RECORD_BYTES, Payloads, to_json
+from penstock.jobs.store.queries import Claimable, JobReader, Wanted
+from penstock.jobs.store.retention import Expiry
+from penstock.jobs.store.side_items import Action, Queue, Sides
 from penstock.records.leases import LeaseLost
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.naming import Naming
@@ -194,7 +194,7 @@ class JobStore:
         return self._claims.complete_and_claim(ended, candidates, owner)
 
     def renew(self, job: Job) -> Job:
-        return self._held(job, lambda current, now: changes.renewed(current, _lease(current).renewed(now), now))
+        return self._held(job, lambda current, now: transitions.renewed(current, _lease(current).renewed(now), now))
 
     def report(
         self,
@@ -225,7 +225,7 @@ class JobStore:
         told = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
 
         def change(current: Job, now: float) -> Changed:
-            changed = changes.reported(current, now, progress=progress, step=step)
+            changed = transitions.reported(current, now, progress=progress, step=step)
             after = changed.job
             shown = "" if step is None else after.step
             entry = Entry(after.entries, after.updated_at, progress, shown, told, text, after.attempt)
@@ -243,7 +243,7 @@ class JobStore:
         kept: list[Record] = []
 
         def change(current: Job) -> Changed:
-            changed = changes.reported(current, self.clock.now(), renew=False)
+            changed = transitions.reported(current, self.clock.now(), renew=False)
             entry = Entry(changed.job.entries, changed.job.updated_at, None, "", message, text, current.attempt)
             kept[:] = [self.layout.entry(changed.job, entry)]
             return changed
@@ -261,7 +261,7 @@ class JobStore:
         kept: list[Record] = []
 
         def change(current: Job, now: float) -> Changed:
-            changed = changes.reported(current, now)
+            changed = transitions.reported(current, now)
             after = changed.job
             entry = Entry(after.entries, after.updated_at, None, "", f"saved {file.name}", None, after.attempt)
             kept[:] = [self.layout.entry(after, entry), self.layout.file(after, file)]
@@ -272,28 +272,28 @@ class JobStore:
     def complete(self, job: Job, result: object = None) -> Job:
         text = to_json(result, "result")
         payload, records = self.payloads.kept(job, "result", text)
-        return self._held(job, lambda current, now: changes.completed(current, payload, now), records, ending=True)
+        return self._held(job, lambda current, now: transitions.completed(current, payload, now), records, ending=True)
 
     def fail(self, job: Job, error: JobError, *, retry_at: float | None = None) -> Job:
         """Ends the attempt; with `retry_at`, another one follows then."""
 
         def change(current: Job, now: float) -> Changed:
             if retry_at is None:
-                return changes.failed(current, error, now)
-            return changes.retrying(current, error, retry_at, now)
+                return transitions.failed(current, error, now)
+            return transitions.retrying(current, error, retry_at, now)
 
         return self._held(job, change, ending=True)
 
     def hand_over(self, job: Job, reason: str) -> Job:
         """Gives the job back to the queue: the next worker goes on at its last checkpoint."""
-        return self._held(job, lambda current, now: changes.handed_over(current, reason, now), ending=True)
+        return self._held(job, lambda current, now: transitions.handed_over(current, reason, now), ending=True)
 
     def end_cancelled(self, job: Job) -> Job:
         """Ends a job that its worker has seen to be cancelled."""
 
         def change(current: Job) -> Changed:
             _check_held(job, current)
-            return changes.cancelled(current, current.cancel_reason or "", self.clock.now())
+            return transitions.cancelled(current, current.cancel_reason or "", self.clock.now())
 
         return self.change(job, change, ending=True)
 
@@ -305,8 +305,8 @@ class JobStore:
         def change(current: Job) -> Changed:
             now = self.clock.now()
             if current.state is State.PROCESSING:
-                return changes.cancel_asked(current, reason, now)
-            return changes.cancelled(current, reason, now)
+                return transitions.cancel_asked(current, reason, now)
+            return transitions.cancelled(current, reason, now)
 
         return self.change(self.get(job_id), change, ending=True)
 
@@ -314,10 +314,10 @@ class JobStore:
         """Another attempt for a failed job. Raises BadTransition."""
         now = self.clock.now()
         job = self.get(job_id)
-        changes.retried(job, now)  # before anything is written
+        transitions.retried(job, now)  # before anything is written
         if self._expiry.is_near(job, now):
             job = self._expiry.extended(job, now, now)
-        return self.change(job, lambda current: changes.retried(current, now), guards=self.sides.hold_unique)
+        return self.change(job, lambda current: transitions.retried(current, now), guards=self.sides.hold_unique)
 
     def settle(self, job: Job) -> None:
         """Does what is left to do of a job that stands in the claim index for another reason than to be run."""

@@ -14,10 +14,10 @@ from typing import Any, Final
 import orjson
 
 from penstock.clock import utc_seconds, utc_text
-from penstock.jobs.attributes import error_of, error_value, number_text, payload_of, payload_value
-from penstock.jobs.job import DEFAULT_PRIORITY, Event, Job, Payload, made
-from penstock.jobs.layout import WRITE_NAME, Item, claim_place, shard_of
-from penstock.jobs.state import State
+from penstock.jobs.layouts.attributes import error_of, error_value, number_text, payload_of, payload_value
+from penstock.jobs.layouts.layout import WRITE_NAME, Item, claim_place, shard_of
+from penstock.jobs.model.job import DEFAULT_PRIORITY, Event, Job, Payload, made
+from penstock.jobs.model.state import State
 from penstock.records.leases import Lease
 
 _MAIN: Final = {"S": "main"}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.files.saved import SavedFile
-from penstock.jobs.job import JobError, Payload
-from penstock.jobs.layout import Item
+from penstock.jobs.layouts.layout import Item
+from penstock.jobs.model.job import JobError, Payload
 
 
 def number_text(value: float) -> str:

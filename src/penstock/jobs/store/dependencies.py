@@ -14,16 +14,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.jobs import changes
-from penstock.jobs.changes import Changed
-from penstock.jobs.job import Job, JobNotFound
-from penstock.jobs.layout import Record
-from penstock.jobs.new import BadJob
-from penstock.jobs.reading import JobReader
-from penstock.jobs.state import BadTransition, State
+from penstock.jobs.layouts.layout import Record
+from penstock.jobs.model import transitions
+from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.state import BadTransition, State
+from penstock.jobs.model.transitions import Changed
+from penstock.jobs.store.queries import JobReader
 
 if TYPE_CHECKING:
-    from penstock.jobs.store import JobStore
+    from penstock.jobs.store.store import JobStore
 
 
 class _Settled(Exception):
@@ -56,7 +56,7 @@ class Dependencies:
         def change(current: Job) -> Changed:
             if not current.unregistered or current.is_terminal:
                 raise _Settled(current)
-            return changes.registered(current, completed, self._now())
+            return transitions.registered(current, completed, self._now())
 
         try:
             return self._store.change(self._store.get(job.id), change)
@@ -97,7 +97,7 @@ class Dependencies:
             if current.is_terminal:
                 raise _Settled(current)
             records[:] = [self._store.layout.child(current, job.id)]
-            return changes.awaited(current, self._now())
+            return transitions.awaited(current, self._now())
 
         try:
             self._store.change(parent, change, records)
@@ -115,7 +115,7 @@ class Dependencies:
             # One that was retried meanwhile ends once more, and tells those who wait for it then.
             if not current.has_children or current.state is not job.state or current.token != job.token:
                 raise _Settled(current)
-            return changes.children_told(current, self._now())
+            return transitions.children_told(current, self._now())
 
         with suppress(_Settled, JobNotFound):
             self._store.change(job, change)
@@ -128,7 +128,7 @@ class Dependencies:
         def change(child: Job) -> Changed:
             if parent.id not in child.waiting_for or child.is_terminal:
                 raise _Settled(child)
-            return changes.told(child, frozenset({parent.id}), self._now())
+            return transitions.told(child, frozenset({parent.id}), self._now())
 
         with suppress(_Settled, JobNotFound):  # it knows, or it has ended, or expired
             self._store.change(self._store.get(child_id), change)

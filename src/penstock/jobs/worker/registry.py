@@ -13,8 +13,8 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.clock import utc_seconds, utc_text
 from penstock.errors import ConditionalCheckFailedException, ValidationException
-from penstock.jobs.attributes import number_text
-from penstock.jobs.layout import Item, Layout
+from penstock.jobs.layouts.attributes import number_text
+from penstock.jobs.layouts.layout import Item, Layout
 
 BEAT_SECONDS: Final = 10.0
 GONE_SECONDS: Final = 60.0

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.files.saved import SavedFile
-from penstock.jobs.state import TERMINAL, State
+from penstock.jobs.model.state import TERMINAL, State
 from penstock.records.leases import Lease
 
 LOWEST_PRIORITY: Final = 0

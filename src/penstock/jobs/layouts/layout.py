@@ -1,7 +1,7 @@
 """How a job becomes items: what the store asks of a layout, and where a job stands among those that wait.
 
 A layout is pure functions between values (job.py) and items in DynamoDB's JSON; the store does the rest. The default is
-CollectionLayout (collection.py).
+CollectionLayout (item_collection.py).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, Final, Protocol
 from zlib import crc32
 
 from penstock.clock import utc_text
-from penstock.jobs.job import HIGHEST_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
-from penstock.jobs.state import State
+from penstock.jobs.model.job import HIGHEST_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
+from penstock.jobs.model.state import State
 from penstock.tables.definitions.definition import Table
 
 Item = dict[str, Any]
 
 WRITE_NAME: Final = "write"
-"""The attribute of a main record that says which write it is by (writing.py, 4); no layout may use it otherwise."""
+"""The attribute of a main record that says which write it is by (conditional_writes.py, 4); no layout may use it otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def claim_place(job: Job) -> tuple[str, str] | None:
     `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
     time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), or a job
     whose maker has died before all of those that it waits for knew. `keep`: it waits for other jobs; half of its time
-    before it expires, somebody should see to it that it does not (expiry.py).
+    before it expires, somebody should see to it that it does not (retention.py).
     """
     if job.state is State.QUEUED:
         if job.unregistered:

@@ -17,10 +17,10 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import utc_seconds, utc_text
-from penstock.jobs.job import History, Job, JobNotFound, JobPage
-from penstock.jobs.layout import Call, Item, Layout, Listing
-from penstock.jobs.new import is_id
-from penstock.jobs.state import State
+from penstock.jobs.layouts.layout import Call, Item, Layout, Listing
+from penstock.jobs.model.job import History, Job, JobNotFound, JobPage
+from penstock.jobs.model.new_job import is_id
+from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
 LONGEST_PAGE: Final = 1_000

@@ -7,7 +7,7 @@
 3. What it holds are candidates: a job is a worker's only when its claim has been written.
 4. Where the worker's threads write in turn, one more begins only while the turn is mostly nobody's: short jobs are then
    run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
-5. Jobs that are claimed and wait for a thread (bundle.py) go first; and whoever is handed one of them writes down what
+5. Jobs that are claimed and wait for a thread (group_commit.py) go first; and whoever is handed one of them writes down what
    has ended before it.
 """
 
@@ -21,11 +21,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Literal
 
-from penstock.jobs.bundle import Bundle, Turn
-from penstock.jobs.job import Job
-from penstock.jobs.reading import Claimable
-from penstock.jobs.run import Run
-from penstock.jobs.store import JobStore
+from penstock.jobs.model.job import Job
+from penstock.jobs.store.queries import Claimable
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.context import Run
+from penstock.jobs.worker.group_commit import Bundle, Turn
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
 DEFAULT_IDLE_SECONDS: Final = 1.0
