@@ -1,4 +1,4 @@
-"""client/batches/local_writes.py: a batch in this process writes many actions at once, and the same as in requests of 25."""
+"""local_writes.py: a batch in this process writes many actions at once, and the same as in requests of 25."""
 
 from __future__ import annotations
 

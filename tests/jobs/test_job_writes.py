@@ -1,4 +1,4 @@
-"""How changes are written (conditional_writes.py, 1-4): what is one call; many who write at once; answers that are lost."""
+"""How changes are written (conditional_writes.py, 1-4): one call; many writers at once; lost answers."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_long_life_is_remembered_whole_and_in_order(store: JobStore, clock: Ma
 
 
 def test_two_writes_that_look_alike_are_told_apart(store: JobStore) -> None:
-    """conditional_writes.py, 4: two lines of a log in the same millisecond have the same main record, and only one is written."""
+    """conditional_writes.py, 4: two lines of a log in one millisecond have the same main record; one is written."""
     job = made(store)
     writer = JobWriter(store.db, store.layout)
 
@@ -277,7 +277,7 @@ class LosingPuts:
 
 
 def test_a_repeated_write_without_a_token_is_known_by_its_name(store: JobStore) -> None:
-    """conditional_writes.py, 4: servers that keep no tokens (moto's) refuse the repeat, and the refusal is a success."""
+    """conditional_writes.py, 4: servers that keep no tokens (moto's) refuse the repeat, and that is a success."""
     twice = same_table(store, Database(LosingPuts(store.db.transport)))
     job = made(twice, unique="u")
     got = twice.claim(job, "w1", LEASE)

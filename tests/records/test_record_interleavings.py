@@ -1,6 +1,6 @@
 """Processors whose clocks differ, on the same records, in every order: claims, renewals, ends, freezes and expiries.
 
-A model says what each call should do. The invariants are those of records/leases.py (1-5), records/state/record_state.py (1-4)
+A model says what each call should do. The invariants are those of leases.py (1-5), record_state.py (1-4)
 and records/state/store.py (1-4).
 """
 

@@ -1,4 +1,4 @@
-"""The writes of a processor, on every kind of database: records/state/store.py (1-5), records/state/record_state.py (1-4)."""
+"""The writes of a processor, on every kind of database: store.py (1-5), record_state.py (1-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that are many, slow or wrong: bounded, and no harm to the others. The numbers cite connection_limits.py and group_commit.py."""
+"""Clients that are many, slow or wrong: bounded, no harm to others. Numbers: connection_limits.py, group_commit.py."""
 
 from __future__ import annotations
 

@@ -1,0 +1,12 @@
+"""One client for every DynamoDB.
+
+database.py        connect() and Database
+async_database.py  connect_async(): the same for asyncio
+tables/            a table's handle: values, conditions, requests, transactions
+reads/             pages, paced pages, parallel scans
+batches/           batches of writes and reads that lose nothing
+transports/        what answers `execute`: the embedded engine, HTTP, boto3
+wrappers/          around a transport: retries, pacing, metering, tracing, recording, faults
+boto3/             boto3 clients that the embedded engine answers
+served_heat.py     what a running server tells of its hot keys
+"""

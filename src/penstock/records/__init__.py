@@ -1,5 +1,12 @@
 """Work on records that several workers share: leases, and every pending record through a function.
 
+    leases.py     who may work on a record, and until when
+    source/       which records are to be worked on, and what says that they are done
+    state/        what a record says of who works on it; the conditional writes that change it
+    executors/    where attempts run: threads, processes, any executor
+    run/          one run: the schedule, the workers, the outcomes, the report
+    processor.py  RecordProcessor, which puts them together
+
 The names below are what a program needs. They are loaded when first used: jobs need the leases alone.
 """
 
@@ -27,14 +34,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FailureGroup": "failures",
-    "Interrupted": "run",
-    "ProcessingStopped": "run",
-    "Progress": "report",
-    "RecordError": "report",
+    "FailureGroup": "state.failed_records",
+    "Interrupted": "run.run",
+    "ProcessingStopped": "run.run",
+    "Progress": "run.report",
+    "RecordError": "run.report",
     "RecordProcessor": "processor",
-    "Report": "report",
-    "process_pool": "executors",
+    "Report": "run.report",
+    "process_pool": "executors.executors",
 }
 
 

@@ -2,20 +2,20 @@
 
 The life of a request, one file a step:
 
-    request_reader.py        bytes of one connection → requests
-    known_heads.py          heads that have come before, which need no parsing
-    connection.py       one connection: what a request asks for, and how long its client may take
-    call_order.py      its calls in order, its answers in order
-    http1.py          the HTTP/1.1 parser: httptools where installed, ours where not
-    routing.py        which operation is meant, or which refusal DynamoDB would give
-    origins.py        which web pages may call
-    authorization.py  the form of the Authorization header or query
-    signature.py      AWS Signature Version 4, checked when keys are configured
-    encodings.py      gzip and deflate, both ways, within limits
-    group_commit.py         requests that arrived together share one transaction
-    connection_limits.py          how many connections there may be, what they may hold, and who must go
-    replies.py        status line, headers, checksum
-    server.py            start and stop, in the foreground or in a thread
+    server.py             start and stop, in the foreground or in a thread
+    connection_limits.py  how many connections there may be, what they may hold, and who must go
+    connection.py         one connection: what a request asks for, and how long its client may take
+    request_reader.py     bytes of one connection → requests
+    http1.py              the HTTP/1.1 parser: httptools where installed, ours where not
+    known_heads.py        heads that have come before, which need no parsing
+    encodings.py          gzip and deflate, both ways, within limits
+    json_tokens.py        how many values a body would become
+    routing.py            which operation is meant, or which refusal DynamoDB would give
+    large_bodies.py       large requests, beside the event loop
+    auth/                 origins, the Authorization header, signatures, the file of keys
+    call_order.py         a connection's calls in order, its answers in order
+    group_commit.py       requests that arrived together share one transaction
+    replies.py            status line, headers, checksum
 """
 
 from penstock.server.server import AddressError, Options, ServerThread, listen, running_server, serve

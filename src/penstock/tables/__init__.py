@@ -1,1 +1,11 @@
-"""Tables as code: definitions, naming, plan and what a plan costs; all decided without touching a database."""
+"""Tables as code.
+
+definitions/  a table as it should be, and what is wrong with it
+plan/         live tables beside definitions: the differences, their cost, how they are shown
+apply/        a plan carried out
+indexes/      one index at a time, after a look at real items
+formats/      exports, CloudFormation, Terraform
+data/         items dumped, loaded, compared, backed up
+rekey/        another primary key, with the data
+doctor/       known mistakes
+"""

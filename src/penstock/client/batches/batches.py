@@ -40,7 +40,7 @@ Answering = Future[dict[str, Any] | PenstockError]
 
 
 class Pace(Protocol):
-    """Says when the next request may go; `penstock.client.wrappers.pacing.Pacer` is one. Called by the thread that sends it."""
+    """Says when the next request may go; `wrappers.pacing.Pacer` is one. Called by the thread that sends it."""
 
     def before(self, units: float, table: str, kind: Kind) -> object:
         """May wait."""

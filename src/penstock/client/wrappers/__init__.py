@@ -1,0 +1,11 @@
+"""Transports around transports.
+
+call_facts.py  what a call says about itself
+repeatable.py  which calls may be sent twice
+retries.py     a call that failed for a passing reason is made again
+pacing.py      how fast many calls may go on
+metering.py    what calls cost
+tracing.py     a span for each call
+recording.py   calls and answers as lines of JSON, and replayed
+faults.py      failures, injected by seed
+"""

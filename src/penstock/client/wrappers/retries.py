@@ -4,7 +4,7 @@
 2. Waits have full jitter: anything between nothing and the bound, which doubles up to a cap.
 3. Nobody waits past the deadline, and an outage is not made worse: retries are paid for from a budget that successes
    refill (the token bucket of the AWS SDKs' standard mode).
-4. A call whose first effect is unknown is repeated only where that does no harm (repeatable.py). If the repeat then fails
+4. A call whose first effect is unknown is repeated only where that does no harm (repeatable.py). If the repeat fails
    because of what may be that first effect, the error says so: `maybe_ours`.
 """
 

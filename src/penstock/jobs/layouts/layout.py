@@ -18,7 +18,7 @@ from penstock.tables.definitions.definition import Table
 Item = dict[str, Any]
 
 WRITE_NAME: Final = "write"
-"""The attribute of a main record that says which write it is by (conditional_writes.py, 4); no layout may use it otherwise."""
+"""The attribute of a main record that says which write it is by (conditional_writes.py, 4). No layout may use it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,8 @@
+"""A job as values.
+
+state.py        the one table of states and transitions
+job.py          a job and its records
+new_job.py      what is to be enqueued, and its rules
+transitions.py  what may happen to a job, as pure functions
+json_text.py    values as JSON text
+"""

@@ -1,0 +1,4 @@
+"""Jobs by the clock.
+
+cron.py  when a schedule is due next
+"""

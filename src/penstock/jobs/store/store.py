@@ -1,6 +1,6 @@
 """Jobs in tables: everything that may be done to a job, safely under any number of workers.
 
-1. Every change is one conditional transaction (conditional_writes.py), made of a pure function of the job (transitions.py).
+1. Every change is one conditional transaction (conditional_writes.py), made by a pure function (transitions.py).
 2. What a worker writes is refused as soon as its lease is not the job's any more (LeaseLost) or somebody has
    cancelled the job (JobCancelled).
 3. A checkpoint, the progress entry that tells of it and the lease's renewal are one write.

@@ -7,7 +7,7 @@
 3. What it holds are candidates: a job is a worker's only when its claim has been written.
 4. Where the worker's threads write in turn, one more begins only while the turn is mostly nobody's: short jobs are then
    run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
-5. Jobs that are claimed and wait for a thread (group_commit.py) go first; and whoever is handed one of them writes down what
+5. Jobs that are claimed and wait for a thread (group_commit.py) go first; whoever is handed one of them writes what
    has ended before it.
 """
 

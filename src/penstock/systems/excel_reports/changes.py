@@ -1,6 +1,6 @@
 """What may happen to a report's job, as pure functions: a job as it was read, and what it is afterwards.
 
-1. A change of status goes by the one table of transitions (jobs/model/state.py); the table's own spelling is mapped here.
+1. A change of status goes by the one table of transitions (jobs/model/state.py); the table's own words are mapped here.
 2. Progress is 0 to 100 and never goes back; times do not go back either.
 3. A job that has ended says when (`completedAt`), and nothing more is reported of it.
 4. Each function gives the changed job and the numbered record that tells of it, if there is one.

@@ -1,0 +1,8 @@
+"""A table as it should be.
+
+definition.py  Table and Index
+problems.py    what is wrong with a definition
+naming.py      prefix, environment, suffix
+aws_shapes.py  a definition as AWS's JSON, and back
+sources.py     where a command's DEFINITIONS come from: a module, a folder, a system
+"""
