@@ -155,3 +155,21 @@ def test_one_missing_table_refuses_the_batch(tables: Engine, operation: str, ask
 def test_a_batch_of_nothing_is_refused(tables: Engine) -> None:
     for operation in ("BatchGetItem", "BatchWriteItem"):
         assert refusal(tables, operation, {"RequestItems": {}})[0] == "ValidationException"
+
+
+def test_a_get_whose_json_is_far_longer_than_its_items_leaves_keys_too(
+    tables: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.engine.operations.batches.ANSWER_BYTES", 5_000)
+    for number in range(6):
+        put(tables, "plain", {"pk": s(f"{number}"), "l": {"L": [s("")] * 200}})
+    asked = get(*[{"pk": s(f"{number}")} for number in range(6)])
+    found: list[str] = []
+    for _ in range(6):
+        answer = tables.execute("BatchGetItem", asked)
+        assert 1 <= len(answer["Responses"]["plain"]) <= 3
+        found += [item["pk"]["S"] for item in answer["Responses"]["plain"]]
+        if not answer["UnprocessedKeys"]:
+            break
+        asked = {"RequestItems": answer["UnprocessedKeys"]}
+    assert sorted(found) == [f"{number}" for number in range(6)]

@@ -309,6 +309,11 @@ if not pid:
         engine.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "parent"}}})
     except StorageError as error:
         code = 0 if "fork" in str(error) else 2
+    try:
+        Engine(sys.argv[1])  # not even anew
+        code = 3
+    except StorageError as error:
+        code = code if "fork" in str(error) else 4
     engine.close()
     sys.exit(code)
 _, status = os.waitpid(pid, 0)
@@ -317,8 +322,32 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
-def test_a_forked_child_is_told_to_open_the_file_itself(path: str) -> None:
-    """SQLite's connections must not be used, nor even closed, in a child: the parent's file would be at risk."""
+_FORK_LATER = """
+import os, sys
+from penstock.engine import Engine
+with Engine(sys.argv[1]) as engine:
+    engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": "parent"}}})
+pid = os.fork()
+with Engine(sys.argv[1]) as engine:
+    engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": f"{bool(pid)}"}}})
+if pid:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def test_a_file_that_was_closed_before_the_fork_is_opened_by_both(path: str) -> None:
+    with Engine(path) as engine:
+        make(engine, PLAIN)
+    assert subprocess.run([sys.executable, "-c", _FORK_LATER, path], timeout=60).returncode == 0
+    with Engine(path) as engine:
+        assert len(every_item(engine, "Scan", {"TableName": "plain"})) == 3
+
+
+def test_a_forked_child_may_not_use_the_parents_file(path: str) -> None:
+    """SQLite's connections must not be used, nor even closed, in a child: the parent's file would be at risk.
+
+    Nor may the child open the file anew: it would believe in the parent's locks, and lose what it was told is stored.
+    """
     with Engine(path) as engine:
         make(engine, PLAIN)
         run = subprocess.run([sys.executable, "-c", _FORK, path], timeout=60)

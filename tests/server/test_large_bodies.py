@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import gzip
 import json
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from raw_http import EchoEngine, RawClient, request
 from penstock.engine import Engine, Pending
 from penstock.engine.requests.structures import CONVERTED_PAST_MAXIMUM
 from penstock.errors import DynamoDBError
-from penstock.server import connection_limits, json_tokens, large_bodies, routing
+from penstock.server import connection_limits, group_commit, json_tokens, large_bodies, routing
 from penstock.server.json_tokens import has_more_tokens
 from penstock.server.routing import MOST_TOKENS, MOST_TOKENS_OF_OTHERS, Refused, Router
 from penstock.server.server import ServerThread, running_server
@@ -171,6 +172,61 @@ def test_a_small_body_that_comes_packed_is_called_as_any_other_and_keeps_its_pla
         assert [one.status for one in answers] == [200] * 5
         assert answers[3].body == b""
         assert [one.json()["Request"]["Id"] for one in answers if one.body] == [0, 1, 1, 3]
+
+
+def test_a_small_body_that_comes_packed_waits_for_no_large_one_4(server: ServerThread) -> None:
+    large = json.dumps({"Id": "large", "Sleep": 1, "Filler": "x" * MEGABYTE}).encode()
+    with RawClient(server.url, timeout=120) as first, RawClient(server.url, timeout=120) as second:
+        first.send(request("PutItem", large))
+        while not any(one._busy for one in server._server.crowd):
+            pass
+        packed = gzip.compress(b'{"Id":"small"}')
+        assert second.ask(request("GetItem", packed, Content_Encoding="gzip")).status == 200
+        assert first.read().status == 200
+    engine = server.engine
+    assert isinstance(engine, EchoEngine)
+    assert engine.order == ["GetItem:small", "PutItem:large"]
+
+
+def test_a_large_answer_is_compressed_beside_the_event_loop(
+    server: ServerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    pack = group_commit.pack
+
+    def noting(encoding: bytes, body: bytes) -> bytes:
+        threads.append(threading.current_thread().name)
+        return pack(encoding, body)
+
+    monkeypatch.setattr(group_commit, "pack", noting)
+    with RawClient(server.url, timeout=120) as client:
+        answer = client.ask(request("Scan", {"Size": MEGABYTE}, Accept_Encoding="gzip"))
+        assert len(answer.json()["Filler"]) == MEGABYTE
+        assert client.ask(request("GetItem", {"Id": 1})).status == 200
+    assert len(threads) == 1 and threads[0].startswith("penstock-large")
+
+
+@pytest.mark.parametrize(
+    ("operation", "asked", "is_heavy"),
+    [
+        ("GetItem", {"Key": {}}, False),
+        ("GetItem", {"Key": {}, "ProjectionExpression": "a"}, True),
+        ("GetItem", {"Key": {}, "AttributesToGet": ["a"]}, True),
+        ("Query", {}, False),
+        ("Query", {"FilterExpression": "a = b"}, True),
+        ("Query", {"ProjectionExpression": "a"}, True),
+        ("Query", {"ProjectionExpression": "a", "Limit": 5}, False),
+        ("BatchGetItem", {}, True),
+        ("TransactGetItems", {}, True),
+        ("TransactWriteItems", {"TransactItems": []}, False),
+        ("TransactWriteItems", {"TransactItems": ["x" * 20_000]}, True),
+        ("PutItem", {"Item": "x" * 20_000}, False),
+        ("PutItem", {"Item": "x" * 200_000}, True),
+    ],
+)
+def test_what_may_take_long_is_carried_out_by_a_thread(operation: str, asked: dict[str, Any], is_heavy: bool) -> None:
+    body = orjson.dumps(asked)
+    assert Router([operation]).route(b"POST", b"/", headers(operation), body).is_heavy is is_heavy
 
 
 def test_large_bodies_that_wait_count_as_held_and_are_let_go(

@@ -174,6 +174,15 @@ def test_many_connections_that_read_and_write_beside_another_process_lose_nothin
     disturber.join()
 
 
+def test_a_read_does_not_see_a_deferred_write_that_came_after_it_6() -> None:
+    engine = EchoEngine()
+    engine.must_wait = True
+    with running_server(engine) as server, RawClient(server.url, timeout=120) as client:
+        client.send(request("GetItem", {"Id": 0, "Sleep": 0.3}) + request("PutItem", {"Id": 1}))
+        assert [client.read().json()["Request"]["Id"] for _ in range(2)] == [0, 1]
+        assert engine.order == ["GetItem:0", "PutItem:1"]
+
+
 @pytest.mark.parametrize(
     ("operation", "asked", "writes"),
     [

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tools.walk import CALLS, Walk, walk_of
 
 ROOT = Path(__file__).parents[2]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.server.server import Server
 
 PIPELINE = 32
+PACKED_ASIDE_BYTES = 256 * 1024  # of an answer that a thread compresses
 
 Waiting = tuple[Style, Pending | Unrouted | None, bool, Reply | None]
 """A request that must wait for those before it: its call and whether that is heavy, or its finished reply."""
@@ -170,7 +171,12 @@ class Answering(RequestReader):
 
     def answered_alone(self, style: Style, answer: Answer) -> None:
         """The answer of a call that was alone in the engine."""
-        self._finish_alone(self._replies.answer(style, answer))
+        if style.encoding and isinstance(answer, bytes) and len(answer) > PACKED_ASIDE_BYTES and not style.silent:
+            self.server.groups.pack(
+                style.encoding, answer, lambda packed: self._finish_alone(self._replies.packed_answer(style, packed))
+            )
+        else:
+            self._finish_alone(self._replies.answer(style, answer))
 
     def _finish_alone(self, data: bytes) -> None:
         self._busy = False

@@ -29,7 +29,7 @@ from penstock.server.replies import (
     Style,
 )
 from penstock.server.request_reader import FIRST_ACCEPT_ENCODING, NO_ROOM
-from penstock.server.routing import HEAVY_BYTES, LARGE_BYTES, content_type_of, is_costly
+from penstock.server.routing import LARGE_BYTES, content_type_of, is_costly
 
 if TYPE_CHECKING:
     from penstock.server.server import Server
@@ -99,7 +99,7 @@ class Connection(Answering):
         target = outcome.target
         self._call(style_of(style, target), outcome.call(), outcome.is_heavy)
         if self.server.router.checks_form_alone and not target.heavy and not target.silent and not self._closing:
-            self._meaning = Meaning(style, target.operation, outcome.scope, target.may_be_costly)
+            self._meaning = Meaning(style, target.operation, outcome.scope, target.may_be_costly, target.heavy_bytes)
 
     def _take_large(self, style: Style, request: Unrouted) -> None:
         """It is held until its turn has come (large_bodies.py, 3)."""
@@ -110,7 +110,7 @@ class Connection(Answering):
             self._refuse(NO_ROOM)
 
     def _understood(self, meaning: Meaning, body: bytes) -> bool:
-        style, operation, scope, may_be_costly = meaning
+        style, operation, scope, may_be_costly, heavy_bytes = meaning
         if len(body) > LARGE_BYTES:
             return False
         try:
@@ -120,7 +120,7 @@ class Connection(Answering):
         if type(request) is not dict:
             return False
         self._since = self.server.tick
-        heavy = len(body) > HEAVY_BYTES or (may_be_costly and is_costly(request))
+        heavy = len(body) > heavy_bytes or (may_be_costly and is_costly(request))
         self._call(style, Pending(operation, request, scope), heavy)
         return True
 

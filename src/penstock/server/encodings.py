@@ -28,19 +28,19 @@ class BodyTooLarge(Exception):
     """The request body is, or unpacks to, more than DynamoDB takes."""
 
 
-def unpack(encoding: bytes, body: bytes) -> bytes:
+def unpack(encoding: bytes, body: bytes, most_bytes: int = REQUEST_BYTES) -> bytes:
     """The request body behind its Content-Encoding; raises BodyTooLarge or InternalServerError."""
     name = encoding.strip().lower()
     if name in (b"", b"identity"):
         return body
     if name not in _WINDOW_BITS:
         raise InternalServerError("Internal server error")
-    return _inflate(body, _WINDOW_BITS[name])
+    return _inflate(body, _WINDOW_BITS[name], most_bytes)
 
 
-def _inflate(body: bytes, window_bits: int) -> bytes:
+def _inflate(body: bytes, window_bits: int, most_bytes: int) -> bytes:
     parts: list[bytes] = []
-    room = REQUEST_BYTES + 1
+    room = most_bytes + 1
     for _ in range(_MEMBERS):
         member = zlib.decompressobj(window_bits)
         try:

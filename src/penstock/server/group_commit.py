@@ -26,13 +26,14 @@ from penstock.engine.engine import Answer, Pending
 from penstock.engine.registry import WRITES
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, InternalServerError, StorageError
+from penstock.server.encodings import pack
 from penstock.server.replies import Style
 
 if TYPE_CHECKING:
     from penstock.server.call_order import Answering
 
 HEAVY_THREADS = 4  # for reads, and as many for writes: those may all wait for another process
-WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1, "TransactGetItems": 4, "BatchGetItem": 16}
+WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1}
 """Calls whose answers may be large, and how large: DynamoDB's limits."""
 PASS_MEGABYTES = 16  # of those, if all were as large as they can be; at least one call
 LARGE_BYTES = 256 * 1024
@@ -106,6 +107,7 @@ class Groups:
         if answers is None:
             calls, waiting = self._defer_writes(calls, waiting)
             answers = self._answers([*calls, *(call for call, _, _ in wide)])
+            self._write_deferred()  # now, so that no read sees a write that came after it
         for (connection, style), answer in zip(waiting, answers, strict=not wide):
             _answer(connection, style, answer)
         for (_, connection, style), answer in zip(wide, answers[len(calls) :], strict=True):
@@ -146,7 +148,6 @@ class Groups:
         """Leaves the writes, and what follows one on its connection, to the thread; returns the rest (6)."""
         now = self._deferred_out_of(calls, waiting)
         self._calls, self._waiting = self._deferred_out_of(self._calls, self._waiting)  # those of the next pass
-        self._write_deferred()
         return now
 
     def _deferred_out_of(self, calls: list[Pending], waiting: list[_Waiting]) -> tuple[list[Pending], list[_Waiting]]:
@@ -194,6 +195,14 @@ class Groups:
         """Nothing is read for a client that has gone."""
         if not connection.is_gone:
             self._loop.call_soon_threadsafe(self._answer_alone, connection, style, self.answer_of(call))
+
+    def pack(self, encoding: bytes, body: bytes, done: Callable[[bytes], None]) -> None:
+        """Calls `done` on the loop with the compressed body: that of a large answer takes long."""
+
+        def work() -> None:
+            self._loop.call_soon_threadsafe(done, pack(encoding, body))
+
+        self._large_thread.submit(work)
 
     def answer_of(self, call: Pending) -> Answer:
         """Answers one call; may wait."""

@@ -48,6 +48,7 @@ class Meaning(NamedTuple):
     scope: Scope
     may_be_costly: bool
     """Whether the call may be heavy, which its body shows."""
+    heavy_bytes: int
 
 
 class KnownHead(NamedTuple):

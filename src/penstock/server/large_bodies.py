@@ -5,7 +5,7 @@
    `routing.MOST_TOKENS` lets pass.
 2. One large body at a time is more than bytes. It is forgotten when its call has been answered.
 3. Bodies that wait for their turn count as held (connection_limits.py, 3).
-4. A body that was packed and is small after all is called as any other.
+4. A body that was packed and is small after all is called as any other, and waits for no large one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from penstock.server.auth.authorization import Headers
 from penstock.server.encodings import BodyTooLarge
 from penstock.server.replies import TOO_LARGE, Reply, error_body
 from penstock.server.routing import LARGE_BYTES, Refused, Routed, Router, Target
+from penstock.wire.limits import REQUEST_BYTES
+
+_FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 _log = logging.getLogger(__name__)
 
@@ -46,10 +49,10 @@ def is_large(headers: Headers, body: bytes) -> bool:
     return len(body) > LARGE_BYTES or b"content-encoding" in headers
 
 
-def route(router: Router, request: Unrouted) -> Reply | Routed:
-    """What a request asks for, or how it is refused without the engine."""
+def route(router: Router, request: Unrouted, most_bytes: int = REQUEST_BYTES) -> Reply | Routed:
+    """What a request asks for, or how it is refused without the engine; TOO_LARGE where it unpacks to more."""
     try:
-        return router.route(*request)
+        return router.route(*request, most_bytes)
     except DynamoDBError as error:
         return Reply(error.status, error_body(error))
     except Refused as refused:
@@ -65,14 +68,30 @@ class LargeBodies:
         self._router = router
         self._answer_of = answer_of
         self._loop = loop
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-large-bodies")
+        self._packed = ThreadPoolExecutor(1, thread_name_prefix="penstock-packed-bodies")
+        self._large = ThreadPoolExecutor(1, thread_name_prefix="penstock-large-bodies")
 
     def add(self, request: Unrouted, is_gone: Callable[[], bool], done: Callable[[Outcome], None]) -> None:
         """Calls `done` on the loop when its turn has come, unless its client has gone."""
-        self._thread.submit(self._in_thread, request, is_gone, done)
+        if len(request.body) > LARGE_BYTES:
+            self._large.submit(self._in_thread, request, is_gone, done)
+        else:
+            self._packed.submit(self._unpack, request, is_gone, done)
+
+    def _unpack(self, request: Unrouted, is_gone: Callable[[], bool], done: Callable[[Outcome], None]) -> None:
+        """Routes it if it is small when it is unpacked (4)."""
+        try:
+            outcome = route(self._router, request, LARGE_BYTES)
+        except Exception as error:  # as in `_in_thread`
+            _log.error("a request could not be routed", exc_info=error)
+            outcome = _FAULT
+        if outcome is TOO_LARGE:
+            self._large.submit(self._in_thread, request, is_gone, done)
+        else:
+            self._loop.call_soon_threadsafe(done, outcome)
 
     def _in_thread(self, request: Unrouted, is_gone: Callable[[], bool], done: Callable[[Outcome], None]) -> None:
-        outcome: Outcome = Reply(500, error_body(InternalServerError("Internal server error")))
+        outcome: Outcome = _FAULT
         try:
             if not is_gone():
                 outcome = self._outcome(request)
@@ -89,7 +108,8 @@ class LargeBodies:
 
     def close(self) -> None:
         """Waits for the one under way; the others' clients are gone."""
-        self._thread.shutdown(cancel_futures=True)
+        self._packed.shutdown(cancel_futures=True)
+        self._large.shutdown(cancel_futures=True)
 
 
 @contextmanager

@@ -105,10 +105,14 @@ class Replies:
         assert isinstance(answer, DynamoDBError)
         return self.build(style, Reply(answer.status, error_body(answer)))
 
-    def build(self, style: Style, reply: Reply) -> bytes:
+    def packed_answer(self, style: Style, packed: bytes) -> bytes:
+        """An answer that is compressed already."""
+        return self.build(style, Reply(200, packed), is_packed=True)
+
+    def build(self, style: Style, reply: Reply, *, is_packed: bool = False) -> bytes:
         body, extra = reply.body, reply.headers
-        if style.encoding and len(body) >= COMPRESS_FROM_BYTES:
-            body = pack(style.encoding, body)
+        if is_packed or (style.encoding and len(body) >= COMPRESS_FROM_BYTES):
+            body = body if is_packed else pack(style.encoding, body)
             extra += b"Content-Encoding: " + style.encoding + b"\r\n"
         if style.cors:
             extra += _CORS

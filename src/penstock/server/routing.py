@@ -32,6 +32,8 @@ STREAMS = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRe
 HEAVY = frozenset(
     {
         "Scan",
+        "BatchGetItem",
+        "TransactGetItems",
         "DescribeTable",  # counts items
         "CreateTable",
         "UpdateTable",
@@ -51,6 +53,7 @@ HEAVY = frozenset(
 SILENT = frozenset({"TagResource", "UntagResource"})
 LARGE_BYTES: Final = 1024 * 1024  # of a body that is looked at before it is parsed: a smaller one takes 20 ms at most
 HEAVY_BYTES: Final = 128 * 1024  # of a body whose call may take as long as forty others
+HEAVY_TRANSACTION_BYTES: Final = 16 * 1024  # it may have a hundred conditions
 MOST_TOKENS: Final = REQUEST_BYTES // 3
 """Brackets, braces and commas of a body that holds items or values: `{"L":[]},` is the densest that DynamoDB takes."""
 MOST_TOKENS_OF_OTHERS: Final = 100_000
@@ -68,7 +71,8 @@ _HOLD_VALUES: Final = frozenset(
         "ExecuteTransaction",
     }
 )
-_FEW_ITEMS = 100
+_FEW_ITEMS = 10
+_MAY_BE_COSTLY = frozenset({"Query", "GetItem"})
 _REMEMBERED = 1024
 _PREFLIGHT_SECONDS = b"172800"
 _NOT_FOUND = Reply(404, b"<UnknownOperationException/>\n", content_type=b"")
@@ -90,6 +94,8 @@ class Target:
     heavy: bool
     may_be_costly: bool
     """Heavy only where `is_costly` says so of the request."""
+    heavy_bytes: int
+    """Heavy where its body has more."""
     silent: bool
     most_tokens: int
     """That its body may have, if it is large."""
@@ -106,7 +112,7 @@ class Routed(NamedTuple):
     def is_heavy(self) -> bool:
         """Whether a thread should carry it out."""
         target = self.target
-        return target.heavy or self.size > HEAVY_BYTES or (target.may_be_costly and is_costly(self.request))
+        return target.heavy or self.size > target.heavy_bytes or (target.may_be_costly and is_costly(self.request))
 
     def call(self) -> Pending:
         return Pending(self.target.operation, self.request, self.scope)
@@ -119,7 +125,8 @@ def targets_of(operations: Iterable[str]) -> dict[bytes, Target]:
 
 def _target(name: str) -> Target:
     most_tokens = MOST_TOKENS if name in _HOLD_VALUES else MOST_TOKENS_OF_OTHERS
-    return Target(name, name in HEAVY, name == "Query", name in SILENT, most_tokens)
+    heavy_bytes = HEAVY_TRANSACTION_BYTES if name == "TransactWriteItems" else HEAVY_BYTES
+    return Target(name, name in HEAVY, name in _MAY_BE_COSTLY, heavy_bytes, name in SILENT, most_tokens)
 
 
 def _target_name(operation: str) -> bytes:
@@ -133,7 +140,7 @@ def content_type_of(header: bytes | None) -> bytes:
 
 
 def is_costly(request: dict[str, Any]) -> bool:
-    """Whether a Query looks into the items of its page: a filter may throw all of them away."""
+    """Whether a Query or GetItem looks into items, by a filter or a projection, however small its answer is."""
     if "FilterExpression" in request or "QueryFilter" in request:
         return True
     if "ProjectionExpression" in request or "AttributesToGet" in request:
@@ -173,8 +180,10 @@ class Router:
         """Whether two requests that differ in nothing but signature and date are treated alike."""
         return self._verifier is None
 
-    def route(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Routed:
-        """Raises Refused, DynamoDBError or BodyTooLarge where the engine is not to be asked."""
+    def route(
+        self, method: bytes, url: bytes, headers: Headers, body: bytes, most_bytes: int = REQUEST_BYTES
+    ) -> Routed:
+        """Raises Refused or DynamoDBError where the engine is not to be asked, BodyTooLarge if it unpacks to more."""
         if b"origin" in headers and not self.origins.allows(headers[b"origin"]):
             raise Refused(_stranger(headers[b"origin"]))
         if method != b"POST" or (url != b"/" and url.partition(b"?")[0] != b"/"):
@@ -185,7 +194,7 @@ class Router:
         scope = self._authorised(method, url, headers, body) if is_large and self._verifier is not None else None
         sent = body
         if b"content-encoding" in headers:
-            body = unpack(headers[b"content-encoding"], body)
+            body = unpack(headers[b"content-encoding"], body, most_bytes)
         request = _parsed(headers, body, target) if body else None
         if target is None:
             raise UnknownOperationException()

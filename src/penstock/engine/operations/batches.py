@@ -20,6 +20,8 @@ from penstock.expressions.request import projection_of
 from penstock.wire.limits import BATCH_BYTES, BATCH_GET_ITEMS, BATCH_WRITE_ITEMS
 from penstock.wire.values import Item, check_item
 
+ANSWER_BYTES = 2 * BATCH_BYTES
+"""Of items as JSON, which may be nine times as long as DynamoDB counts: what is more is left for the next call."""
 _DUPLICATES = "Provided list of item keys contains duplicates"
 
 
@@ -29,13 +31,14 @@ def batch_get_item(call: Call, request: Request) -> Response:
     responses: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
     unprocessed: dict[str, Any] = {}
     consumed: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
-    total = 0
+    total = told = 0
     for name, table, asked, projector, row_keys in wanted:
         units = capacity_units.Units()
         for position, (row_key, _) in enumerate(row_keys):
             row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
             size = row[1] if row else 0
-            if total + size > BATCH_BYTES:
+            told += len(row[0]) if row else 0
+            if total + size > BATCH_BYTES or (told > ANSWER_BYTES and total):
                 rest = [key for _, key in row_keys[position:]]
                 unprocessed[name] = {**asked, "Keys": rest}
                 break

@@ -39,8 +39,8 @@ PAGE_BYTES: Final = 8192
 # The log's bound, 62 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). It
 # is within LOG_BYTES, so that the log is written over and over: a file that grows costs twice as much a page.
 CHECKPOINT_PAGES: Final = 8_000
-HURRIED_BYTES: Final = 32 * 1024
-"""Of an item that a hurried transaction looks into: a condition may do so 300 times, for a millisecond each."""
+HURRIED_BYTES: Final = 8 * 1024
+"""Of an item that a hurried transaction looks into: a condition may do so hundreds of times, for 0.1 ms each."""
 _SHORTEST_LOG: Final = 50
 _LOG_SHARE: Final = 4
 LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longer is given back
@@ -155,6 +155,7 @@ class Store:
         if not self.memory:
             _look_at_all()
             refuse_overwritten(path)
+            _refuse_open_in_parent(path)
             clear_place(path)
             make_if_absent(path)
         self._checkpoints = None if self.memory else Checkpoints(self._open, self.watch.look)
@@ -177,10 +178,7 @@ class Store:
     def _inherited(self) -> Connection | None:
         """The connection of a thread that has ended: a program of many short threads needs no more than it runs."""
         if self._forked:
-            raise StorageError(
-                f"{self.path}: opened before this process was forked from its parent. Call connect() in each "
-                'process, after the fork, or start processes with the "spawn" method.'
-            )
+            raise forked(self.path)
         thread = threading.current_thread()
         with self._opening:
             for place, (owner, connection) in enumerate(self._connections):
@@ -263,6 +261,11 @@ class Store:
         """In a child after fork(): SQLite's connections must not be used, nor even closed, in another process."""
         self._forked = True
         self._local = threading.local()
+        if self.closed:
+            return
+        with suppress(OSError):
+            found = Path(self.path).stat()
+            _OPEN_IN_PARENT.add((found.st_dev, found.st_ino))
 
     def trouble(self, error: sqlite3.Error, table: str = "") -> StorageError:
         """An error of SQLite's, with the file, the table where one is damaged, and the next step."""
@@ -419,6 +422,10 @@ class Store:
     def _start_watch(self) -> None:
         try:
             self.watch.start(self._marked(self.connection()))
+        except sqlite3.Error as error:
+            trouble = self.trouble(error)
+            self.close()
+            raise trouble from error
         except BaseException:
             self.close()
             raise
@@ -437,6 +444,31 @@ _GIVE_MARK: Final = "INSERT OR IGNORE INTO meta VALUES ('file', ?), ('epoch', 1)
 
 _STORES: WeakSet[Store] = WeakSet()
 """Those on files: a fork concerns them."""
+
+
+_OPEN_IN_PARENT: set[tuple[int, int]] = set()
+"""Device and inode of files that the process had open from which this one was forked."""
+
+
+def _refuse_open_in_parent(path: str) -> None:
+    """Refuses to open a file anew that was open when this process was forked.
+
+    SQLite's list of open files and their locks is copied by a fork, the locks are not: the child would take locks for
+    its own that nobody holds, and the parent would remove the log under it.
+    """
+    if not _OPEN_IN_PARENT:
+        return
+    with suppress(FileNotFoundError):
+        found = Path(path).stat()
+        if (found.st_dev, found.st_ino) in _OPEN_IN_PARENT:
+            raise forked(path)
+
+
+def forked(path: str) -> StorageError:
+    return StorageError(
+        f"{path}: opened before this process was forked from its parent, so that SQLite cannot use it here, not even "
+        'if it is opened again. Open it after the fork only, in every process; or start processes by "spawn".'
+    )
 
 
 def _look_at_all() -> None:

@@ -125,7 +125,7 @@ class Watch:
         self._mark = mark
         self._names = (*self._identity(self._file), *self._identity(self._log), *self._identity(self._index))
         self.due = 0.0
-        if mark is not None and Path(self._log).stat().st_size:
+        if mark is not None and self._log_bytes():
             # A log of the file that had this name before shows the mark of that one.
             found = self._mark_in_file()
             if found is not None and found.file != mark.file:
@@ -170,6 +170,12 @@ class Watch:
             self._listeners.append(tell)
             if self.failure:
                 tell(self.failure)
+
+    def _log_bytes(self) -> int:
+        try:
+            return Path(self._log).stat().st_size
+        except FileNotFoundError:
+            return 0  # which the first commit notices
 
     # ── the names ────────────────────────────────────────────────────────────────────────────────
 
