@@ -13,8 +13,8 @@ from penstock.expressions import (
     compile_projection,
     compile_update,
 )
-from penstock.expressions.syntax.render import render
 from penstock.expressions.syntax.parser import parse_condition, parse_projection, parse_update
+from penstock.expressions.syntax.render import render
 from penstock.expressions.syntax.tree import (
     AddAction,
     And,
