@@ -70,7 +70,10 @@ class Parsed:
 def parse(text: str) -> Parsed:
     """The statement of this text; refused as DynamoDB refuses it."""
     grammar = _Grammar(Reader(text))
-    return Parsed(grammar.statement(), grammar.reader.parameters)
+    try:
+        return Parsed(grammar.statement(), grammar.reader.parameters)
+    finally:
+        del grammar.reader  # each knows the other: apart, they go at once, without the collector
 
 
 class _Grammar:
