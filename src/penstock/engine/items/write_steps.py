@@ -214,12 +214,17 @@ class Update(Write):
         return shown or None
 
 
+def plain_put(request: Request, item: Item) -> Put:
+    """A put of which the request says nothing but the table."""
+    item, size = check_item(item)
+    if size > ITEM_BYTES:
+        raise ValidationException(ITEM_TOO_LARGE)
+    return Put(request, item, size, None)
+
+
 def prepare_put(request: Request, *, transaction: bool = False) -> Put:
     if len(request) == 2:  # a table and an item: nothing else is to be checked between them
-        item, size = check_item(request["Item"])
-        if size > ITEM_BYTES:
-            raise ValidationException(ITEM_TOO_LARGE)
-        return Put(request, item, size, None)
+        return plain_put(request, request["Item"])
     checked: tuple[Item, int] | None = None
 
     def check() -> None:

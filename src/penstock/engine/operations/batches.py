@@ -105,18 +105,23 @@ def _prepare_writes(request: Request) -> _Planned:
         raise ValidationException("The requestItems parameter is required for BatchWriteItem")
     if sum(map(len, items.values())) > BATCH_WRITE_ITEMS:
         raise ValidationException("Too many items requested for the BatchWriteItem call")
-    return {name: [_write(name, one) for one in asked] for name, asked in items.items()}
+    by_table: _Planned = {}
+    for name, asked in items.items():
+        table = {"TableName": name}  # all that is left to ask of the request of one of these
+        by_table[name] = [_write(table, one) for one in asked]
+    return by_table
 
 
-def _write(table: str, asked: dict[str, Any]) -> write_steps.Write:
-    if len([part for part in ("PutRequest", "DeleteRequest") if asked.get(part) is not None]) != 1:
+def _write(table: Request, asked: dict[str, Any]) -> write_steps.Write:
+    put, delete = asked.get("PutRequest"), asked.get("DeleteRequest")
+    if (put is None) is (delete is None):
         raise ValidationException(
             "Supplied AttributeValue has more than one datatypes set, "
             "must contain exactly one of the supported datatypes"
         )
-    if "PutRequest" in asked:
-        return write_steps.prepare_put({"TableName": table, "Item": asked["PutRequest"]["Item"]})
-    return write_steps.prepare_delete({"TableName": table, "Key": asked["DeleteRequest"]["Key"]})
+    if put is not None:
+        return write_steps.plain_put(table, put["Item"])
+    return write_steps.prepare_delete({**table, "Key": asked["DeleteRequest"]["Key"]})
 
 
 @operation("BatchWriteItem", kind="write", prepare=_prepare_writes)
