@@ -8,6 +8,7 @@ import json
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -89,7 +90,7 @@ def test_a_body_of_more_values_than_its_operation_takes_is_not_parsed(
     operation: str, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert len(body) <= REQUEST_BYTES
-    monkeypatch.setattr(orjson, "loads", lambda _: pytest.fail("it is parsed"))
+    monkeypatch.setattr(routing, "orjson", SimpleNamespace(loads=lambda _: pytest.fail("it is parsed")))
     with pytest.raises(DynamoDBError) as caught:
         Router(["PutItem", "GetItem", "TransactWriteItems"]).route(b"POST", b"/", headers(operation), body)
     assert caught.value.code == "SerializationException"
@@ -121,7 +122,7 @@ def test_the_large_body_of_a_stranger_is_neither_unpacked_nor_parsed(
 
     for name in ("unpack", "has_more_tokens"):
         monkeypatch.setattr(routing, name, lambda *_: pytest.fail("it is looked into"))
-    monkeypatch.setattr(orjson, "loads", lambda _: pytest.fail("it is parsed"))
+    monkeypatch.setattr(routing, "orjson", SimpleNamespace(loads=lambda _: pytest.fail("it is parsed")))
     router = Router(["PutItem"], verifier=Verifier({"KEY": "secret"}))
     given = headers("PutItem") | ({b"content-encoding": b"gzip"} if coded else {})
     with pytest.raises((DynamoDBError, Refused)) as caught:
