@@ -19,14 +19,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from penstock.engine.engine import Answer, Pending
-from penstock.errors import DynamoDBError, InternalServerError
+from penstock.errors import DynamoDBError
 from penstock.server.auth.authorization import Headers
 from penstock.server.encodings import BodyTooLarge
-from penstock.server.replies import TOO_LARGE, Reply, error_body
+from penstock.server.replies import FAULT, TOO_LARGE, Reply, error_body
 from penstock.server.routing import LARGE_BYTES, Refused, Routed, Router, Target
 from penstock.wire.limits import REQUEST_BYTES
-
-_FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 _log = logging.getLogger(__name__)
 
@@ -84,14 +82,14 @@ class LargeBodies:
             outcome = route(self._router, request, LARGE_BYTES)
         except Exception as error:  # as in `_in_thread`
             _log.error("a request could not be routed", exc_info=error)
-            outcome = _FAULT
+            outcome = FAULT
         if outcome is TOO_LARGE:
             self._large.submit(self._in_thread, request, is_gone, done)
         else:
             self._loop.call_soon_threadsafe(done, outcome)
 
     def _in_thread(self, request: Unrouted, is_gone: Callable[[], bool], done: Callable[[Outcome], None]) -> None:
-        outcome: Outcome = _FAULT
+        outcome: Outcome = FAULT
         try:
             if not is_gone():
                 outcome = self._outcome(request)

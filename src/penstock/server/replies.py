@@ -14,7 +14,7 @@ from zlib import crc32
 
 import orjson
 
-from penstock.errors import DynamoDBError
+from penstock.errors import DynamoDBError, InternalServerError
 from penstock.server.encodings import COMPRESS_FROM_BYTES, pack
 
 JSON_10 = b"application/x-amz-json-1.0"
@@ -79,6 +79,9 @@ TOO_LARGE = Reply(413, _TOO_LARGE_BODY, chunked=True)
 
 def error_body(error: DynamoDBError) -> bytes:
     return orjson.dumps(error.body())
+
+
+FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 
 class Replies:

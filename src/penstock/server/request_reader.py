@@ -12,10 +12,9 @@ import logging
 from abc import abstractmethod
 from typing import Any
 
-from penstock.errors import InternalServerError
 from penstock.server import http1, known_heads
 from penstock.server.known_heads import KnownHead, Meaning
-from penstock.server.replies import TEXT, TOO_LARGE, Reply, error_body
+from penstock.server.replies import FAULT, TEXT, TOO_LARGE, Reply
 from penstock.wire.limits import REQUEST_BYTES
 
 HEAD_BYTES = 16 * 1024  # of the request line and the headers together, as at AWS
@@ -30,7 +29,6 @@ SECOND_HOST = b":host"
 _BAD_REQUEST = Reply(400, b"Bad Request\n", content_type=TEXT)
 _TOO_MANY_HEADERS = Reply(431, b"Request Header Fields Too Large\n", content_type=TEXT)
 NO_ROOM = Reply(503, b'{"__type":"com.amazon.coral.service#ServiceUnavailable"}')
-_FAULT = Reply(500, error_body(InternalServerError("Internal server error")))
 
 BETWEEN, IN_HEAD, IN_BODY = range(3)
 _NOTHING = -1  # in place of a count of bytes: what has just arrived does not count
@@ -359,7 +357,7 @@ class RequestReader(asyncio.Protocol):
         else:
             # httptools wraps what our own methods raise: a fault of ours, not of the client.
             _log.error("a request could not be routed", exc_info=fault)
-            self._refuse(_FAULT)
+            self._refuse(FAULT)
 
     def _without_upgrade(self) -> bytes:
         """The head again, without its wish for another protocol, for a new parser.
