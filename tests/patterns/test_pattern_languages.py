@@ -6,15 +6,12 @@ import random
 import re
 from typing import Any
 
-import pytest
-
 from penstock.client.wrappers import repeatable
 from penstock.engine.operations import resources
 from penstock.server import known_heads
 from penstock.systems.excel_reports.record_ids import RecordId, parse_record_id
 from penstock.systems.security_assistant import components, drawing
 from penstock.systems.security_assistant.context import read_context
-from penstock.web import faces
 
 
 def texts(words: tuple[str, ...], count: int, longest: int) -> list[str]:
@@ -95,14 +92,6 @@ def test_how_many_pictures_stand_within_a_page() -> None:
         assert drawing._inline_images(drawn) == len(before.findall(drawn)), text
         counted += len(before.findall(drawn))
     assert counted > 500
-
-
-@pytest.mark.parametrize("template", ["/jobs", "/jobs/{id}", "/jobs/{id}/files/{name}", "/jobs/{id:str}"])
-def test_which_paths_an_endpoint_has(template: str) -> None:
-    pieces = re.split(r"{[^}]*}", template)
-    before = re.compile("[^/]+".join(re.escape(piece) for piece in pieces))
-    for path in texts(("/", "jobs", "files", "a", "{id}"), 5_000, 8):
-        assert faces._fits(path.split("/"), template.split("/")) is (before.fullmatch(path) is not None), path
 
 
 def test_which_column_a_cell_is_nearest_to() -> None:

@@ -1,4 +1,4 @@
-"""What browsers make of the answers of the systems' faces, and what strangers make of their addresses."""
+"""What browsers make of the answers of the systems' APIs, and what strangers make of their addresses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
+from penstock.web.api.application import ApiRouter, make_api
 from penstock.web.dashboard.pages.job import disposition
-from penstock.web.faces import Call, Endpoint, make_face
 from penstock.web.problems import json_answer
 
 HOSTILE = '<script>alert(1)</script>"\r\nSet-Cookie: a=b'
@@ -17,27 +17,27 @@ HOSTILE = '<script>alert(1)</script>"\r\nSet-Cookie: a=b'
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    def shown(call: Call) -> Response:
-        return json_answer({"told": call.path["id"]})
+    router = ApiRouter()
 
-    def page(call: Call) -> Response:
+    @router.get("/things/{id}")
+    def thing(id: str) -> Response:
+        return json_answer({"id": id})
+
+    @router.get("/page")
+    def page() -> Response:
         return Response(HOSTILE, media_type="text/html")
 
-    def broken(call: Call) -> Response:
+    @router.get("/broken")
+    def broken() -> Response:
         raise RuntimeError(f"the password is {HOSTILE}")
 
-    endpoints = [
-        Endpoint("GET", "/things/{id}", shown, "A thing"),
-        Endpoint("GET", "/page", page, "A file of somebody's"),
-        Endpoint("GET", "/broken", broken, "Fails"),
-    ]
-    app = make_face("Things", endpoints)
+    app = make_api("Things", router)
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as found:
         yield found
 
 
 @pytest.mark.parametrize(
-    "path", ["/things/a", "/page", "/broken", "/nothing", "/health", "/openapi.json", "/things/%3Cb%3E"]
+    "path", ["/things/a", "/page", "/broken", "/nothing", "/health", "/openapi.json", "/docs", "/things/%3Cb%3E"]
 )
 def test_no_answer_is_run_framed_or_taken_for_another_type(client: TestClient, path: str) -> None:
     headers = client.get(path).headers

@@ -1,36 +1,37 @@
-"""What every HTTP face shares: JSON errors, limits, hosts, and a description made of the endpoints themselves."""
+"""What every HTTP API shares: JSON errors, limits, hosts, and a description made of the endpoints themselves."""
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import pytest
+from fastapi import FastAPI, Query, Request
+from pydantic import Field, ValidationError
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from penstock.errors import PenstockError, ThrottlingException
-from penstock.systems.shapes import Between, Length, Misshapen, Named, parse, schema
-from penstock.web.faces import Call, Endpoint, make_face
+from penstock.web.api.application import ApiRouter, make_api, refusals, url_for
+from penstock.web.api.validation import StrictModel, error_sentences
 from penstock.web.problems import Problem, json_answer
-from penstock.web.serving import running
+from penstock.web.server import running
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    text: Annotated[str, Length(1, 5)]
-    count: Annotated[int, Between(1, 9)] = 1
+class Line(StrictModel):
+    text: str = Field(min_length=1, max_length=5)
+    count: int = Field(1, ge=1, le=9)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(StrictModel):
     """An order."""
 
-    project: Annotated[str, Named("idProject"), "Whose it is."]
-    lines: Annotated[list[Line], Length(0, 2)] = field(default_factory=list)
+    project: str = Field(alias="idProject", description="Whose it is.")
+    lines: list[Line] = Field([], max_length=2)
     colour: Literal["red", "blue"] = "red"
     rate: float | None = None
     urgent: bool = False
@@ -40,12 +41,17 @@ class NoSuchThing(PenstockError):
     pass
 
 
-def _order(call: Call) -> Any:
-    return json_answer({"project": call.body.project, "status": call.url("/things/1")}, 202)
+router = ApiRouter()
 
 
-def _thing(call: Call) -> Any:
-    match call.path["id"]:
+@router.post("/orders", status_code=202, responses=refusals({400: "Wrong"}))
+def order(body: Order, request: Request) -> Response:
+    return json_answer({"project": body.project, "status": url_for(request, "/things/1")}, 202)
+
+
+@router.get("/things/{id}", responses=refusals({404: "None"}))
+def thing(id: str, q: Annotated[str | None, Query(description="a question")] = None, n: int = 1) -> Response:
+    match id:
         case "missing":
             raise NoSuchThing("There is no thing missing.")
         case "busy":
@@ -54,28 +60,27 @@ def _thing(call: Call) -> Any:
             raise RuntimeError("the secret inside")
         case "locked":
             raise Problem(423, "It is not ready.", "Ask again later.")
-    return json_answer({"id": call.path["id"], "q": call.query.get("q")})
+    return json_answer({"id": id, "q": q})
 
 
-async def _upload(call: Call) -> Any:
+PDF_BODY = {"requestBody": {"content": {"application/pdf": {"schema": {"type": "string", "format": "binary"}}}}}
+
+
+@router.post("/upload/{id}", openapi_extra=PDF_BODY)
+async def upload(id: str, request: Request) -> Response:
     seen = 0
-    async for block in call.request.stream():
+    async for block in request.stream():
         seen += len(block)
     return json_answer({"bytes": seen})
 
 
-def _endpoints() -> list[Endpoint]:
-    return [
-        Endpoint("POST", "/orders", _order, "Order", {202: dict, 400: "Wrong"}, body=Order),
-        Endpoint("GET", "/things/{id}", _thing, "See", {200: dict, 404: "None"}, query={"q": "a question"}),
-        Endpoint("POST", "/upload/{id}", _upload, "Send", media={"application/pdf": {}}, body_bytes=1_000),
-    ]
+def things(**options: Any) -> FastAPI:
+    return make_api("Things", router, statuses={NoSuchThing: 404}, body_bytes={"/upload/{id}": 1_000}, **options)
 
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    app = make_face("Things", _endpoints(), statuses={NoSuchThing: 404}, hosts=["things.example"])
-    with TestClient(app, base_url="http://127.0.0.1") as found:
+    with TestClient(things(hosts=["things.example"]), base_url="http://127.0.0.1") as found:
         yield found
 
 
@@ -105,15 +110,17 @@ def test_all_errors_of_a_body_are_told_at_once(client: TestClient) -> None:
 
 def test_a_flag_is_no_number_and_nothing_is_guessed() -> None:
     for value in ({"text": "a", "count": True}, {"text": "a", "count": 1.0}, {"text": 1}, [], None):
-        with pytest.raises(Misshapen):
-            parse(Line, value)
-    assert parse(Line, {"text": "a"}) == Line("a", 1)
+        with pytest.raises(ValidationError) as wrong:
+            Line.model_validate(value)
+        assert error_sentences(wrong.value, Line)
+    assert Line.model_validate({"text": "a"}) == Line(text="a", count=1)
 
 
 def test_what_is_not_json_is_refused(client: TestClient) -> None:
     kind = {"content-type": "application/json"}
     assert client.post("/orders", content=b"{", headers=kind).json()["error"]["kind"] == "bad_request"
-    assert client.post("/orders", content=b"\xff", headers=kind).status_code == 400
+    for body in (b"\xff", b"", b"[" * 60_000, b'{"idProject": "p", "rate": NaN}'):
+        assert client.post("/orders", content=body, headers=kind).status_code == 400, body[:40]
     # What a page of another site can send unasked is not read.
     assert client.post("/orders", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
 
@@ -125,6 +132,8 @@ def test_what_is_not_json_is_refused(client: TestClient) -> None:
         ("/things/busy", 503, "unavailable"),
         ("/things/locked", 423, "not_ready"),
         ("/things/1?x=1", 400, "bad_request"),
+        ("/health?x=1", 400, "bad_request"),
+        ("/things/1?n=x", 400, "bad_request"),
         ("/nowhere", 404, "not_found"),
         ("/orders", 405, "method_not_allowed"),
     ],
@@ -178,7 +187,7 @@ def test_health_is_503_where_what_it_needs_is_away() -> None:
     def away() -> dict[str, Any]:
         raise PenstockError("The table is gone.")
 
-    with TestClient(make_face("Things", [], health=away), base_url="http://localhost") as client:
+    with TestClient(make_api("Things", ApiRouter(), health=away), base_url="http://localhost") as client:
         assert client.get("/health").json()["error"]["message"] == "The table is gone."
 
 
@@ -188,23 +197,42 @@ def test_the_description_is_made_of_the_endpoints(client: TestClient) -> None:
     assert set(document["paths"]) == {"/orders", "/things/{id}", "/upload/{id}", "/health"}
     order = document["components"]["schemas"]["Order"]
     assert (order["required"], order["description"]) == (["idProject"], "An order.")
-    assert order["properties"]["idProject"] == {"type": "string", "description": "Whose it is."}
-    assert order["properties"]["rate"] == {"anyOf": [{"type": "number"}, {"type": "null"}]}
+    assert order["properties"]["idProject"].items() >= {"type": "string", "description": "Whose it is."}.items()
+    assert order["properties"]["rate"]["anyOf"] == [{"type": "number"}, {"type": "null"}]
+    assert set(document["paths"]["/orders"]["post"]["responses"]) == {"202", "400"}, "without FastAPI's own 422"
     names = [one["name"] for one in document["paths"]["/things/{id}"]["get"]["parameters"]]
-    assert names == ["id", "q"]
+    assert names == ["id", "q", "n"]
     assert "application/pdf" in document["paths"]["/upload/{id}"]["post"]["requestBody"]["content"]
 
 
-def test_every_reference_of_the_description_leads_somewhere() -> None:
-    shapes: dict[str, Any] = {}
-    schema(Order, shapes)
-    text = json.dumps(shapes)
-    assert set(shapes) == {"Order", "Line"}
-    assert all(f"schemas/{name}" in text or name == "Order" for name in shapes)
+def test_every_reference_of_the_description_leads_somewhere(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    names = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(document)))
+    assert names == set(document["components"]["schemas"]) == {"Order", "Line", "ErrorAnswer", "ErrorFacts"}
+
+
+def test_the_reference_page_shows_every_endpoint_and_loads_nothing(client: TestClient) -> None:
+    page = client.get("/docs")
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    for words in ("/orders", "/things/{id}", "/upload/{id}", "/health", "Whose it is.", "list of", "a question"):
+        assert words in page.text, words
+    assert not re.search(r"<script|<link|<img|https?://|@import|url\(", page.text)
+    assert "default-src 'none'; style-src 'sha256-" in page.headers["content-security-policy"]
+
+
+def test_what_a_parameter_should_be_is_said_as_for_a_body(client: TestClient) -> None:
+    assert client.get("/things/1?n=x").json()["error"]["errors"] == ["n is a whole number, not 'x'"]
+
+
+def test_a_head_is_answered_as_its_get_is(client: TestClient) -> None:
+    assert client.head("/health").status_code == 200
+    assert client.head("/things/missing").status_code == 404
+    assert client.head("/orders").status_code == 405
+    assert not any("head" in one for one in client.get("/openapi.json").json()["paths"].values())
 
 
 def test_a_real_server_answers_and_limits_what_it_is_sent() -> None:
-    with running(make_face("Things", _endpoints())) as url:
+    with running(things()) as url:
         connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         connection.request("GET", "/health")
         assert json.loads(connection.getresponse().read()) == {"status": "ok"}

@@ -20,12 +20,12 @@ from penstock.systems.security_assistant.agents import Agents, Answer, default_a
 from penstock.systems.security_assistant.components import Components
 from penstock.systems.security_assistant.context import CONTEXT_BYTES, Context
 from penstock.systems.security_assistant.drawing import DRAWING_BYTES, Drawing
+from penstock.systems.security_assistant.http import Tenants, security_api
 from penstock.systems.security_assistant.pdf_writer import PdfPage, pdf
 from penstock.systems.security_assistant.sample import Building
 from penstock.systems.security_assistant.settings import Settings, opened_storage, table_storage
 from penstock.systems.security_assistant.storage import Storage
-from penstock.web.security_assistant import Tenants, security_face
-from penstock.web.serving import running
+from penstock.web.server import running
 
 BUILDING = Building(levels=1, doors=3)
 FORM = {"company_id": "7central", "client_name": "St. Mary's Hospital", "project_name": "Emergency Wing"}
@@ -53,7 +53,7 @@ def simple(tmp_path: Path) -> Iterator[Storage]:
 @pytest.fixture
 def client(simple: Storage) -> Iterator[TestClient]:
     """A face that processes nothing: jobs stay queued."""
-    with TestClient(security_face(simple, concurrency=0), base_url="http://localhost") as client:
+    with TestClient(security_api(simple, concurrency=0), base_url="http://localhost") as client:
         yield client
 
 
@@ -73,7 +73,7 @@ def ended(client: Any, url: str) -> dict[str, Any]:
 
 
 def test_S2_17_a_drawing_is_taken_processed_and_downloaded(storage: Storage) -> None:
-    with TestClient(security_face(storage), base_url="http://localhost") as client:
+    with TestClient(security_api(storage), base_url="http://localhost") as client:
         told = send(client, context=("notes.txt", b"Standard: EN 60839", "text/plain"))
         assert told.status_code == 202, told.text
         job = told.json()["job_id"]
@@ -118,7 +118,7 @@ def test_S2_17_while_a_stage_runs_the_schedule_is_locked(simple: Storage) -> Non
             return replace(plain.schedule.components(drawing, pdf, context), tokens=7)
 
     agents: Agents = replace(plain, schedule=Waiting())
-    with TestClient(security_face(simple, agents=agents), base_url="http://localhost") as client:
+    with TestClient(security_api(simple, agents=agents), base_url="http://localhost") as client:
         told = send(client).json()
         assert began.wait(PATIENCE_SECONDS)
         assert client.get(told["status_url"]).json()["status"] == "processing"
@@ -128,15 +128,15 @@ def test_S2_17_while_a_stage_runs_the_schedule_is_locked(simple: Storage) -> Non
 
 
 def test_S2_17_a_job_that_another_server_has_left_is_gone_on_with(simple: Storage) -> None:
-    with TestClient(security_face(simple, concurrency=0), base_url="http://localhost") as client:
+    with TestClient(security_api(simple, concurrency=0), base_url="http://localhost") as client:
         told = send(client).json()
     assert simple.job(told["job_id"]).state is State.QUEUED
-    with TestClient(security_face(simple), base_url="http://localhost") as client:
+    with TestClient(security_api(simple), base_url="http://localhost") as client:
         assert ended(client, told["status_url"])["status"] == "completed"
 
 
 def test_S2_17_a_job_that_failed_says_why_in_place_of_its_file(simple: Storage) -> None:
-    with TestClient(security_face(simple), base_url="http://localhost") as client:
+    with TestClient(security_api(simple), base_url="http://localhost") as client:
         told = send(client, pdf([PdfPage()])).json()
         assert ended(client, told["status_url"])["error"]["kind"] == "NothingFound"
         gone = client.get(f"/download/{told['job_id']}/excel?company=7central")
@@ -236,7 +236,7 @@ def test_S2_6_a_company_sees_its_own_jobs_only(client: TestClient) -> None:
 
 
 def test_S2_6_with_tokens_the_token_says_whose_jobs_are_seen(simple: Storage) -> None:
-    face = security_face(simple, tenants=Tenants({"t-7central": "7central", "t-acme": "acme"}), concurrency=0)
+    face = security_api(simple, tenants=Tenants({"t-7central": "7central", "t-acme": "acme"}), concurrency=0)
     with TestClient(face, base_url="http://localhost") as client:
         assert send(client).status_code == 401
         client.headers["Authorization"] = "Bearer t-acme"
@@ -253,7 +253,7 @@ def test_S2_6_with_tokens_the_token_says_whose_jobs_are_seen(simple: Storage) ->
 
 
 def test_S2_17_it_works_over_a_real_connection(simple: Storage) -> None:
-    with running(security_face(simple)) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with running(security_api(simple)) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
         told = send(client)
         assert told.status_code == 202
         assert ended(client, told.json()["status_url"])["status"] == "completed"

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from penstock.web import patience, serving
+from penstock.web import server
 
 
 async def echo(request: Request) -> Response:
@@ -33,9 +33,9 @@ async def follow(request: Request) -> Response:
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setattr(patience, "REQUEST_SECONDS", 0.4)
+    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.4)
     app = Starlette(routes=[Route("/", echo, methods=["GET", "POST"]), Route("/follow", follow)])
-    with serving.running(app, connections=4, grace_seconds=1) as url:
+    with server.running(app, connections=4, grace_seconds=1) as url:
         yield url
 
 

@@ -1,1 +1,5 @@
-"""HTTP faces of the systems, on Starlette: what they share (faces, guard, problems), and a file for each system."""
+"""What the web servers share: the guard before every request, problems as answers, and an application on a port.
+
+api/        the kit of the HTTP APIs: FastAPI with our errors, limits and an offline reference page
+dashboard/  the pages of `penstock up`
+"""

@@ -1,6 +1,6 @@
-"""What stands before every face.
+"""What stands before every request.
 
-1. A request names a host that the face is known by. Otherwise a page of any site, whose name has been made to lead
+1. A request names a host that the server is known by. Otherwise a page of any site, whose name has been made to lead
    here, could read what this machine serves.
 2. A request of a web page of another machine changes nothing. One of this machine, by any port, is its user's own.
 3. A body is never longer than its endpoint's limit, whatever its Content-Length says, and does not take for ever.
@@ -39,7 +39,7 @@ _HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5}
 
 
 class Sealed:
-    """ASGI middleware: whatever a face answers is data. No browser runs it, frames it or takes it for another type."""
+    """ASGI middleware: whatever an API answers is data. No browser runs it, frames it or takes it for another type."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -103,12 +103,12 @@ class Guard:
 
 
 def _too_long(headers: Headers, limit: int) -> Problem | None:
-    told = headers.get("content-length")
-    if told is None:
+    length = headers.get("content-length")
+    if length is None:
         return None
-    if not (told.isascii() and told.isdigit()):
+    if not (length.isascii() and length.isdigit()):
         return Problem(400, "Content-Length is a whole number.")
-    return too_large(limit) if len(told) > _LONGEST_LENGTH or int(told) > limit else None
+    return too_large(limit) if len(length) > _LONGEST_LENGTH or int(length) > limit else None
 
 
 _LONGEST_LENGTH: Final = 18

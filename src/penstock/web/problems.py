@@ -1,4 +1,4 @@
-"""What a face answers when something is wrong: JSON that names the thing, the reason and the next step.
+"""What an API answers when something is wrong: JSON that names the thing, the reason and the next step.
 
     {"error": {"kind": "not_found", "message": "There is no job job_1 …", "next_step": "…", "errors": [...]}}
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from penstock.errors import PenstockError
@@ -31,8 +32,8 @@ KINDS: Final = {
 }
 
 
-class Problem(Exception):
-    """Raised by a handler, it is the answer."""
+class Problem(HTTPException):
+    """Raised by a handler, it is the answer. FastAPI lets only HTTPException through while it reads a body."""
 
     def __init__(
         self,
@@ -44,19 +45,21 @@ class Problem(Exception):
         errors: Sequence[str] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
+        super().__init__(status, message, dict(headers or {}))
         self.status = status
         self.message = message
         self.next_step = next_step
         self.kind = kind or KINDS.get(status, "error")
         self.errors = tuple(errors)
-        self.headers = dict(headers or {})
+
+    def __str__(self) -> str:
+        return self.message
 
     def form(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"kind": self.kind, "message": self.message, "next_step": self.next_step}
+        facts: dict[str, Any] = {"kind": self.kind, "message": self.message, "next_step": self.next_step}
         if self.errors:
-            told["errors"] = list(self.errors)
-        return {"error": told}
+            facts["errors"] = list(self.errors)
+        return {"error": facts}
 
     def response(self) -> Response:
         return json_answer(self.form(), self.status, self.headers)

@@ -13,8 +13,8 @@ from penstock.cli.excel.options import Place, place_options
 from penstock.cli.logs import log_warnings
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen
-from penstock.web.excel_reports import excel_face
-from penstock.web.serving import serve
+from penstock.systems.excel_reports.http import excel_api
+from penstock.web.server import serve
 
 DEFAULT_PORT = 8080
 
@@ -49,4 +49,4 @@ def command(place: Place, host: str, port: int, hosts: tuple[str, ...], concurre
             click.echo(text)
             sys.stdout.flush()
 
-        serve(excel_face(service, hosts=hosts, concurrency=concurrency), sockets, ready)
+        serve(excel_api(service, hosts=hosts, concurrency=concurrency), sockets, ready)

@@ -15,9 +15,9 @@ from penstock.cli.security.options import agents_option, opened, storage_options
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen
 from penstock.systems.security_assistant.agents import default_agents, load_agents
+from penstock.systems.security_assistant.http import Tenants, security_api
 from penstock.systems.security_assistant.names import part_of
-from penstock.web.security_assistant import Tenants, security_face
-from penstock.web.serving import serve
+from penstock.web.server import serve
 
 DEFAULT_PORT = 8080
 
@@ -63,7 +63,7 @@ def command(
     sockets = listen(host, port)  # before anything is made: a taken port leaves nothing behind
     with opened(place, make=True) as storage:
         made = load_agents(agents) if agents else default_agents()
-        face = security_face(storage, agents=made, tenants=tenants, hosts=hosts, concurrency=concurrency)
+        face = security_api(storage, agents=made, tenants=tenants, hosts=hosts, concurrency=concurrency)
 
         def ready(url: str) -> None:
             form = {"url": url, "storage": storage.shelf.where, "pid": os.getpid()}

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
+
+from pydantic import Field, ValidationError
 
 from penstock.systems.excel_reports.records import BadReport
-from penstock.systems.shapes import Between, Length, Misshapen, Named, members, parse
+from penstock.web.api.validation import StrictModel, error_sentences
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
+class ReportOptions(StrictModel):
     """How a report should be."""
 
-    products: Annotated[int, Between(0, 100_000), "How many products the project has."] = 200
-    users: Annotated[int, Between(0, 100_000), "How many users it has."] = 60
-    images: Annotated[int, Between(0, 500), "How many products have their picture in the report."] = 24
-    by_category: Annotated[bool, Named("byCategory"), "A sheet more for each category of products."] = False
-    seed: Annotated[int, Between(0, 2**31), "Another seed gives another project of the same name."] = 0
-    title: Annotated[str, Length(0, 200), "Over the summary; without one, the project's name."] = ""
+    products: int = Field(200, ge=0, le=100_000, description="How many products the project has.")
+    users: int = Field(60, ge=0, le=100_000, description="How many users it has.")
+    images: int = Field(24, ge=0, le=500, description="How many products have their picture in the report.")
+    by_category: bool = Field(False, alias="byCategory", description="A sheet more for each category of products.")
+    seed: int = Field(0, ge=0, le=2**31, description="Another seed gives another project of the same name.")
+    title: str = Field("", max_length=200, description="Over the summary; without one, the project's name.")
 
     def form(self) -> dict[str, Any]:
         """As JSON, all of them."""
-        return {member.name: getattr(self, member.field) for member in members(ReportOptions)}
+        return self.model_dump(by_alias=True)
 
 
 def checked_options(form: Mapping[str, Any] | None) -> ReportOptions:
     """Raises BadReport with every error that there is; an option that there is not is one."""
     try:
-        found: ReportOptions = parse(ReportOptions, dict(form or {}))
-    except Misshapen as wrong:
-        raise BadReport([f"options: {error}" for error in wrong.errors]) from None
-    return found
+        return ReportOptions.model_validate(dict(form or {}))
+    except ValidationError as error:
+        raise BadReport([f"options: {one}" for one in error_sentences(error, ReportOptions)]) from None

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.applications import Starlette
 
-from penstock.web.serving import running, serve
+from penstock.web.server import running, serve
 
 _CONNECTIONS: Final = 2_000
 _GRACE_SECONDS: Final = 3

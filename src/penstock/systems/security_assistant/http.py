@@ -1,12 +1,12 @@
-"""The HTTP face of the security assistant (S2.17).
+"""The HTTP API of the security assistant (S2.17).
 
 POST /process-drawing        202, with the job's id and where to ask for its status
 GET  /status/{id}            the job, or 404
 GET  /download/{id}/{kind}   a file of the job; 423 while it is not ready
 GET  /health
 
-Whose job it is must be said: `?company=7central`, or the header X-Company-Id. Where tokens are set, it is the company
-of the bearer's token, and another one is refused. A job of another company is not there.
+The caller says whose job it is: `?company=7central`, or the header X-Company-Id. Where tokens are set, it is the
+company of the bearer's token, and another one is refused. A job of another company is not there.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
-from starlette.applications import Starlette
+from fastapi import Depends, FastAPI, Query, Request
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
-from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.clock import utc_text
@@ -42,7 +42,7 @@ from penstock.systems.security_assistant.names import BadName, part_of
 from penstock.systems.security_assistant.stages import KINDS, file_of_kind, stages_of
 from penstock.systems.security_assistant.storage import Storage
 from penstock.systems.security_assistant.workers import Workers
-from penstock.web.faces import Call, Endpoint, make_face
+from penstock.web.api.application import ApiRouter, file_answer, make_api, refusals, url_for
 from penstock.web.problems import Problem, json_answer
 
 PDF: Final = "application/pdf"
@@ -52,7 +52,6 @@ _FIELDS: Final = {
     "client_name": "The client, for example St. Mary's Hospital.",
     "project_name": "The project, for example Emergency Wing Expansion.",
 }
-_COMPANY: Final = {"company": "Whose job it is; the header X-Company-Id says the same."}
 _OVERHEAD_BYTES: Final = 64 * 1024
 """Of a form, beside its files."""
 _UPLOADS_AT_ONCE: Final = 4
@@ -77,17 +76,15 @@ _FORM_SCHEMA: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(BaseModel):
     """The drawing will be processed."""
 
     job_id: str
     status: str
-    status_url: Annotated[str, "Where to ask how far it is."]
+    status_url: str = Field(description="Where to ask how far it is.")
 
 
-@dataclass(frozen=True, slots=True)
-class StageView:
+class StageView(BaseModel):
     """A stage of a job; `timestamp` is null while it has not been done."""
 
     name: str
@@ -96,26 +93,34 @@ class StageView:
     summary: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(BaseModel):
     """A job."""
 
     job_id: str
     company_id: str
     client_name: str
     project_name: str
-    status: Annotated[str, "queued, processing, completed or failed"]
+    status: str = Field(description="queued, processing, completed or failed")
     created_at: str
     updated_at: str
     stages: list[StageView]
     metadata: dict[str, Any]
-    downloads: Annotated[dict[str, str], "What is ready, and where it is."]
+    downloads: dict[str, str] = Field(description="What is ready, and where it is.")
     error: dict[str, Any] | None = None
+
+
+class DrawingQuery(BaseModel):
+    """The fields of a form, for a drawing that is the body itself."""
+
+    company_id: str | None = Field(None, description=_FIELDS["company_id"])
+    client_name: str | None = Field(None, description=_FIELDS["client_name"])
+    project_name: str | None = Field(None, description=_FIELDS["project_name"])
+    file_name: str | None = Field(None, description=f"With {PDF}: the drawing's name.")
 
 
 @dataclass(frozen=True, slots=True)
 class Tenants:
-    """Who may ask: a company for each token. Without tokens, whoever can reach the face may ask for any company."""
+    """Who may ask: a company for each token. Without tokens, whoever can reach the API may ask for any company."""
 
     tokens: Mapping[str, str] = field(default_factory=dict)
 
@@ -145,111 +150,138 @@ class Tenants:
         return found
 
 
-def security_face(
+class _Assistant:
+    """What the handlers work with."""
+
+    def __init__(self, storage: Storage, tenants: Tenants, workers: Workers) -> None:
+        self.storage = storage
+        self.tenants = tenants
+        self.workers = workers
+        self.uploads = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+
+    def health(self) -> dict[str, Any]:
+        """Asks the storage something."""
+        self.storage.query_by_status("processing", limit=1)
+        return {"storage": self.storage.shelf.where}
+
+    @asynccontextmanager
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        """The workers, for as long as the server runs."""
+        manager = self.workers.running()
+        await run_in_threadpool(manager.__enter__)
+        try:
+            yield
+        finally:
+            await run_in_threadpool(manager.__exit__, None, None, None)
+
+
+def security_api(
     storage: Storage,
     *,
     agents: Agents | None = None,
     tenants: Tenants | None = None,
     hosts: Iterable[str] = (),
     concurrency: int = 1,
-) -> Starlette:
+) -> FastAPI:
     """The ASGI application. It also processes drawings, `concurrency` at once; 0 leaves that to other workers."""
-    workers = Workers(storage, agents or default_agents(), concurrency)
-    face = _Face(storage, tenants or Tenants(), workers)
-    refused = {400: "It is no PDF, or a field is wrong", 413: "It is too large", 422: "The PDF cannot be used"}
-    endpoints = (
-        Endpoint(
-            "POST",
-            "/process-drawing",
-            face.process,
-            "Have a component schedule made of a drawing",
-            {202: Accepted, **refused, 415: f"Neither {FORM} nor {PDF}"},
-            media={FORM: _FORM_SCHEMA, PDF: {"type": "string", "format": "binary"}},
-            query={**_FIELDS, "file_name": f"With {PDF}: the drawing's name."},
-            body_bytes=DRAWING_BYTES + CONTEXT_BYTES + _OVERHEAD_BYTES,
-        ),
-        Endpoint(
-            "GET",
-            "/status/{id}",
-            face.status,
-            "A job",
-            {200: JobView, 400: "The company is missing", 404: "There is no such job"},
-            query=_COMPANY,
-        ),
-        Endpoint(
-            "GET",
-            "/download/{id}/{kind}",
-            face.download,
-            f"A file of a job: {', '.join(KINDS)}",
-            {200: "application/octet-stream", 404: "There is no such job or kind", 423: "It is not ready"},
-            query=_COMPANY,
-        ),
-    )
-    return make_face(
+    assistant = _Assistant(storage, tenants or Tenants(), Workers(storage, agents or default_agents(), concurrency))
+    return make_api(
         "Security assistant",
-        endpoints,
+        router,
+        state=assistant,
         description="A security drawing in, a component schedule out.",
-        health=face.health,
+        health=assistant.health,
         statuses=_STATUSES,
         hosts=hosts,
-        lifespan=lambda app: _working(workers),
+        body_bytes={"/process-drawing": DRAWING_BYTES + CONTEXT_BYTES + _OVERHEAD_BYTES},
+        lifespan=assistant.lifespan,
     )
 
 
-@asynccontextmanager
-async def _running(workers: Workers) -> AsyncIterator[None]:
-    manager = workers.running()
-    await run_in_threadpool(manager.__enter__)
-    try:
-        yield
-    finally:
-        await run_in_threadpool(manager.__exit__, None, None, None)
+# ── endpoints ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _working(workers: Workers) -> AbstractAsyncContextManager[None]:
-    return _running(workers)
+async def _assistant(request: Request) -> _Assistant:
+    assistant: _Assistant = request.app.state.service
+    return assistant
 
 
-class _Face:
-    def __init__(self, storage: Storage, tenants: Tenants, workers: Workers) -> None:
-        self._storage = storage
-        self._tenants = tenants
-        self._workers = workers
-        self._uploads = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+Assistant = Annotated[_Assistant, Depends(_assistant)]
 
-    def health(self) -> dict[str, Any]:
-        """Asks the storage something."""
-        self._storage.query_by_status("processing", limit=1)
-        return {"storage": self._storage.shelf.where}
 
-    async def process(self, call: Call) -> Response:
-        if self._tenants.tokens:  # before the body is read: it is long
-            self._tenants.company(call.request, None)
-        async with self._uploads:
-            new = await _drawing_of(call)
-            self._tenants.company(call.request, new.company_id)
-            job = await run_in_threadpool(take_in, self._storage.for_company(new.company_id), new)
-        self._workers.wake()
-        url = call.url(f"/status/{job.id}?company={job.company}")
-        form = {"job_id": job.id, "status": job.state.value, "status_url": url}
-        return json_answer(form, 202, {"Location": url})
+def _job(
+    id: str,
+    assistant: Assistant,
+    request: Request,
+    company: Annotated[str | None, Query(description="Whose job it is; the header X-Company-Id says the same.")] = None,
+) -> DrawingJob:
+    return assistant.storage.for_company(assistant.tenants.company(request, company)).job(id)
 
-    def status(self, call: Call) -> Response:
-        return json_answer(_view(self._job(call), call))
 
-    def download(self, call: Call) -> Response:
-        job, kind = self._job(call), call.path["kind"]
-        key = file_of_kind(job, kind) if kind in KINDS else None
-        if key is None:
-            raise _not_there(job, kind)
-        data = self._storage.for_company(job.company).get(key, expect=job.saved.get(key))
-        name = key.rpartition("/")[2]
-        kind_of = job.saved[key].content_type if key in job.saved else "application/json"
-        return Response(data, headers={"Content-Disposition": f'attachment; filename="{name}"'}, media_type=kind_of)
+Job = Annotated[DrawingJob, Depends(_job)]
+router = ApiRouter()
 
-    def _job(self, call: Call) -> DrawingJob:
-        company = self._tenants.company(call.request, call.query.get("company"))
-        return self._storage.for_company(company).job(call.path["id"])
+
+@router.post(
+    "/process-drawing",
+    summary="Have a component schedule made of a drawing",
+    status_code=202,
+    response_model=Accepted,
+    responses=refusals(
+        {
+            400: "It is no PDF, or a field is wrong",
+            413: "It is too large",
+            415: f"Neither {FORM} nor {PDF}",
+            422: "The PDF cannot be used",
+        }
+    ),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {FORM: {"schema": _FORM_SCHEMA}, PDF: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def process_drawing(query: Annotated[DrawingQuery, Query()], assistant: Assistant, request: Request) -> Response:
+    if assistant.tenants.tokens:  # before the body is read: it is long
+        assistant.tenants.company(request, None)
+    async with assistant.uploads:
+        new = await _drawing_of(request, query)
+        assistant.tenants.company(request, new.company_id)
+        job = await run_in_threadpool(take_in, assistant.storage.for_company(new.company_id), new)
+    assistant.workers.wake()
+    url = url_for(request, f"/status/{job.id}?company={job.company}")
+    form = {"job_id": job.id, "status": job.state.value, "status_url": url}
+    return json_answer(form, 202, {"Location": url})
+
+
+@router.get(
+    "/status/{id}",
+    summary="A job",
+    response_model=JobView,
+    responses=refusals({400: "The company is missing", 404: "There is no such job"}),
+)
+def status(job: Job, request: Request) -> Response:
+    return json_answer(_view(job, request))
+
+
+@router.get(
+    "/download/{id}/{kind}",
+    summary=f"A file of a job: {', '.join(KINDS)}",
+    response_class=Response,
+    responses={
+        **file_answer("application/octet-stream"),
+        **refusals({404: "There is no such job or kind", 423: "It is not ready"}),
+    },
+)
+def download(job: Job, kind: str, assistant: Assistant) -> Response:
+    key = file_of_kind(job, kind) if kind in KINDS else None
+    if key is None:
+        raise _not_there(job, kind)
+    data = assistant.storage.for_company(job.company).get(key, expect=job.saved.get(key))
+    name = key.rpartition("/")[2]
+    media_type = job.saved[key].content_type if key in job.saved else "application/json"
+    return Response(data, headers={"Content-Disposition": f'attachment; filename="{name}"'}, media_type=media_type)
 
 
 def _not_there(job: DrawingJob, kind: str) -> Problem:
@@ -259,12 +291,12 @@ def _not_there(job: DrawingJob, kind: str) -> Problem:
         return Problem(404, f"{job.id} has no context.", "It was made without one.")
     if job.state is State.FAILED and job.error is not None:
         return Problem(404, f"{job.id} has failed: {job.error['message']}", "Mend the drawing, and send it again.")
-    told = f"{job.id} is {job.state.value}: its {kind} file is not ready."
-    return Problem(423, told, "Ask for its status, and again when it has completed.", headers={"Retry-After": "2"})
+    message = f"{job.id} is {job.state.value}: its {kind} file is not ready."
+    return Problem(423, message, "Ask for its status, and again when it has completed.", headers={"Retry-After": "2"})
 
 
-def _view(job: DrawingJob, call: Call) -> dict[str, Any]:
-    ready = {kind: file_of_kind(job, kind) for kind in KINDS}
+def _view(job: DrawingJob, request: Request) -> dict[str, Any]:
+    ready = [kind for kind in KINDS if file_of_kind(job, kind)]
     return {
         "job_id": job.id,
         "company_id": job.company,
@@ -275,9 +307,7 @@ def _view(job: DrawingJob, call: Call) -> dict[str, Any]:
         "updated_at": utc_text(job.updated_at),
         "stages": [_stage(job, stage.name, stage.checkpoint) for stage in stages_of(job)],
         "metadata": dict(job.metadata),
-        "downloads": {
-            kind: call.url(f"/download/{job.id}/{kind}?company={job.company}") for kind, key in ready.items() if key
-        },
+        "downloads": {kind: url_for(request, f"/download/{job.id}/{kind}?company={job.company}") for kind in ready},
         "error": None if job.error is None else dict(job.error),
     }
 
@@ -297,16 +327,16 @@ def _stage(job: DrawingJob, name: str, checkpoint: str) -> dict[str, Any]:
 # ── what was sent ────────────────────────────────────────────────────────────────────────────────
 
 
-async def _drawing_of(call: Call) -> NewDrawing:
+async def _drawing_of(request: Request, query: DrawingQuery) -> NewDrawing:
     """A form with files, or a PDF with everything else in the query. Raises Problem."""
-    kind = call.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == FORM:
-        return await _of_form(call.request)
+        return await _of_form(request)
     if kind == PDF:
-        data = await call.request.body()
-        return _new(call.query, call.query.get("file_name") or "drawing.pdf", data, None)
-    told = f"The body is {FORM} or {PDF}, not {kind[:100] or 'without a type'}."
-    raise Problem(415, told, "Send the drawing as the form's field `file`.")
+        texts = query.model_dump(exclude_none=True)
+        return _new(texts, query.file_name or "drawing.pdf", await request.body(), None)
+    message = f"The body is {FORM} or {PDF}, not {kind[:100] or 'without a type'}."
+    raise Problem(415, message, "Send the drawing as the form's field `file`.")
 
 
 async def _of_form(request: Request) -> NewDrawing:

@@ -1,7 +1,14 @@
-"""An ASGI application on a port, by uvicorn: until a signal, or in a thread for the length of a block."""
+"""An ASGI application on a port, by uvicorn: until a signal, or in a thread for the length of a block.
+
+uvicorn alone waits for ever for a request that does not arrive whole, and a connection counts against the limit of
+connections from its first moment. So a connection on which nothing has been asked for `REQUEST_SECONDS`, or whose
+request's body has not arrived by then, is closed. One that is being answered is left alone, for however long: pages
+follow their jobs over one answer that does not end.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -12,19 +19,17 @@ from starlette.applications import Starlette
 
 from penstock.errors import PenstockError
 from penstock.server.server import listen, url_of
-from penstock.web.patience import patient_protocol
 
 CONNECTIONS: Final = 512
 GRACE_SECONDS: Final = 10
+REQUEST_SECONDS: Final = 20.0
 _START_SECONDS: Final = 60
-
-Told = Callable[[str], None]
 
 
 def serve(
     app: Starlette,
     sockets: list[socket.socket],
-    ready: Told = print,
+    ready: Callable[[str], None] = print,
     *,
     connections: int = CONNECTIONS,
     grace_seconds: int = GRACE_SECONDS,
@@ -67,7 +72,9 @@ def running(
             sock.close()
 
 
-def _server(app: Starlette, ready: Told, connections: int, grace_seconds: int, ending: Callable[[], None]) -> Any:
+def _server(
+    app: Starlette, ready: Callable[[str], None], connections: int, grace_seconds: int, ending: Callable[[], None]
+) -> Any:
     import uvicorn  # start-up is timed, and most commands need none
 
     class Announced(uvicorn.Server):
@@ -82,7 +89,7 @@ def _server(app: Starlette, ready: Told, connections: int, grace_seconds: int, e
 
     config = uvicorn.Config(
         app,
-        http=patient_protocol(),
+        http=_protocol(),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -90,3 +97,35 @@ def _server(app: Starlette, ready: Told, connections: int, grace_seconds: int, e
         timeout_graceful_shutdown=grace_seconds,
     )
     return Announced(config)
+
+
+def _protocol() -> type[asyncio.Protocol]:
+    """uvicorn's protocol for HTTP/1.1, whichever is installed, that closes connections as said above."""
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol  # uvicorn is imported when it is used
+
+    base: Any = AutoHTTPProtocol
+
+    class ClosingProtocol(base):  # type: ignore[misc]
+        _seen: Any = None
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self._check)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+            super().connection_lost(exc)
+
+        def _check(self) -> None:
+            """Every so often: has something been asked since the last look, and has all of it arrived?"""
+            asked = self.cycle
+            is_answering = asked is not None and not asked.response_complete and not asked.more_body
+            if asked is self._seen and not is_answering:
+                self.transport.abort()
+                return
+            self._seen = asked
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self._check)
+
+    return ClosingProtocol
