@@ -24,14 +24,14 @@ from penstock.web.server import running
 
 class Line(StrictModel):
     text: str = Field(min_length=1, max_length=5)
-    count: int = Field(1, ge=1, le=9)
+    count: int = Field(default=1, ge=1, le=9)
 
 
 class Order(StrictModel):
     """An order."""
 
     project: str = Field(alias="idProject", description="Whose it is.")
-    lines: list[Line] = Field([], max_length=2)
+    lines: list[Line] = Field(default=[], max_length=2)
     colour: Literal["red", "blue"] = "red"
     rate: float | None = None
     urgent: bool = False

@@ -81,8 +81,8 @@ class JobView(_Answer):
     options: dict[str, Any]
     metadata: dict[str, Any] = Field(description="totalSteps, currentStep, stepName")
     history: list[HistoryRecord]
-    result: dict[str, Any] = Field({}, description="fileName, fileKey, downloadUrl, processingTime, statistics")
-    error: dict[str, Any] = Field({}, description="category, message")
+    result: dict[str, Any] = Field(default={}, description="fileName, fileKey, downloadUrl, processingTime, statistics")
+    error: dict[str, Any] = Field(default={}, description="category, message")
 
 
 def excel_api(service: ExcelReports, *, hosts: Iterable[str] = (), concurrency: int = 1) -> FastAPI:

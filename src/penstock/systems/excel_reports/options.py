@@ -14,12 +14,14 @@ from penstock.web.api.validation import StrictModel, error_sentences
 class ReportOptions(StrictModel):
     """How a report should be."""
 
-    products: int = Field(200, ge=0, le=100_000, description="How many products the project has.")
-    users: int = Field(60, ge=0, le=100_000, description="How many users it has.")
-    images: int = Field(24, ge=0, le=500, description="How many products have their picture in the report.")
-    by_category: bool = Field(False, alias="byCategory", description="A sheet more for each category of products.")
-    seed: int = Field(0, ge=0, le=2**31, description="Another seed gives another project of the same name.")
-    title: str = Field("", max_length=200, description="Over the summary; without one, the project's name.")
+    products: int = Field(default=200, ge=0, le=100_000, description="How many products the project has.")
+    users: int = Field(default=60, ge=0, le=100_000, description="How many users it has.")
+    images: int = Field(default=24, ge=0, le=500, description="How many products have their picture in the report.")
+    by_category: bool = Field(
+        default=False, alias="byCategory", description="A sheet more for each category of products."
+    )
+    seed: int = Field(default=0, ge=0, le=2**31, description="Another seed gives another project of the same name.")
+    title: str = Field(default="", max_length=200, description="Over the summary; without one, the project's name.")
 
     def form(self) -> dict[str, Any]:
         """As JSON, all of them."""

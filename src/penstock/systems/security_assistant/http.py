@@ -112,10 +112,10 @@ class JobView(BaseModel):
 class DrawingQuery(BaseModel):
     """The fields of a form, for a drawing that is the body itself."""
 
-    company_id: str | None = Field(None, description=_FIELDS["company_id"])
-    client_name: str | None = Field(None, description=_FIELDS["client_name"])
-    project_name: str | None = Field(None, description=_FIELDS["project_name"])
-    file_name: str | None = Field(None, description=f"With {PDF}: the drawing's name.")
+    company_id: str | None = Field(default=None, description=_FIELDS["company_id"])
+    client_name: str | None = Field(default=None, description=_FIELDS["client_name"])
+    project_name: str | None = Field(default=None, description=_FIELDS["project_name"])
+    file_name: str | None = Field(default=None, description=f"With {PDF}: the drawing's name.")
 
 
 @dataclass(frozen=True, slots=True)

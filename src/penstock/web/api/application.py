@@ -138,7 +138,7 @@ def url_for(request: Request, path: str) -> str:
 
 
 def _operation_id(route: APIRoute) -> str:
-    (method, *_) = route.methods
+    (method, *_) = route.methods or ("GET",)
     return f"{method.lower()}{re.sub(r'[^a-z0-9]+', '_', route.path.lower()).rstrip('_')}"
 
 
