@@ -125,7 +125,7 @@ def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch):
 
     def without(name: str, *rest: Any) -> Any:
         if name.startswith("opentelemetry"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name=name)
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)

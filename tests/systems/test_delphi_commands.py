@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 import penstock
 from penstock.cli.main import cli
+from penstock.extras import ExtraMissing
 from penstock.systems.delphi import libraries
 from penstock.systems.delphi.tables import RANGES
 
@@ -128,7 +129,7 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path: Path, monk
 
 def test_minilm_without_its_library_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(libraries.LibraryMissing, match="pip install sentence-transformers"):
+    with pytest.raises(ExtraMissing, match="pip install sentence-transformers"):
         libraries.library("sentence_transformers")
     ended = run("delphi", "run", str(world.SAMPLE), "--db", str(tmp_path / "d.db"), "--embedder", "minilm")
     assert ended.exit_code == 1

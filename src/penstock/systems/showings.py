@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from penstock.client.database import Database
+from penstock.extras import missing
 
 Progress = Callable[[float, str], None]
 """How far a system is, from 0 to 1, and what it does."""
@@ -30,7 +30,7 @@ class Showing:
 
     @property
     def missing(self) -> list[str]:
-        return [name for name in self.needs if find_spec(name) is None]
+        return missing(*self.needs)
 
     def run(self, db: Database, folder: Path, progress: Progress) -> dict[str, object]:
         module: Any = import_module(f"penstock.systems.{self.name}.demo")
@@ -44,9 +44,9 @@ def files_beside(db: Database, folder: Path) -> Path:
 
 
 ALL: Final = (
-    Showing("excel_reports", "Excel reports"),
+    Showing("excel_reports", "Excel reports", ("fastapi", "openpyxl"), "systems"),
     Showing("construction_expenses", "Construction expenses"),
-    Showing("security_assistant", "Security assistant"),
+    Showing("security_assistant", "Security assistant", ("openpyxl", "pypdf"), "systems"),
     Showing("account_records", "Account records"),
     Showing("delphi", "Delphi", ("numpy", "sklearn", "umap", "evoc", "matplotlib"), "delphi"),
 )

@@ -30,6 +30,7 @@ from penstock.cli.tables.screen import Line
 from penstock.client.database import Database, embedded_engine
 from penstock.client.tables.conditions import Condition, F
 from penstock.errors import PenstockError
+from penstock.extras import extra
 from penstock.records.executors.attempts import Function
 from penstock.records.executors.executors import ExecutorOrMaker, process_pool
 from penstock.records.executors.forks import for_handlers, not_in_children
@@ -158,10 +159,8 @@ def _executor(processes: int | None, address: str | None, function: Function) ->
 
 @contextmanager
 def _dask(address: str, function: Function) -> Iterator[Any]:
-    try:
+    with extra("dask", "--dask"):
         distributed, cloudpickle = import_module("distributed"), import_module("cloudpickle")
-    except ImportError:
-        raise PenstockError("--dask needs Dask: pip install 'penstock[dask]'") from None
     # The cluster's machines need not have the file that the function is in.
     cloudpickle.register_pickle_by_value(sys.modules[function.__module__])
     try:

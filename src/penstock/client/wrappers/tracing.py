@@ -16,11 +16,10 @@ import orjson
 from penstock.client.transports.base import STREAMS_OPERATIONS, Answer, AsyncTransport, Request, Transport
 from penstock.client.wrappers.call_facts import METERED, tables_of
 from penstock.errors import DynamoDBError, PenstockError
+from penstock.extras import extra
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
-
-_MISSING = "Tracing needs OpenTelemetry, which is not installed. Install it with: pip install 'penstock[otel]'"
 
 _ASKED = {  # member of the request: attribute
     "IndexName": "aws.dynamodb.index_name",
@@ -39,10 +38,8 @@ _ANSWERED = {"Count": "aws.dynamodb.count", "ScannedCount": "aws.dynamodb.scanne
 
 class _Core:
     def __init__(self, name: str, tracer: Tracer | None) -> None:
-        try:
+        with extra("otel", "Tracing"):
             from opentelemetry import trace
-        except ImportError as error:
-            raise PenstockError(_MISSING) from error
         self._trace = trace
         self._tracer = tracer or trace.get_tracer("penstock")
         self._server = _server_of(name)

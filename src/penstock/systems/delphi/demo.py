@@ -29,7 +29,7 @@ _TOLD = {
 
 
 def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> dict[str, object]:
-    """Runs it on `db`, with its files beside it; the facts of what was done. Raises LibraryMissing."""
+    """Runs it on `db`, with its files beside it; the facts of what was done. Raises ExtraMissing."""
 
     def tell(step: StepReport) -> None:
         done = _STEPS.index(step.name) + (step.how != "running")

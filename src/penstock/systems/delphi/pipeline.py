@@ -73,7 +73,7 @@ class Delphi:
         wait_seconds: float = 0.0,
         tell: Tell = lambda report: None,
     ) -> PipelineReport:
-        """Runs the job, or goes on with it. Raises JobIdRequired, BadConversation, LibraryMissing, PipelineHeld."""
+        """Runs the job, or goes on with it. Raises JobIdRequired, BadConversation, ExtraMissing, PipelineHeld."""
         check_installed(embedder_named(embedder).library)
         if not conversation_id or conversation_id.startswith("latest#"):
             raise BadConversation(f"{conversation_id!r} is no id of a conversation: give it a name of its own.")

@@ -14,21 +14,24 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, FastAPI, Request
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response, StreamingResponse
-
+from penstock.extras import extra
 from penstock.files.errors import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import BadTransition
 from penstock.systems.excel_reports.options import ReportOptions
 from penstock.systems.excel_reports.records import BadReport, JobWithLogs, job_form, log_form
 from penstock.systems.excel_reports.service import ExcelReports
-from penstock.web.api.application import ApiRouter, file_answer, make_api, refusals, url_for
-from penstock.web.api.validation import StrictModel
-from penstock.web.problems import Problem, json_answer
+
+with extra("systems", "An Excel report"):
+    from fastapi import Depends, FastAPI, Request
+    from pydantic import BaseModel, ConfigDict, Field
+    from pydantic.alias_generators import to_camel
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import Response, StreamingResponse
+
+    from penstock.web.api.application import ApiRouter, file_answer, make_api, refusals, url_for
+    from penstock.web.api.validation import StrictModel
+    from penstock.web.problems import Problem, json_answer
 
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _BLOCK: Final = 64 * 1024

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, ValidationError
-
+from penstock.extras import extra
 from penstock.systems.excel_reports.records import BadReport
-from penstock.web.api.validation import StrictModel, error_sentences
+
+with extra("systems", "An Excel report"):
+    from pydantic import Field, ValidationError
+
+    from penstock.web.api.validation import StrictModel, error_sentences
 
 
 class ReportOptions(StrictModel):

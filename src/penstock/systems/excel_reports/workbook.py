@@ -8,15 +8,17 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from openpyxl import Workbook
-from openpyxl.cell import WriteOnlyCell
-from openpyxl.drawing.image import Image
-from openpyxl.styles import Alignment, Font, PatternFill
-from openpyxl.utils import get_column_letter
-
+from penstock.extras import extra
 from penstock.systems.excel_reports.cells import cell_text, looks_like_formula, sheet_name
 from penstock.systems.excel_reports.pictures import size_of
 from penstock.systems.excel_reports.project import Row
+
+with extra("systems", "An Excel report"):
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.drawing.image import Image
+    from openpyxl.styles import Alignment, Font, PatternFill
+    from openpyxl.utils import get_column_letter
 
 DAY: Final = "yyyy-mm-dd"
 MOMENT: Final = "yyyy-mm-dd hh:mm"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.errors import PenstockError
+from penstock.extras import extra
 from penstock.files.unicode_forms import normalize
 from penstock.systems.security_assistant.effort import Effort, TooMuchEffort
 
@@ -181,7 +182,8 @@ def _opened(data: bytes) -> Any:
         )
     if _HEADER not in data[:_HEADER_WITHIN]:
         raise NotPdf("The file is empty. Send a PDF." if not data else "This is no PDF file. Send a PDF.")
-    from pypdf import PdfReader  # a tenth of a second, which other commands need not pay
+    with extra("systems", "The security assistant"):
+        from pypdf import PdfReader  # a tenth of a second, which other commands need not pay
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)
     try:

@@ -18,13 +18,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, FastAPI, Query, Request
-from pydantic import BaseModel, Field
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
-from starlette.responses import Response
-
 from penstock.clock import utc_text
+from penstock.extras import extra
 from penstock.files.errors import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
@@ -42,8 +37,16 @@ from penstock.systems.security_assistant.names import BadName, part_of
 from penstock.systems.security_assistant.stages import KINDS, file_of_kind, stages_of
 from penstock.systems.security_assistant.storage import Storage
 from penstock.systems.security_assistant.workers import Workers
-from penstock.web.api.application import ApiRouter, file_answer, make_api, refusals, url_for
-from penstock.web.problems import Problem, json_answer
+
+with extra("systems", "The security assistant"):
+    from fastapi import Depends, FastAPI, Query, Request
+    from pydantic import BaseModel, Field
+    from starlette.concurrency import run_in_threadpool
+    from starlette.datastructures import UploadFile
+    from starlette.responses import Response
+
+    from penstock.web.api.application import ApiRouter, file_answer, make_api, refusals, url_for
+    from penstock.web.problems import Problem, json_answer
 
 PDF: Final = "application/pdf"
 FORM: Final = "multipart/form-data"

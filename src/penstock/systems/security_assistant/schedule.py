@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from penstock.extras import extra
 from penstock.systems.security_assistant.components import AT_DOORS, Component, Components
 from penstock.systems.security_assistant.context import Context
 
@@ -110,7 +111,8 @@ def title_of(kind: str) -> str:
 
 def workbook(sheets: Sequence[Sheet], heading: Heading) -> bytes:
     """The sheets as an .xlsx file."""
-    from openpyxl import Workbook  # a fifth of a second, which other commands need not pay
+    with extra("systems", "The security assistant"):
+        from openpyxl import Workbook  # a fifth of a second, which other commands need not pay
 
     book = Workbook()
     book.remove(book.active)
@@ -180,7 +182,8 @@ def _widths(rows: Iterable[Sequence[str | int]]) -> list[int]:
 
 def read_schedule(data: bytes) -> dict[str, list[tuple[Any, ...]]]:
     """The rows of each sheet of a workbook, headers included: what was really written."""
-    from openpyxl import load_workbook
+    with extra("systems", "The security assistant"):
+        from openpyxl import load_workbook
 
     book = load_workbook(io.BytesIO(data), read_only=True)
     try:

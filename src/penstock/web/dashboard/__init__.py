@@ -5,3 +5,7 @@
 3. Whatever comes from the database is text: it is escaped where it is shown, and no inline script runs (security.py).
 4. What changes something is a POST with a token, is previewed, and is conditional on what was seen (pages/bulk.py).
 """
+
+from penstock.extras import require
+
+require("starlette", "uvicorn", "jinja2", "multipart", extra="web", what="The dashboard")

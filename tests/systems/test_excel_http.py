@@ -1,4 +1,4 @@
-"""The HTTP face of Excel reports: S0.12."""
+"""The HTTP API of Excel reports: S0.12."""
 
 from __future__ import annotations
 
