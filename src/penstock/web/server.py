@@ -77,7 +77,7 @@ def _server(
 ) -> Any:
     import uvicorn  # start-up is timed, and most commands need none
 
-    class Announced(uvicorn.Server):
+    class AnnouncingServer(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if sockets and not self.should_exit:
@@ -96,7 +96,7 @@ def _server(
         limit_concurrency=connections,
         timeout_graceful_shutdown=grace_seconds,
     )
-    return Announced(config)
+    return AnnouncingServer(config)
 
 
 def _protocol() -> type[asyncio.Protocol]:

@@ -40,7 +40,7 @@ from penstock import __version__
 from penstock.errors import PenstockError
 from penstock.web.api.reference import reference_page
 from penstock.web.api.validation import ErrorAnswer, sentences
-from penstock.web.guard import Guard, Sealed
+from penstock.web.guard import Guard, SecurityHeaders
 from penstock.web.problems import Problem, json_answer, problem_of
 
 BODY_BYTES: Final = 64 * 1024
@@ -75,7 +75,7 @@ def make_api(
         description=description,
         docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
         redoc_url=None,
-        middleware=[Middleware(Sealed), Middleware(Guard, hosts=tuple(hosts), body_bytes=limits)],
+        middleware=[Middleware(SecurityHeaders), Middleware(Guard, hosts=tuple(hosts), body_bytes=limits)],
         exception_handlers=handlers,
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
