@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI, Query, Request
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import Response
 from starlette.testclient import TestClient
 
@@ -37,6 +37,11 @@ class Order(StrictModel):
     urgent: bool = False
 
 
+class Ordered(BaseModel):
+    project: str
+    status: str
+
+
 class NoSuchThing(PenstockError):
     pass
 
@@ -45,8 +50,8 @@ router = ApiRouter()
 
 
 @router.post("/orders", status_code=202, responses=refusals({400: "Wrong"}))
-def order(body: Order, request: Request) -> Response:
-    return json_answer({"project": body.project, "status": url_for(request, "/things/1")}, 202)
+def order(body: Order, request: Request) -> Ordered:
+    return Ordered(project=body.project, status=url_for(request, "/things/1"))
 
 
 @router.get("/things/{id}", responses=refusals({404: "None"}))
@@ -87,6 +92,7 @@ def client() -> Iterator[TestClient]:
 def test_a_body_is_read_into_its_shape(client: TestClient) -> None:
     answer = client.post("/orders", json={"idProject": "p", "lines": [{"text": "a"}]})
     assert (answer.status_code, answer.json()) == (202, {"project": "p", "status": "http://127.0.0.1/things/1"})
+    assert answer.headers["cache-control"] == "no-store"
 
 
 def test_all_errors_of_a_body_are_told_at_once(client: TestClient) -> None:
@@ -208,7 +214,7 @@ def test_the_description_is_made_of_the_endpoints(client: TestClient) -> None:
 def test_every_reference_of_the_description_leads_somewhere(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     names = set(re.findall(r"#/components/schemas/(\w+)", json.dumps(document)))
-    assert names == set(document["components"]["schemas"]) == {"Order", "Line", "ErrorAnswer", "ErrorFacts"}
+    assert names == set(document["components"]["schemas"]) == {"Order", "Ordered", "Line", "ErrorAnswer", "ErrorFacts"}
 
 
 def test_the_reference_page_shows_every_endpoint_and_loads_nothing(client: TestClient) -> None:

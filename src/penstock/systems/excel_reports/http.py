@@ -48,9 +48,9 @@ class GenerateReport(StrictModel):
 
 
 class _Answer(BaseModel):
-    """Stored in camelCase, and answered as it is stored: these models describe it."""
+    """In camelCase, as jobs are stored."""
 
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
 class Accepted(_Answer):
@@ -121,13 +121,12 @@ router = ApiRouter()
     "/generate-report",
     summary="Ask for a report",
     status_code=202,
-    response_model=Accepted,
     responses=refusals({400: "It has errors; all of them are listed", 413: "It is too long"}),
 )
-def generate(wanted: GenerateReport, service: Service, request: Request) -> Response:
+def generate(wanted: GenerateReport, service: Service, request: Request, response: Response) -> Accepted:
     job = service.generate(wanted.id_project, wanted.options)
-    url = url_for(request, f"/jobs/{job.job_id}")
-    return json_answer({"jobId": job.job_id, "status": job.status, "statusUrl": url}, 202, {"Location": url})
+    response.headers["Location"] = url = url_for(request, f"/jobs/{job.job_id}")
+    return Accepted(job_id=job.job_id, status=job.status, status_url=url)
 
 
 @router.get(
@@ -142,7 +141,7 @@ def read_job(id: str, service: Service, request: Request) -> Response:
     if form.get("result", {}).get("downloadUrl", "").startswith("file:"):
         # A path of this machine is no use to others.
         form["result"]["downloadUrl"] = url_for(request, f"/jobs/{found.job.job_id}/report")
-    return json_answer(form)
+    return json_answer(form)  # as it is stored: the model describes it
 
 
 @router.get(

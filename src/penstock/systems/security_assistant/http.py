@@ -46,7 +46,7 @@ with extra("systems", "The security assistant"):
     from starlette.responses import Response
 
     from penstock.web.api.application import ApiRouter, file_answer, make_api, refusals, url_for
-    from penstock.web.problems import Problem, json_answer
+    from penstock.web.problems import Problem
 
 PDF: Final = "application/pdf"
 FORM: Final = "multipart/form-data"
@@ -229,7 +229,6 @@ router = ApiRouter()
     "/process-drawing",
     summary="Have a component schedule made of a drawing",
     status_code=202,
-    response_model=Accepted,
     responses=refusals(
         {
             400: "It is no PDF, or a field is wrong",
@@ -245,7 +244,9 @@ router = ApiRouter()
         }
     },
 )
-async def process_drawing(query: Annotated[DrawingQuery, Query()], assistant: Assistant, request: Request) -> Response:
+async def process_drawing(
+    query: Annotated[DrawingQuery, Query()], assistant: Assistant, request: Request, response: Response
+) -> Accepted:
     if assistant.tenants.tokens:  # before the body is read: it is long
         assistant.tenants.company(request, None)
     async with assistant.uploads:
@@ -254,18 +255,30 @@ async def process_drawing(query: Annotated[DrawingQuery, Query()], assistant: As
         job = await run_in_threadpool(take_in, assistant.storage.for_company(new.company_id), new)
     assistant.workers.wake()
     url = url_for(request, f"/status/{job.id}?company={job.company}")
-    form = {"job_id": job.id, "status": job.state.value, "status_url": url}
-    return json_answer(form, 202, {"Location": url})
+    response.headers["Location"] = url
+    return Accepted(job_id=job.id, status=job.state.value, status_url=url)
 
 
 @router.get(
     "/status/{id}",
     summary="A job",
-    response_model=JobView,
     responses=refusals({400: "The company is missing", 404: "There is no such job"}),
 )
-def status(job: Job, request: Request) -> Response:
-    return json_answer(_view(job, request))
+def status(job: Job, request: Request) -> JobView:
+    ready = [kind for kind in KINDS if file_of_kind(job, kind)]
+    return JobView(
+        job_id=job.id,
+        company_id=job.company,
+        client_name=job.client_name,
+        project_name=job.project_name,
+        status=job.state.value,
+        created_at=utc_text(job.created_at),
+        updated_at=utc_text(job.updated_at),
+        stages=[_stage(job, stage.name, stage.checkpoint) for stage in stages_of(job)],
+        metadata=dict(job.metadata),
+        downloads={kind: url_for(request, f"/download/{job.id}/{kind}?company={job.company}") for kind in ready},
+        error=None if job.error is None else dict(job.error),
+    )
 
 
 @router.get(
@@ -298,33 +311,11 @@ def _not_there(job: DrawingJob, kind: str) -> Problem:
     return Problem(423, message, "Ask for its status, and again when it has completed.", headers={"Retry-After": "2"})
 
 
-def _view(job: DrawingJob, request: Request) -> dict[str, Any]:
-    ready = [kind for kind in KINDS if file_of_kind(job, kind)]
-    return {
-        "job_id": job.id,
-        "company_id": job.company,
-        "client_name": job.client_name,
-        "project_name": job.project_name,
-        "status": job.state.value,
-        "created_at": utc_text(job.created_at),
-        "updated_at": utc_text(job.updated_at),
-        "stages": [_stage(job, stage.name, stage.checkpoint) for stage in stages_of(job)],
-        "metadata": dict(job.metadata),
-        "downloads": {kind: url_for(request, f"/download/{job.id}/{kind}?company={job.company}") for kind in ready},
-        "error": None if job.error is None else dict(job.error),
-    }
-
-
-def _stage(job: DrawingJob, name: str, checkpoint: str) -> dict[str, Any]:
+def _stage(job: DrawingJob, name: str, checkpoint: str) -> StageView:
     point = job.checkpoints.get(checkpoint)
     if point is None:
-        return {"name": name, "timestamp": None, "version": 0, "summary": {}}
-    return {
-        "name": name,
-        "timestamp": point.timestamp,
-        "version": point.version,
-        "summary": dict(point.summary or {}),
-    }
+        return StageView(name=name, timestamp=None, version=0, summary={})
+    return StageView(name=name, timestamp=point.timestamp, version=point.version, summary=dict(point.summary or {}))
 
 
 # ── what was sent ────────────────────────────────────────────────────────────────────────────────

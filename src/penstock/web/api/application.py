@@ -2,8 +2,8 @@
 
     router = ApiRouter()
 
-    @router.get("/jobs/{id}", response_model=JobView, responses=refusals({404: "There is no such job"}))
-    def job(id: str, service: Service) -> Response: ...
+    @router.get("/jobs/{id}", responses=refusals({404: "There is no such job"}))
+    def job(id: str, service: Service) -> JobView: ...
 
     app = make_api("Excel reports", router, state=service)
 
@@ -156,7 +156,10 @@ class ApiRoute(APIRoute):
                 _check_query(request, self)
                 if self.body_field is not None:
                     _check_is_json(request)
-                return await handle(_JsonRequest(request.scope, request.receive))
+                response = await handle(_JsonRequest(request.scope, request.receive))
+                if response.media_type == JSON:
+                    response.headers["Cache-Control"] = "no-store"
+                return response
             except (HTTPException, RequestValidationError):
                 raise
             except ClientDisconnect:
