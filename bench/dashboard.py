@@ -29,7 +29,7 @@ from penstock.jobs.model.transitions import created
 from penstock.jobs.store.store import JobStore
 from penstock.records.leases import grant
 from penstock.web.dashboard.app import make_dashboard
-from penstock.web.dashboard.live import Hub, running
+from penstock.web.dashboard.poller import Poller, running_poller
 from penstock.web.dashboard.source import Source
 
 OF_A_HUNDRED = ((State.COMPLETED, 75), (State.QUEUED, 15), (State.FAILED, 8), (State.PROCESSING, 2))
@@ -111,7 +111,7 @@ def _server_time(worlds: dict[int, tuple[Any, Database]], plan: Plan, section: S
         request(app, "/")
     for _ in range(plan.rounds):
         for number, (app, _) in worlds.items():
-            app.state.desk.board.forget()
+            app.state.site.overview.forget()
             for kind in ("read now", "fresh"):
                 spent.setdefault((number, kind), []).append(cpu_ms(lambda app=app: request(app, "/")))  # type: ignore[misc]
     columns = ["", f"{plan.small:,} jobs", f"{plan.large:,} jobs", "ratio"]
@@ -175,17 +175,17 @@ async def _polls(world: tuple[Any, Database], plan: Plan, section: Section) -> N
     app, _ = world
     table = Table("Open pages, a second", ["pages", "polls", "calls", "read units", "% of a core"])
     for pages in (1, PAGES):
-        hub = Hub(app.state.hub.feeds)
-        meter = app.state.desk.source.meter
-        async with running(hub):
+        poller = Poller(app.state.poller.feeds)
+        meter = app.state.site.source.meter
+        async with running_poller(poller):
             kinds = [("overview", ""), ("jobs", "\n"), ("workers", ""), ("jobs", "status:failed\n")]
             chosen = kinds if pages > 1 else kinds[:1]
-            tasks = [asyncio.create_task(_read(hub, *chosen[n % len(chosen)])) for n in range(pages)]
+            tasks = [asyncio.create_task(_read(poller, *chosen[n % len(chosen)])) for n in range(pages)]
             await asyncio.sleep(min(3.0, plan.seconds))  # the first of each is sent
-            start, polls, before, cpu = time.monotonic(), hub.polls, meter.units(), time.process_time()
+            start, polls, before, cpu = time.monotonic(), poller.polls, meter.units(), time.process_time()
             await asyncio.sleep(plan.seconds)
             seconds, after = time.monotonic() - start, meter.units()
-            each = (hub.polls - polls, after.calls - before.calls, after.read_units - before.read_units)
+            each = (poller.polls - polls, after.calls - before.calls, after.read_units - before.read_units)
             rates = [float(one) / seconds for one in each]
             core = (time.process_time() - cpu) / seconds * 100
             table.rows.append([str(pages), f"{rates[0]:.2f}", f"{rates[1]:.0f}", f"{rates[2]:.0f}", f"{core:.1f}"])
@@ -196,8 +196,8 @@ async def _polls(world: tuple[Any, Database], plan: Plan, section: Section) -> N
     section.tables.append(table)
 
 
-async def _read(hub: Hub, feed: str, key: str) -> None:
-    async for _ in hub.follow(feed, key, None):
+async def _read(poller: Poller, feed: str, key: str) -> None:
+    async for _ in poller.follow(feed, key, None):
         pass
 
 

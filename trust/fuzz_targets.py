@@ -32,7 +32,7 @@ from penstock.systems.security_assistant.context import context_text, read_conte
 from penstock.systems.security_assistant.drawing import read_drawing
 from penstock.tables.formats.cloudformation import read_template
 from penstock.tables.formats.export_file import read_export
-from penstock.web.dashboard.item_text import BadItem, read_item
+from penstock.web.dashboard.items.item_text import BadItem, read_item
 from trust import fuzz_seeds as seeds
 
 

@@ -24,7 +24,7 @@ from penstock.engine.capacity import hot_keys
 from penstock.engine.settings import Settings, Throttling
 from penstock.errors import ThrottlingException
 from penstock.server.server import Options, running_server
-from penstock.web.dashboard import heat_map
+from penstock.web.dashboard.charts import heat_map
 
 TABLE = {
     "TableName": "jobs",

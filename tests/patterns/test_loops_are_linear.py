@@ -24,7 +24,7 @@ from penstock.systems.delphi.conversation import tidy
 from penstock.systems.security_assistant import components, drawing, evaluation, legend
 from penstock.systems.security_assistant.components import Component, Components
 from penstock.systems.security_assistant.drawing import Cell, Drawing, Page, Row
-from penstock.web.dashboard import item_text
+from penstock.web.dashboard.items import item_text
 
 N = 150
 
@@ -264,7 +264,7 @@ def test_the_twin_of_a_name_is_found_without_comparing_all() -> None:
         pairs = [(name, 1) for name in (*names, CountedText(names[-1]))]
         CountedText.compared = 0
         with pytest.raises(item_text.BadItem, match=f"name{count - 1}"):
-            item_text._without_twins(pairs)
+            item_text._without_duplicates(pairs)
         return CountedText.compared + count
 
     assert_linear(compared)

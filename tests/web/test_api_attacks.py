@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from penstock.web.api.application import ApiRouter, make_api
-from penstock.web.dashboard.pages.job import disposition
+from penstock.web.dashboard.site import disposition
 from penstock.web.problems import json_answer
 
 HOSTILE = '<script>alert(1)</script>"\r\nSet-Cookie: a=b'

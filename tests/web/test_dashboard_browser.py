@@ -13,7 +13,7 @@ from dashboard_world import World
 
 from penstock.jobs.model.job import JobError, JobFile
 from penstock.jobs.model.state import State
-from penstock.web.dashboard.serving import running_dashboard
+from penstock.web.dashboard.app import running_dashboard
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

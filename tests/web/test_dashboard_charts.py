@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from penstock.jobs.model.job import Entry, Event, Job
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import State
-from penstock.web.dashboard import charts
-from penstock.web.dashboard.census import FIRST_KEYS, Census
-from penstock.web.dashboard.filters import Filter
-from penstock.web.dashboard.rendering import coarse, size
+from penstock.web.dashboard.charts import job_charts
+from penstock.web.dashboard.job_counts import FIRST_KEYS, JobCounter
+from penstock.web.dashboard.pages.jobs import Filter
+from penstock.web.dashboard.site import coarse, size
 
 JOB = Job("job_1", "report", State.PROCESSING, 100.0, 200.0, 100.0, 10_000, attempt=1, started_at=100.0)
 
@@ -27,14 +27,14 @@ def entries(*points: tuple[float, float]) -> list[Entry]:
 
 def test_a_pace_is_of_what_was_done_lately() -> None:
     slow_then_fast = entries((100, 0), (200, 1), (300, 2), (301, 12), (302, 22), (303, 32))
-    found = charts.pace(JOB, slow_then_fast)
+    found = job_charts.pace(JOB, slow_then_fast)
     assert found.per_second == pytest.approx(10)
     assert found.ends_at == pytest.approx(303 + 6.8)
 
 
 @pytest.mark.parametrize("points", [(), ((1.0, 5.0),), ((1.0, 5.0), (2.0, 5.0)), ((1.0, 5.0), (1.0, 9.0))])
 def test_where_no_pace_can_be_said_none_is(points: tuple[tuple[float, float], ...]) -> None:
-    assert charts.pace(JOB, entries(*points)) == charts.Pace()
+    assert job_charts.pace(JOB, entries(*points)) == job_charts.Pace()
 
 
 def test_a_life_is_waiting_and_attempts_without_a_hole() -> None:
@@ -46,7 +46,7 @@ def test_a_life_is_waiting_and_attempts_without_a_hole() -> None:
         Event(7, "retrying", 160.0, 2, "w2"),
         Event(8, "started", 180.0, 3, "w3"),
     ]
-    life = charts.stretches(JOB, events, 200.0)
+    life = job_charts.stretches(JOB, events, 200.0)
     assert [(one.start, one.end, one.attempt, one.owner, one.outcome) for one in life] == [
         (100.0, 110.0, 0, "", "waiting"),
         (110.0, 150.0, 1, "w1", "lost"),
@@ -54,18 +54,18 @@ def test_a_life_is_waiting_and_attempts_without_a_hole() -> None:
         (160.0, 180.0, 0, "", "waiting"),
         (180.0, 200.0, 3, "w3", "running"),
     ]
-    drawn = charts.timeline(life)
+    drawn = job_charts.timeline(life)
     assert drawn.count("<rect") == 5
     assert "attempt 1 on w1: lost" in drawn
 
 
 def test_what_is_drawn_is_escaped() -> None:
-    drawn = charts.timeline([charts.Stretch(0.0, 1.0, 1, "<script>", "running")])
+    drawn = job_charts.timeline([job_charts.Stretch(0.0, 1.0, 1, "<script>", "running")])
     assert "<script>" not in drawn
 
 
 def test_each_minute_of_the_last_hour_has_its_bar() -> None:
-    drawn = charts.throughput([(3_599.0, False), (3_599.0, True), (10.0, False), (-5.0, False)], 3_600.0)
+    drawn = job_charts.throughput([(3_599.0, False), (3_599.0, True), (10.0, False), (-5.0, False)], 3_600.0)
     assert drawn.count("bar-completed") == 2
     assert drawn.count("bar-failed") == 1
     assert "2 completed, 1 failed" in drawn
@@ -114,23 +114,23 @@ def world(tmp_path: Path) -> Iterator[World]:
 def test_a_first_count_is_bounded_and_says_so(world: World) -> None:
     world.store.create_all([NewJob("report", {"n": n}) for n in range(300)])
     world.failed(tenant="acme")
-    census = Census()
-    census.first(world.store, 1.0)
-    counts = {state: str(count) for state, count in census.counts(1.0).items()}
+    counter = JobCounter()
+    counter.first(world.store, 1.0)
+    counts = {state: str(count) for state, count in counter.counts(1.0).items()}
     assert counts[State.QUEUED] == f"{FIRST_KEYS}+"
     assert counts[State.FAILED] == "1"
 
 
 def test_counting_goes_on_in_steps_to_the_exact_number(world: World) -> None:
     world.store.create_all([NewJob("report", {"n": n}) for n in range(300)])
-    census = Census()
+    counter = JobCounter()
     for moment in range(6):
-        census.step(world.store, float(moment), 100)
-    assert str(census.counts(9.0)[State.QUEUED]) == "300"
+        counter.step(world.store, float(moment), 100)
+    assert str(counter.counts(9.0)[State.QUEUED]) == "300"
     world.store.create_all([NewJob("report", {"n": n}) for n in range(50)])
     for moment in range(10, 20):
-        census.step(world.store, float(moment), 100)
-    assert str(census.counts(20.0)[State.QUEUED]) == "350"
+        counter.step(world.store, float(moment), 100)
+    assert str(counter.counts(20.0)[State.QUEUED]) == "350"
 
 
 def test_a_step_costs_the_same_however_many_jobs_there_are(world: World) -> None:
@@ -138,7 +138,7 @@ def test_a_step_costs_the_same_however_many_jobs_there_are(world: World) -> None
 
     def calls() -> int:
         world.switch.calls.clear()
-        Census().first(world.store, 1.0)
+        JobCounter().first(world.store, 1.0)
         return len(world.switch.calls)
 
     few = calls()

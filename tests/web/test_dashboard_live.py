@@ -13,8 +13,8 @@ import pytest
 from dashboard_world import World
 
 from penstock.errors import ConnectionFailed
-from penstock.web.dashboard.live import Hub, Message, fragment, pause_after, running
-from penstock.web.dashboard.serving import running_dashboard
+from penstock.web.dashboard.app import running_dashboard
+from penstock.web.dashboard.poller import Message, Poller, fragment, pause_after, running_poller
 
 PATIENCE_SECONDS = 30.0
 
@@ -81,10 +81,10 @@ class Reader:
 
 
 @asynccontextmanager
-async def polling(book: Book) -> AsyncIterator[Hub]:
-    hub = Hub({"book": book}, pause_seconds=0.01)
-    async with running(hub):
-        yield hub
+async def polling(book: Book) -> AsyncIterator[Poller]:
+    poller = Poller({"book": book}, pause_seconds=0.01)
+    async with running_poller(poller):
+        yield poller
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -94,18 +94,18 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 def test_any_number_of_pages_is_one_poll_and_none_costs_nothing() -> None:
     async def body() -> None:
         book = Book()
-        async with polling(book) as hub:
+        async with polling(book) as poller:
             await asyncio.sleep(0.05)
             assert book.polled == []
-            readers = [Reader(hub.follow("book", "a", None)) for _ in range(200)]
+            readers = [Reader(poller.follow("book", "a", None)) for _ in range(200)]
             for reader in readers:
                 await reader.until(lambda reader=reader: bool(reader.seen))  # type: ignore[misc]
-            assert hub.followers == 200
+            assert poller.followers == 200
             assert set(book.polled) == {1}  # one key, whoever follows it
-            assert len(book.polled) == hub.polls
+            assert len(book.polled) == poller.polls
             for reader in readers:
                 await reader.close()
-            assert hub.followers == 0
+            assert poller.followers == 0
             before = len(book.polled)
             await asyncio.sleep(0.15)
             assert len(book.polled) <= before + 1  # one may have been on its way
@@ -116,13 +116,13 @@ def test_any_number_of_pages_is_one_poll_and_none_costs_nothing() -> None:
 def test_a_fragment_is_sent_when_it_has_changed_and_to_those_who_come_later() -> None:
     async def body() -> None:
         book = Book()
-        async with polling(book) as hub:
-            reader = Reader(hub.follow("book", "a", None))
+        async with polling(book) as poller:
+            reader = Reader(poller.follow("book", "a", None))
             await reader.until(lambda: len(book.polled) > 5)
             assert [json.loads(data)["html"] for data in reader.events("fragment")] == ["one"]
             book.text = "two"
             await reader.until(lambda: len(reader.events("fragment")) == 2)
-            late = Reader(hub.follow("book", "a", None))
+            late = Reader(poller.follow("book", "a", None))
             await late.until(lambda: bool(late.seen))
             assert json.loads(late.events("fragment")[0])["html"] == "two"
             await reader.close()
@@ -134,17 +134,17 @@ def test_a_fragment_is_sent_when_it_has_changed_and_to_those_who_come_later() ->
 def test_lines_come_once_in_order_and_without_a_gap_however_often_one_reconnects() -> None:
     async def body() -> None:
         book = Book()
-        async with polling(book) as hub:
-            steady = Reader(hub.follow("book", "a", 0))
+        async with polling(book) as poller:
+            steady = Reader(poller.follow("book", "a", 0))
             got: list[int] = []
             for _ in range(8):
-                reader = Reader(hub.follow("book", "a", got[-1] if got else 0))
+                reader = Reader(poller.follow("book", "a", got[-1] if got else 0))
                 book.lines += 7
                 await reader.until(lambda reader=reader, book=book: bool(reader.numbers))  # type: ignore[misc]
                 await reader.close()
                 got += reader.numbers
                 book.lines += 5  # while nobody of this page listens
-            last = Reader(hub.follow("book", "a", got[-1]))
+            last = Reader(poller.follow("book", "a", got[-1]))
             await last.until(lambda: bool(last.numbers) and last.numbers[-1] == book.lines)
             got += last.numbers
             await steady.until(lambda: steady.numbers[-1:] == [book.lines])
@@ -161,8 +161,8 @@ def test_lines_that_the_poller_did_not_tell_are_asked_for() -> None:
         book = Book()
         book.lines = 9
         book.told = 8  # the first poll tells of the newest only
-        async with polling(book) as hub:
-            reader = Reader(hub.follow("book", "a", 0))
+        async with polling(book) as poller:
+            reader = Reader(poller.follow("book", "a", 0))
             await reader.until(lambda: len(reader.numbers) == 9)
             book.lines = book.told = 15
             book.lines = 16
@@ -176,8 +176,8 @@ def test_lines_that_the_poller_did_not_tell_are_asked_for() -> None:
 def test_a_page_that_does_not_read_is_let_go_and_loses_nothing() -> None:
     async def body() -> None:
         book = Book()
-        async with polling(book) as hub:
-            stream = hub.follow("book", "a", 0)
+        async with polling(book) as poller:
+            stream = poller.follow("book", "a", 0)
             assert (await anext(stream)).startswith(b"retry")
             book.lines = 2_000
             async with asyncio.timeout(PATIENCE_SECONDS):
@@ -185,7 +185,7 @@ def test_a_page_that_does_not_read_is_let_go_and_loses_nothing() -> None:
                     await asyncio.sleep(0.005)
             got = [block async for block in stream]  # it ends
             numbers = [int(block.split(b"id: ")[1].split(b"\n")[0]) for block in got if b"id: " in block]
-            again = Reader(hub.follow("book", "a", numbers[-1] if numbers else 0))
+            again = Reader(poller.follow("book", "a", numbers[-1] if numbers else 0))
             await again.until(lambda: [*numbers, *again.numbers] == list(range(1, 2_001)))
             await again.close()
 
@@ -195,13 +195,13 @@ def test_a_page_that_does_not_read_is_let_go_and_loses_nothing() -> None:
 def test_a_database_that_goes_away_and_comes_back_is_told_of() -> None:
     async def body() -> None:
         book = Book()
-        async with polling(book) as hub:
-            reader = Reader(hub.follow("book", "a", 0))
+        async with polling(book) as poller:
+            reader = Reader(poller.follow("book", "a", 0))
             await reader.until(lambda: bool(reader.events("fragment")))
             book.away = True
             await reader.until(lambda: bool(reader.events("trouble")))
             assert "connection refused" in reader.events("trouble")[0]
-            late = Reader(hub.follow("book", "a", None))
+            late = Reader(poller.follow("book", "a", None))
             await late.until(lambda: bool(late.events("trouble")))
             book.lines = 3
             book.away = False
@@ -217,8 +217,8 @@ def test_a_page_that_connects_while_the_database_is_away_is_told_and_then_gets_i
         book = Book()
         book.lines = 3
         book.away = True
-        async with polling(book) as hub:
-            reader = Reader(hub.follow("book", "a", 0))
+        async with polling(book) as poller:
+            reader = Reader(poller.follow("book", "a", 0))
             await reader.until(lambda: bool(reader.events("trouble")))
             book.away = False
             await reader.until(lambda: bool(reader.events("fine")) and reader.numbers == [1, 2, 3])
@@ -248,7 +248,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_two_hundred_watched_jobs_are_read_in_batches(world: World) -> None:
     jobs = [world.completed() for _ in range(200)]
-    feed = world.app.state.hub.feeds["job"]
+    feed = world.app.state.poller.feeds["job"]
     keys = [job.id for job in jobs]
     while feed.poll(keys):  # each is drawn once, twenty a poll
         pass
@@ -259,7 +259,7 @@ def test_two_hundred_watched_jobs_are_read_in_batches(world: World) -> None:
 
 def test_what_one_poll_costs_is_bounded_even_if_every_watched_job_changes(world: World) -> None:
     jobs = [world.completed() for _ in range(60)]
-    feed = world.app.state.hub.feeds["job"]
+    feed = world.app.state.poller.feeds["job"]
     keys = [job.id for job in jobs]
     drawn: set[str] = set()
     for _ in range(3):
@@ -271,7 +271,7 @@ def test_what_one_poll_costs_is_bounded_even_if_every_watched_job_changes(world:
 
 def test_lists_with_many_different_filters_take_turns(world: World) -> None:
     world.made()
-    feed = world.app.state.hub.feeds["jobs"]
+    feed = world.app.state.poller.feeds["jobs"]
     keys = [f"word{number}\n" for number in range(10)]
     seen: list[str] = []
     for _ in range(5):
@@ -285,7 +285,7 @@ def test_the_first_poll_of_a_job_tells_its_newest_line(world: World) -> None:
     job = world.running()
     for number in range(5):
         job = world.store.report(job, message=f"line {number}")
-    feed = world.app.state.hub.feeds["job"]
+    feed = world.app.state.poller.feeds["job"]
     told = feed.poll([job.id])[job.id]
     assert [message.number for message in told if message.event == "line"] == [5]
     world.store.report(job, message="line 6")
@@ -296,7 +296,7 @@ def test_the_first_poll_of_a_job_tells_its_newest_line(world: World) -> None:
 
 def test_a_job_that_was_not_watched_for_long_does_not_flood_those_who_come_back(world: World) -> None:
     job = world.running()
-    feed = world.app.state.hub.feeds["job"]
+    feed = world.app.state.poller.feeds["job"]
     feed.poll([job.id])
     for _ in range(250):
         job = world.store.report(job, message="meanwhile")
@@ -306,7 +306,7 @@ def test_a_job_that_was_not_watched_for_long_does_not_flood_those_who_come_back(
 
 
 def test_a_job_that_is_gone_is_no_trouble(world: World) -> None:
-    feed = world.app.state.hub.feeds["job"]
+    feed = world.app.state.poller.feeds["job"]
     assert dict(feed.poll(["job_gone", "queue#default", ""])) == {}
 
 
@@ -339,11 +339,11 @@ def read_numbers(url: str, headers: dict[str, str], wanted: int) -> list[int]:
 def test_two_hundred_open_pages_cost_one_poll_of_the_database(world: World) -> None:
     """Counted where the database is asked: what one page costs a poll, two hundred cost too."""
     world.failed()
-    hub = world.app.state.hub
+    poller = world.app.state.poller
 
     async def calls_a_poll(pages: int) -> float:
-        one = Hub(hub.feeds, pause_seconds=0.01)
-        async with running(one):
+        one = Poller(poller.feeds, pause_seconds=0.01)
+        async with running_poller(one):
             readers = [Reader(one.follow("overview", "", None)) for _ in range(pages)]
             for reader in readers:
                 await reader.until(lambda reader=reader: bool(reader.seen))  # type: ignore[misc]

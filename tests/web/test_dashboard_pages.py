@@ -16,9 +16,9 @@ from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import Registry, WorkerInfo
-from penstock.web.dashboard.board import finished
-from penstock.web.dashboard.pages.job import disposition
+from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.security import POLICY
+from penstock.web.dashboard.site import disposition
 
 PAGES = ("/", "/jobs", "/pipelines", "/records", "/tables", "/tables/some-table", "/workers")
 
@@ -82,9 +82,9 @@ def test_shares_stay_right_where_only_the_newest_are_looked_at(world: World) -> 
     for _ in range(6):
         world.completed()
     now = world.store.clock.now()
-    every = finished(world.store, now, 50)
+    every = finished_jobs(world.store, now, 50)
     assert (len(every.jobs), every.whole_hour) == (10, True)
-    some = finished(world.store, now, 3)
+    some = finished_jobs(world.store, now, 3)
     assert not some.whole_hour
     assert {job.state for job in some.jobs} == {State.COMPLETED}  # the failures are older than the oldest of these
     assert all(job.ended_at is not None and job.ended_at >= some.since for job in some.jobs)

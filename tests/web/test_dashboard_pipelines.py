@@ -12,9 +12,8 @@ from dashboard_world import World
 from penstock.files import SavedFile
 from penstock.jobs.worker.context import Run
 from penstock.pipelines import Lineage, Origin, Pipeline, StepContext
-from penstock.web.dashboard import lineage_chart
-from penstock.web.dashboard.pages.pipelines import topics_of
-from penstock.web.dashboard.pipeline_runs import SVG_POLICY, base_id, picture_type, round_of
+from penstock.web.dashboard.charts import lineage_chart
+from penstock.web.dashboard.pages.pipelines import SVG_POLICY, base_id, picture_type, round_of, topics_of
 
 EVIL = "<script>alert(1)</script>"
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -93,7 +92,7 @@ def test_an_open_page_is_told_of_steps_as_they_run(world: World) -> None:
     job = world.running("poem")
     run = Run(world.store, job)
     run.progress(10, step="split", message="begins: not done yet")
-    feed = world.app.state.hub.feeds["pipeline"]
+    feed = world.app.state.poller.feeds["pipeline"]
     told = feed.poll([job.id, "nope", EVIL])
     assert list(told) == [job.id]
     assert "1 running" in told[job.id][0].data
@@ -118,9 +117,9 @@ def test_a_drawing_of_steps_that_need_each_other_ends() -> None:
             Origin("b", "2", 1, step="two", inputs={"a": "1"}),
         ),
     )
-    assert "one" in lineage_chart.drawn(made, {})
-    assert lineage_chart.drawn(Lineage("j", ()), {}) == ""
-    assert lineage_chart.drawn(None, {}) == ""
+    assert "one" in lineage_chart.draw_lineage(made, {})
+    assert lineage_chart.draw_lineage(Lineage("j", ()), {}) == ""
+    assert lineage_chart.draw_lineage(None, {}) == ""
 
 
 def test_pictures_are_shown_as_images_and_can_run_nothing(world: World) -> None:
@@ -207,4 +206,4 @@ def test_rounds_have_their_jobs_id() -> None:
 
 def test_names_that_are_html_stay_text_in_the_drawing() -> None:
     made = Lineage("j", (Origin(EVIL, "1", 1), Origin(f"{EVIL}2", "2", 1, step=EVIL, inputs={EVIL: "1"})))
-    assert "<script>" not in lineage_chart.drawn(made, {EVIL: EVIL})
+    assert "<script>" not in lineage_chart.draw_lineage(made, {EVIL: EVIL})

@@ -84,7 +84,7 @@ def test_an_item_that_no_run_has_written_breaks_nothing(world: TableWorld) -> No
 
 def test_open_pages_are_told_of_runs_with_one_read_for_all(world: TableWorld) -> None:
     log(world)
-    feed = world.client.app.state.hub.feeds["records"]  # type: ignore[attr-defined]
+    feed = world.client.app.state.poller.feeds["records"]  # type: ignore[attr-defined]
     world.switch.calls.clear()
     told = feed.poll(["", "a", "b"])
     assert all("run_1" in messages[0].data for messages in told.values()) and len(told) == 3

@@ -46,9 +46,9 @@ def test_a_form_without_the_sessions_token_changes_nothing(world: World, token: 
 
 def test_a_token_of_another_session_is_no_token(world: World) -> None:
     job = world.failed()
-    keeper = world.app.state.desk.keeper
+    access = world.app.state.site.access
     world.get("/jobs")
-    stolen = keeper.form_token("another session")
+    stolen = access.form_token("another session")
     response = world.post("/jobs/apply", [("verb", "retry"), ("seen", f"failed {job.id}")], csrf=stolen)
     assert response.status_code == 403
 
@@ -78,7 +78,7 @@ def test_a_page_that_fails_tells_nothing_of_its_insides(world: World, monkeypatc
     def broken() -> None:
         raise RuntimeError("the secret of the house")
 
-    monkeypatch.setattr(world.app.state.desk.board, "current", broken)
+    monkeypatch.setattr(world.app.state.site.overview, "current", broken)
     client = TestClient(world.app, base_url="http://localhost", raise_server_exceptions=False)
     response = client.get("/")
     assert response.status_code == 500

@@ -19,10 +19,10 @@ from penstock.engine.settings import Settings, Throttling
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.definitions.sources import Definitions, LoadingError
-from penstock.web.dashboard.item_exports import Export, harmless
-from penstock.web.dashboard.searches import Search
+from penstock.web.dashboard.items.export import Export, escape_formula
+from penstock.web.dashboard.items.search import Search
+from penstock.web.dashboard.pages.tables import view_of
 from penstock.web.dashboard.security import POLICY
-from penstock.web.dashboard.table_facts import view_of
 
 
 @pytest.fixture
@@ -112,13 +112,13 @@ def test_an_index_that_is_being_made_shows_how_far_it_is() -> None:
     (index,) = view_of(description).indexes
     assert index.percent == 25
     world = TableWorld()
-    page = world.source.db and world.client.app.state.desk.fragment("table_live.html", view=view_of(description))  # type: ignore[attr-defined]
+    page = world.source.db and world.client.app.state.site.fragment("table_live.html", view=view_of(description))  # type: ignore[attr-defined]
     assert "25 %" in page and "creating" in page
     world.close()
 
 
 def test_an_open_page_is_told_how_the_table_is_and_when_it_is_gone(world: TableWorld) -> None:
-    feed = world.client.app.state.hub.feeds["table"]  # type: ignore[attr-defined]
+    feed = world.client.app.state.poller.feeds["table"]  # type: ignore[attr-defined]
     filled(world, 3)
     told = feed.poll(["orders", EVIL, "things"])
     assert "by-city" in told["orders"][0].data
@@ -145,7 +145,7 @@ def test_an_unknown_table_is_told_with_names_that_are_near(world: TableWorld) ->
 
 def test_what_is_past_its_time_is_counted(tmp_path) -> None:  # type: ignore[no-untyped-def]
     world = TableWorld(settings=Settings(ttl_lag_seconds=1e9))
-    now = int(world.client.app.state.desk.clock.now())  # type: ignore[attr-defined]
+    now = int(world.client.app.state.site.clock.now())  # type: ignore[attr-defined]
     for number, end in enumerate((now - 10, now - 5, now + 1_000, now - 10 * 365 * 86_400)):
         world.put("orders", customer="c", number=number, expires=end)
     world.put("orders", customer="c", number=9, expires="2020-01-01")
@@ -500,7 +500,7 @@ def test_a_csv_holds_nothing_that_a_spreadsheet_would_run(world: TableWorld) -> 
         *texts[8:],
     ]
     assert all(row[1] == "-5" for row in rows[1:])
-    assert harmless("") == ""
+    assert escape_formula("") == ""
 
 
 def test_attributes_that_only_later_items_have_are_in_the_last_column(world: TableWorld) -> None:

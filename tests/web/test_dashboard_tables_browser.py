@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from dashboard_tables_world import TableWorld
 
-from penstock.web.dashboard.serving import running_dashboard
+from penstock.web.dashboard.app import running_dashboard
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: pip install playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

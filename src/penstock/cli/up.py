@@ -30,8 +30,7 @@ from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen, running_server
 from penstock.systems import SYSTEMS
 from penstock.tables.definitions.sources import load
-from penstock.web.dashboard.app import make_dashboard
-from penstock.web.dashboard.serving import serve_dashboard
+from penstock.web.dashboard.app import make_dashboard, serve_dashboard
 from penstock.web.dashboard.source import Source
 
 DEFAULT_PORT = 8321

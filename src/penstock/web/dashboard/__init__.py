@@ -1,9 +1,19 @@
-"""The dashboard: jobs, workers and tables to look at, in one process with a poller that all open pages share.
+"""The dashboard: jobs, pipelines, records, tables and workers as live web pages.
 
-1. Reading needs no script. The script only makes pages live, keeps filters in the URL and asks before changes.
-2. However many pages are open, the database is polled once a second for all, and not at all for none (live.py).
-3. Whatever comes from the database is text: it is escaped where it is shown, and no inline script runs (security.py).
-4. What changes something is a POST with a token, is previewed, and is conditional on what was seen (pages/bulk.py).
+    security      who may ask: login token, form token, headers
+    source        the database, its job store and the files
+    job_counts    counts of jobs by state, and the rest of the overview, read at a bounded cost
+    charts/       SVG drawn from what was read
+    items/        the items of a table: search, edit, export
+    site          what every page uses: source, templates, downloads
+    poller        reads the database for all live pages, and sends them events
+    pages/        a module a page, with its reads
+    app           all of it as an ASGI application, and how it is served
+
+1. Reading needs no script. The script makes pages live, keeps filters in the URL and asks before a change.
+2. The database is polled once a second for all open pages together, and not at all if none is open (poller.py).
+3. Data from the database is text: it is escaped, and no inline script runs (security.py).
+4. A change is a POST with a token. It is previewed, and conditional on what the page showed (pages/jobs.py).
 """
 
 from penstock.extras import require

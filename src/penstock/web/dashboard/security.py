@@ -1,9 +1,10 @@
-"""What stands before the pages, beside the guard of hosts and sizes (web/guard.py).
+"""Login, form tokens and headers. Hosts and sizes of requests are checked before this (web/guard.py).
 
-1. Every answer carries a Content-Security-Policy under which no inline script or style runs, and no page may be framed.
-2. Every form carries a token that only a page of this process could know; a POST without it changes nothing.
-3. In read-only mode every POST is refused, whatever it asks for (but for signing in).
-4. Bound to more than this machine, every request needs the token: as a cookie from /login, or as a bearer.
+1. Every response has a Content-Security-Policy that lets no inline script or style run, and no page be framed.
+2. Every form has a token that only a page of this process can know; a POST without it changes nothing.
+3. In read-only mode every POST is refused, except signing in.
+4. If the dashboard is bound to more than this machine, every request needs the token: as a cookie from /login, or as a
+   bearer token.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ LOGIN: Final = "/login"
 _STATIC: Final = "/static/"
 
 
-class Secured:
-    """ASGI middleware: the headers of every answer, and who may ask at all (1, 3, 4)."""
+class SecurityMiddleware:
+    """ASGI middleware: sets the headers of every response, and refuses requests (1, 3, 4)."""
 
-    def __init__(self, app: ASGIApp, keeper: Keeper) -> None:
+    def __init__(self, app: ASGIApp, access: AccessControl) -> None:
         self._app = app
-        self._keeper = keeper
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,16 +56,16 @@ class Secured:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers.setdefault(name, value)  # a picture of somebody's may set a stricter policy
+                    headers.setdefault(name, value)  # a picture sets a stricter policy
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        refusal = self._keeper.refusal(scope)
+        refusal = self._access.refusal(scope)
         await (refusal or self._app)(scope, receive, with_headers)
 
 
-class Keeper:
-    """Keeps the secrets of one process: they are new with each start."""
+class AccessControl:
+    """The secrets of one process, new with each start, and the checks against them."""
 
     def __init__(self, *, token: str | None = None, read_only: bool = False) -> None:
         self.read_only = read_only
@@ -76,47 +77,47 @@ class Keeper:
         return self._token is not None
 
     def refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that goes no further."""
+        """The response to a refused request; None if it is allowed."""
         path: str = scope["path"]
         if self.read_only and scope["method"] == "POST" and path != LOGIN:
             return Problem(
                 403, "This dashboard is read-only.", "Start `penstock up` without --read-only to change things."
             ).response()
-        if path == LOGIN or path.startswith(_STATIC) or self.lets_in(scope):
+        if path == LOGIN or path.startswith(_STATIC) or self.is_signed_in(scope):
             return None
         if scope["method"] in ("GET", "HEAD") and not path.startswith("/live/"):
             return RedirectResponse(LOGIN, 303)
         return Problem(403, "This dashboard needs its token.", "Sign in at /login.").response()
 
-    def lets_in(self, scope: Scope) -> bool:
-        """Whether whoever asks has shown the token, or none is needed."""
+    def is_signed_in(self, scope: Scope) -> bool:
+        """Whether the request carries the token, or needs none."""
         if self._token is None:
             return True
         request = Request(scope)
         bearer = Headers(scope=scope).get("authorization", "").removeprefix("Bearer ")
-        return self.is_token(bearer) or _same(request.cookies.get(PASS, ""), self._sealed("pass"))
+        return self.is_token(bearer) or _same(request.cookies.get(PASS, ""), self._sign("pass"))
 
     def is_token(self, text: str) -> bool:
         return self._token is not None and _same(text, self._token)
 
-    def let_in(self, response: Response) -> None:
-        """The answer carries a pass: the token itself is not kept by the browser."""
-        response.set_cookie(PASS, self._sealed("pass"), httponly=True, samesite="strict", path="/")
+    def sign_in(self, response: Response) -> None:
+        """Sets a cookie that proves the token: the browser does not store the token itself."""
+        response.set_cookie(PASS, self._sign("pass"), httponly=True, samesite="strict", path="/")
 
     # ── forms ────────────────────────────────────────────────────────────────────────────────────
 
-    def session_of(self, request: Request) -> str:
+    def session(self, request: Request) -> str:
         """The visitor's session, or a new one."""
         return request.cookies.get(SESSION) or secrets.token_urlsafe(18)
 
     def form_token(self, session: str) -> str:
-        return self._sealed(f"form {session}")
+        return self._sign(f"form {session}")
 
     def remember(self, response: Response, session: str) -> None:
         response.set_cookie(SESSION, session, httponly=True, samesite="strict", path="/")
 
-    async def form_of(self, request: Request) -> dict[str, list[str]]:
-        """The fields of a posted form. Raises Problem where its token is not this session's (2)."""
+    async def read_form(self, request: Request) -> dict[str, list[str]]:
+        """The fields of a posted form. Raises Problem if its token is not this session's (2)."""
         text = (await request.body()).decode("utf-8", "replace")
         fields: dict[str, list[str]] = {}
         try:
@@ -135,7 +136,7 @@ class Keeper:
             )
         return fields
 
-    def _sealed(self, text: str) -> str:
+    def _sign(self, text: str) -> str:
         return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
 
 

@@ -1,6 +1,6 @@
-"""Where the dashboard's data comes from: a database, the job store in it, and what asking has cost.
+"""The dashboard's data source: a database, the job store in it, and what reading has cost.
 
-The table of jobs may not be there yet, and the database may go away and come back: both are looked at each time.
+The table of jobs may not exist yet, and the database may stop answering: each request looks again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NoJobs(PenstockError):
 
 
 class Source:
-    """A database to look at. Safe to share between threads."""
+    """A database to show. Safe to share between threads."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class Source:
         self.table = table
         self.files = files
         self.schedules: Mapping[str, Schedule] = schedules or {}
-        """Those of the app whose worker runs in this process; of others only their last firing is known."""
+        """Of the app whose worker runs in this process; of others only the last firing is known."""
         self.definitions = definitions
-        """What the tables should be, beside the systems that ship with Penstock: only the command line says it."""
+        """Table definitions of the command line, beside the systems that ship with Penstock."""
         self._opening = threading.Lock()
         self._store: JobStore | None = None
 
     def store(self) -> JobStore:
-        """The jobs. Raises NoJobs, or what the database answers."""
+        """The job store. Raises NoJobs, or the database's error."""
         with self._opening:
             if self._store is None:
                 try:
@@ -65,6 +65,6 @@ class Source:
             return self._store
 
     def forget(self) -> None:
-        """The table is gone: it is looked for again next time."""
+        """Looks for the table again next time: it was deleted."""
         with self._opening:
             self._store = None

@@ -1,6 +1,6 @@
-"""The pages. Each module has `routes(desk)`, and `feeds(desk)` where its pages are live.
+"""The pages. Each module has `routes(site)`, and `feeds(site)` if its pages are live.
 
-To add one: a module here with those functions, its templates beside the others, and its line below.
+To add one: a module here with those functions, its templates beside the others, and its place in `MODULES`.
 """
 
 from __future__ import annotations
@@ -10,36 +10,24 @@ from typing import Final
 
 from starlette.routing import BaseRoute
 
-from penstock.web.dashboard.desk import Desk
-from penstock.web.dashboard.live import Feed
-from penstock.web.dashboard.pages import (
-    bulk,
-    item,
-    items,
-    job,
-    jobs,
-    login,
-    overview,
-    pipelines,
-    records,
-    tables,
-    workers,
-)
+from penstock.web.dashboard.pages import items, job, jobs, login, overview, pipelines, records, tables, workers
+from penstock.web.dashboard.poller import Feed
+from penstock.web.dashboard.site import Site
 
 # In the order in which their routes are tried.
-MODULES: Final = (overview, jobs, bulk, job, pipelines, records, tables, items, item, workers, login)
+MODULES: Final = (overview, jobs, job, pipelines, records, tables, items, workers, login)
 
 
-def routes(desk: Desk) -> list[BaseRoute]:
-    """Those of all pages."""
-    return [route for module in MODULES for route in module.routes(desk)]
+def routes(site: Site) -> list[BaseRoute]:
+    """The routes of all pages."""
+    return [route for module in MODULES for route in module.routes(site)]
 
 
-def feeds(desk: Desk) -> Mapping[str, Feed]:
-    """Those of all pages, by name."""
-    found: dict[str, Feed] = {}
+def feeds(site: Site) -> Mapping[str, Feed]:
+    """The live feeds of all pages, by name."""
+    named: dict[str, Feed] = {}
     for module in MODULES:
         make = getattr(module, "feeds", None)
         if make is not None:
-            found.update(make(desk))
-    return found
+            named.update(make(site))
+    return named

@@ -1,50 +1,55 @@
-"""`/tables/{name}/items`: looking for items, and taking them away as a file."""
+"""`/tables/{name}/items`: searching and exporting items. `/tables/{name}/item`: reading, editing and deleting one.
+
+A save or delete is conditional on what the page has shown (items/conditional_writes.py).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.client.reads.pages import InvalidToken
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Table
-from penstock.web.dashboard import searches
-from penstock.web.dashboard.desk import Desk
-from penstock.web.dashboard.item_exports import MOST_ITEMS, Export
-from penstock.web.dashboard.item_text import cell, key_text
-from penstock.web.dashboard.pages.job import disposition
-from penstock.web.dashboard.searches import BadSearch, Filter, Found, Search, find
-from penstock.web.dashboard.table_facts import TableView, look
+from penstock.web.dashboard.items import conditional_writes, item_text
+from penstock.web.dashboard.items import search as search_form
+from penstock.web.dashboard.items.conditional_writes import EditConflict
+from penstock.web.dashboard.items.export import MOST_ITEMS, Export
+from penstock.web.dashboard.items.item_text import BadItem, cell, key_text
+from penstock.web.dashboard.items.search import BadSearch, Filter, Found, Search, find
+from penstock.web.dashboard.pages.tables import TableView, read_table
+from penstock.web.dashboard.site import Site, disposition
 from penstock.web.problems import Problem
-from penstock.wire.values import Item
+from penstock.wire.values import Item, item_size
 
 _COLUMNS: Final = 8
 _EMPTY_ROWS: Final = 2
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(site: Site) -> list[Route]:
     def listing(request: Request) -> Response:
-        view = look(desk.source.db, request.path_params["name"], ttl=False)
+        view = read_table(site.source.db, request.path_params["name"], ttl=False)
         search = Search.parse(request.query_params.multi_items())
         token = request.query_params.get("from") or None
-        found, problem = _found(desk, view.table, search, token)
-        return desk.page(
-            request, "items.html", 200 if problem is None else 400, **_listing(view, search, token, found, problem)
+        found, problem = _search(site, view.table, search, token)
+        return site.page(
+            request, "items.html", 200 if problem is None else 400, **_list_context(view, search, token, found, problem)
         )
 
     def export(request: Request) -> Response:
-        table = look(desk.source.db, request.path_params["name"], ttl=False).table
+        table = read_table(site.source.db, request.path_params["name"], ttl=False).table
         form = request.query_params.get("format", "json")
         if form not in ("csv", "json"):
             raise Problem(400, "Items are exported as csv or json.", "Choose one of them.")
         try:
-            made = Export(desk.source.db.execute, table, Search.parse(request.query_params.multi_items()))
+            made = Export(site.source.db.execute, table, Search.parse(request.query_params.multi_items()))
         except BadSearch as error:
             raise Problem(400, str(error), "Mend the search, and export again.") from None
         except DynamoDBError as error:
@@ -55,13 +60,14 @@ def routes(desk: Desk) -> list[Route]:
         kind = "text/csv; charset=utf-8" if form == "csv" else "application/json"
         return StreamingResponse(made.csv() if form == "csv" else made.json(), 200, headers, kind)
 
-    return [Route("/tables/{name}/items", listing), Route("/tables/{name}/export", export)]
+    items = [Route("/tables/{name}/items", listing), Route("/tables/{name}/export", export)]
+    return [*items, *_item_routes(site), *_change_routes(site)]
 
 
-def _found(desk: Desk, table: Table, search: Search, token: str | None) -> tuple[Found, str | None]:
-    """The items; or none, and what is wrong with the search."""
+def _search(site: Site, table: Table, search: Search, token: str | None) -> tuple[Found, str | None]:
+    """The items; or none, and the error in the search."""
     try:
-        return find(desk.source.db.execute, table, search, token), None
+        return find(site.source.db.execute, table, search, token), None
     except (BadSearch, InvalidToken) as error:
         return Found([], None, 0), str(error)
     except DynamoDBError as error:
@@ -70,10 +76,12 @@ def _found(desk: Desk, table: Table, search: Search, token: str | None) -> tuple
         return Found([], None, 0), error.message
 
 
-def _listing(view: TableView, search: Search, token: str | None, found: Found, problem: str | None) -> dict[str, Any]:
+def _list_context(
+    view: TableView, search: Search, token: str | None, found: Found, problem: str | None
+) -> dict[str, Any]:
     table = view.table
     known = search.index == "" or table.index(search.index) is not None
-    key = searches.key_of(table, search.index if known else "")
+    key = search_form.key_of(table, search.index if known else "")
     columns, more = _columns(list(dict.fromkeys([*table.key.names, *key.names])), found.items)
     rows = [
         (
@@ -88,12 +96,12 @@ def _listing(view: TableView, search: Search, token: str | None, found: Found, p
         "view": view,
         "search": search,
         "key": key,
-        "hash_texts": _padded(search.hash, len(key.hash)),
-        "range_texts": _padded(search.range, len(key.range)),
+        "hash_texts": _pad(search.hash, len(key.hash)),
+        "range_texts": _pad(search.range, len(key.range)),
         "filters": [*search.filters, *([Filter()] * _EMPTY_ROWS)],
-        "sort_operators": searches.SORT_OPERATORS,
-        "filter_operators": searches.FILTER_OPERATORS,
-        "value_types": searches.VALUE_TYPES,
+        "sort_operators": search_form.SORT_OPERATORS,
+        "filter_operators": search_form.FILTER_OPERATORS,
+        "value_types": search_form.VALUE_TYPES,
         "columns": columns,
         "numbers": {one.name for one in table.attributes if one.type == "N"},
         "rows": rows,
@@ -108,13 +116,227 @@ def _listing(view: TableView, search: Search, token: str | None, found: Found, p
     }
 
 
-def _padded(texts: Sequence[str], count: int) -> list[str]:
+def _pad(texts: Sequence[str], count: int) -> list[str]:
     return [*texts[:count], *([""] * (count - len(texts)))]
 
 
 def _columns(keys: list[str], items: Sequence[Item]) -> tuple[list[str], int]:
-    """The key, then what most items have; and how many attributes have no column."""
+    """The key, then the most frequent attributes; and how many attributes have no column."""
     counts = Counter(name for item in items for name in item if name not in keys)
     others = sorted(counts, key=lambda name: (-counts[name], name))
     room = max(2, _COLUMNS - len(keys))
     return [*keys, *others[:room]], max(0, len(others) - room)
+
+
+# ── one item ──────────────────────────────────────────────────────────────────────────────────────
+
+_SHOWN_CHARACTERS: Final = 20_000
+_EDITABLE_BYTES: Final = 100_000
+"""Of a form: it stays below the dashboard's limit on a request."""
+
+Fields = dict[str, list[str]]
+
+
+def _item_routes(site: Site) -> list[Route]:
+    def show(request: Request) -> Response:
+        table, key, item = _requested_item(site, request)
+        if item is None:
+            raise Problem(404, f"{table.name} has no item {key_text(key)[:200]}.", "It may have been deleted.")
+        return site.page(request, "item.html", **_item_context(table, key, item, saved="saved" in request.query_params))
+
+    def download(request: Request) -> Response:
+        table, key, item = _requested_item(site, request)
+        if item is None:
+            raise Problem(404, f"{table.name} has no item {key_text(key)[:200]}.", "It may have been deleted.")
+        headers = {"Content-Disposition": disposition(f"{table.name}-item.json")}
+        return Response(item_text.item_text(item), 200, headers, "application/json")
+
+    def new(request: Request) -> Response:
+        table = read_table(site.source.db, request.path_params["name"], ttl=False).table
+        example: Item = {one.name: {one.type: ""} for one in table.key.attributes}
+        return site.page(request, "item_new.html", table=table, text=item_text.item_text(example), problem=None)
+
+    return [
+        Route("/tables/{name}/item", show),
+        Route("/tables/{name}/item.json", download),
+        Route("/tables/{name}/new", new),
+    ]
+
+
+def _requested_item(site: Site, request: Request) -> tuple[Table, Item, Item | None]:
+    table = read_table(site.source.db, request.path_params["name"], ttl=False).table
+    key = _key(table, request.query_params.get("key", ""))
+    return table, key, _get(site, table, key)
+
+
+def _key(table: Table, text: str) -> Item:
+    try:
+        key = item_text.read_key(text)
+        if set(key) != set(table.key.names):
+            raise BadItem(f"the key of {table.name} is {table.key}")
+        return conditional_writes.key_of(table, key)
+    except BadItem as error:
+        raise Problem(404, f"That is no key: {error}.", "Find the item in the list of items.") from None
+
+
+def _get(site: Site, table: Table, key: Item) -> Item | None:
+    try:
+        return conditional_writes.get(site.source.db, table, key)
+    except DynamoDBError as error:
+        if error.retryable:
+            raise
+        raise Problem(400, error.message, "Find the item in the list of items.") from None
+
+
+def _item_context(
+    table: Table,
+    key: Item,
+    item: Item,
+    *,
+    text: str | None = None,
+    problem: str | None = None,
+    conflict: EditConflict | None = None,
+    saved: bool = False,
+) -> dict[str, Any]:
+    whole = item_text.item_text(item)
+    seen = item_text.seen_text(item_text.seen_of(item))
+    attributes = [(name, next(iter(item[name])), cell(item[name])) for name in _in_order(table, item)]
+    return {
+        "table": table,
+        "key": key,
+        "title": " / ".join(cell(key[name]) for name in table.key.names),
+        "query": urlencode({"key": key_text(key)}),
+        "key_text": key_text(key),
+        "size": item_size(item),
+        "attributes": attributes,
+        "whole": whole if len(whole) <= _SHOWN_CHARACTERS else whole[:_SHOWN_CHARACTERS],
+        "is_cut": len(whole) > _SHOWN_CHARACTERS,
+        "characters": len(whole),
+        "text": whole if text is None else text,
+        "seen": seen,
+        "is_editable": len(quote_plus(whole)) + len(quote_plus(seen)) <= _EDITABLE_BYTES,
+        "problem": problem,
+        "changes": [] if conflict is None else _differences(conflict, text),
+        "saved": saved,
+    }
+
+
+def _differences(conflict: EditConflict, text: str | None) -> list[tuple[item_text.AttributeChange, str, str]]:
+    """Each changed attribute, with its present value and its value in the form's text."""
+    try:
+        typed = {} if text is None else item_text.read_item(text)
+    except BadItem:
+        typed = {}
+    return [
+        (one, "" if one.now is None else cell(one.now), cell(typed[one.name]) if one.name in typed else "")
+        for one in conflict.changes
+    ]
+
+
+def _in_order(table: Table, item: Item) -> list[str]:
+    return [*table.key.names, *sorted(name for name in item if name not in table.key.names)]
+
+
+# ── changing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _change_routes(site: Site) -> list[Route]:
+    def posted(handle: Callable[[Site, Request, Fields], Response]) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            fields = await site.access.read_form(request)
+            return await run_in_threadpool(handle, site, request, fields)
+
+        return answer
+
+    return [
+        Route("/tables/{name}/item", posted(_save), methods=["POST"]),
+        Route("/tables/{name}/new", posted(_create), methods=["POST"]),
+        Route("/tables/{name}/item/delete", posted(_ask), methods=["POST"]),
+        Route("/tables/{name}/item/deleted", posted(_delete), methods=["POST"]),
+    ]
+
+
+def _form(site: Site, request: Request, fields: Fields) -> tuple[Table, Item, dict[str, str]]:
+    """The table, the key and the hashes of what the form showed."""
+    table = read_table(site.source.db, request.path_params["name"], ttl=False).table
+    key = _key(table, fields.get("key", [""])[0])
+    try:
+        return table, key, item_text.read_seen(fields.get("seen", [""])[0])
+    except BadItem as error:
+        raise Problem(400, f"{error}.".capitalize(), "Load the item's page again.") from None
+
+
+def _save(site: Site, request: Request, fields: Fields) -> Response:
+    table, key, seen = _form(site, request, fields)
+    text = fields.get("item", [""])[0]
+    try:
+        conditional_writes.save(site.source.db, table, key, item_text.read_item(text), seen)
+    except EditConflict as conflict:
+        return _conflict(site, request, table, key, conflict, text)
+    except (BadItem, DynamoDBError) as error:
+        if isinstance(error, DynamoDBError) and error.retryable:
+            raise
+        problem = error.message if isinstance(error, DynamoDBError) else f"{error}."
+        return _form_again(site, request, table, key, text, seen, f"Nothing was saved. {problem}")
+    return _to_item(table, key)
+
+
+def _form_again(
+    site: Site, request: Request, table: Table, key: Item, text: str, seen: dict[str, str], problem: str
+) -> Response:
+    """The form as it was sent, with its error; it keeps the hashes that it had."""
+    item = _get(site, table, key)
+    if item is None:
+        return _conflict(site, request, table, key, EditConflict(item_text.changes_since(seen, None), None), text)
+    context = _item_context(table, key, item, text=text, problem=problem)
+    context["seen"] = item_text.seen_text(seen)
+    return site.page(request, "item.html", 400, **context)
+
+
+def _conflict(
+    site: Site, request: Request, table: Table, key: Item, conflict: EditConflict, text: str | None
+) -> Response:
+    if conflict.now is None:
+        return site.page(request, "item_gone.html", 409, table=table, text=text, key_text=key_text(key))
+    context = _item_context(table, key, conflict.now, text=text, conflict=conflict)
+    return site.page(request, "item.html", 409, **context)
+
+
+def _create(site: Site, request: Request, fields: Fields) -> Response:
+    table = read_table(site.source.db, request.path_params["name"], ttl=False).table
+    text = fields.get("item", [""])[0]
+    try:
+        item = item_text.read_item(text)
+        conditional_writes.create(site.source.db, table, item)
+        return _to_item(table, {name: item[name] for name in table.key.names})
+    except EditConflict:
+        problem = "There is an item with this key already. Nothing was saved."
+    except (BadItem, DynamoDBError) as error:
+        if isinstance(error, DynamoDBError) and error.retryable:
+            raise
+        problem = f"Nothing was saved. {error.message if isinstance(error, DynamoDBError) else f'{error}.'}"
+    return site.page(request, "item_new.html", 400, table=table, text=text, problem=problem)
+
+
+def _ask(site: Site, request: Request, fields: Fields) -> Response:
+    table, key, seen = _form(site, request, fields)
+    item = _get(site, table, key)
+    changes = item_text.changes_since(seen, item)
+    if item is None or changes:
+        return _conflict(site, request, table, key, EditConflict(changes, item), None)
+    return site.page(request, "item_delete.html", **_item_context(table, key, item))
+
+
+def _delete(site: Site, request: Request, fields: Fields) -> Response:
+    table, key, seen = _form(site, request, fields)
+    try:
+        conditional_writes.delete(site.source.db, table, key, seen)
+    except EditConflict as conflict:
+        return _conflict(site, request, table, key, conflict, None)
+    return RedirectResponse(f"/tables/{quote(table.name, safe='')}/items", 303)
+
+
+def _to_item(table: Table, key: Item) -> Response:
+    return RedirectResponse(
+        f"/tables/{quote(table.name, safe='')}/item?{urlencode({'key': key_text(key), 'saved': '1'})}", 303
+    )

@@ -1,42 +1,39 @@
-"""`/jobs/{id}`: all of a job, live."""
+"""`/jobs/{id}`: one job, live: its progress, attempts, log, checkpoints, files and cost."""
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
 from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.job import Checkpoint, Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.store.store import JobStore
-from penstock.web.dashboard import charts
-from penstock.web.dashboard.cost import cost_of
-from penstock.web.dashboard.desk import Desk
-from penstock.web.dashboard.live import Feed, Message, fragment
-from penstock.web.dashboard.rendering import pretty
+from penstock.web.dashboard.charts import job_charts
+from penstock.web.dashboard.poller import Feed, Message, fragment
+from penstock.web.dashboard.site import Site, download, pretty
 from penstock.web.problems import Problem
+from penstock.wire.values import item_size
 
 LOG_LINES: Final = 200
-_BLOCK_BYTES: Final = 256 * 1024
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(site: Site) -> list[Route]:
     def show(request: Request) -> Response:
-        store = desk.source.store()
+        store = site.source.store()
         history = store.history(request.path_params["job_id"])
         job = history.job
         lines = _lines_upto(history.entries, request.query_params.get("upto", ""))
         is_newest = not lines or lines[-1].number == history.entries[-1].number
         context = {
-            **_context(desk, store, history),
+            **_context(site, store, history),
             "args": _value(store, job, job.args),
             "lines": lines,
             "last": lines[-1].number if lines else 0,
@@ -45,10 +42,10 @@ def routes(desk: Desk) -> list[Route]:
             "comparison": _comparison(store, history, request.query_params),
         }
         live = "job?" + urlencode({"key": job.id}) if is_newest else None
-        return desk.page(request, "job.html", live=live, **context)
+        return site.page(request, "job.html", live=live, **context)
 
-    def download(request: Request) -> Response:
-        store = desk.source.store()
+    def file(request: Request) -> Response:
+        store = site.source.store()
         history = store.history(request.path_params["job_id"])
         name = request.path_params["name"]
         found = next((file for file in history.files if file.name == name), None)
@@ -56,32 +53,30 @@ def routes(desk: Desk) -> list[Route]:
             raise Problem(404, f"{history.job.id} has no file {name[:100]}.", "See the list on the job's page.")
         if store.files is None:
             raise Problem(404, "This dashboard does not know where the files are.", "Give `penstock up --files PLACE`.")
-        stream = store.files.open(found.saved.key, expect=found.saved)
-        headers = {"Content-Disposition": disposition(name), "Content-Length": str(found.saved.size)}
-        return StreamingResponse(_blocks(stream), 200, headers, "application/octet-stream")
+        return download(store.files.open(found.saved.key, expect=found.saved), name, found.saved.size)
 
-    return [Route("/jobs/{job_id}", show), Route("/jobs/{job_id}/files/{name:path}", download)]
+    return [Route("/jobs/{job_id}", show), Route("/jobs/{job_id}/files/{name:path}", file)]
 
 
-def feeds(desk: Desk) -> dict[str, Feed]:
-    return {"job": _JobFeed(desk)}
+def feeds(site: Site) -> dict[str, Feed]:
+    return {"job": _JobFeed(site)}
 
 
-# ── live ─────────────────────────────────────────────────────────────────────────────────────────
+# ── live ──────────────────────────────────────────────────────────────────────────────────────────
 
 _RENDERED_A_POLL: Final = 20
-"""Jobs that are read whole and drawn in one poll, of those that have changed; more of them take turns."""
+"""Changed jobs that one poll reads whole; more of them take turns."""
 _EXPLAINED_A_POLL: Final = 4
 _EXPLAIN_SECONDS: Final = 5.0
 _SHORT_LOG: Final = 300
 _LONG_LOG_SECONDS: Final = 10.0
 _LINES_A_SECOND: Final = 500
-"""The longer a log, the more seldom it is read whole."""
+"""The longer a log, the less often it is read whole."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the poller knows of a job that somebody watches."""
+    """What the feed knows of a followed job."""
 
     version: int = 0
     line: int | None = None
@@ -91,14 +86,14 @@ class _Seen:
 
 
 class _JobFeed:
-    """All watched jobs are read in one batch; those that have changed are then read whole, a bounded number a poll."""
+    """Reads all followed jobs in one batch, then those that have changed whole: a bounded number a poll."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, site: Site) -> None:
+        self._site = site
         self._seen: dict[str, _Seen] = {}
 
     def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
-        store = self._desk.source.store()
+        store = self._site.source.store()
         self._seen = {key: self._seen.get(key) or _Seen() for key in keys}
         now = store.clock.now()
         jobs = store.get_those_there(keys)
@@ -118,18 +113,18 @@ class _JobFeed:
         seen = self._seen[job.id]
         after = seen.line
         if after is None or job.entries - after > LOG_LINES:
-            # The newest line is always told: who has not seen those before it asks for them then (live.py, 3).
+            # The newest line is always sent: a subscriber that lacks those before it then asks for them (poller.py, 3).
             after = max(0, job.entries - 1)
         entries = store.entries(job.id, after=after) if job.entries > after else []
         lines = [self._line(entry) for entry in entries]
         history = self._history(store, job, entries, seen, now)
-        drawn = self._desk.fragment("job_live.html", **_context(self._desk, store, history))
+        drawn = self._site.fragment("job_live.html", **_context(self._site, store, history))
         seen.version, seen.drawn_at = history.job.version, now
         seen.line = max([after, *(entry.number for entry in entries)])
         return [*lines, fragment("job", drawn)]
 
     def _history(self, store: JobStore, job: Job, entries: list[Entry], seen: _Seen, now: float) -> History:
-        """Read whole while it is short; a long log is read again only now and then, and goes on with what is new."""
+        """Reads a short log whole. A long one is read whole every 10 seconds or more, and extended in between."""
         last = seen.history
         wait = max(_LONG_LOG_SECONDS, job.entries / _LINES_A_SECOND)
         if last is None or job.entries <= _SHORT_LOG or job.is_terminal or now - seen.read_at > wait:
@@ -141,26 +136,26 @@ class _JobFeed:
         return last
 
     def missed(self, key: str, after: int) -> Sequence[Message]:
-        return [self._line(entry) for entry in self._desk.source.store().entries(key, after=after)]
+        return [self._line(entry) for entry in self._site.source.store().entries(key, after=after)]
 
     def _line(self, entry: Entry) -> Message:
-        return Message("line", self._desk.fragment("log_line.html", entry=entry), number=entry.number)
+        return Message("line", self._site.fragment("log_line.html", entry=entry), number=entry.number)
 
 
-# ── what is shown ────────────────────────────────────────────────────────────────────────────────
+# ── the page ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _context(desk: Desk, store: JobStore, history: History) -> dict[str, Any]:
+def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
     job, now = history.job, store.clock.now()
-    life = charts.stretches(job, history.events, now)
+    life = job_charts.stretches(job, history.events, now)
     return {
         "job": job,
         "history": history,
         "why": explain(job, gather(store, job)),
-        "pace": charts.pace(job, history.entries),
-        "curve": charts.progress_curve(job, history.entries, now),
+        "pace": job_charts.pace(job, history.entries),
+        "curve": job_charts.progress_curve(job, history.entries, now),
         "life": life,
-        "timeline": charts.timeline(life),
+        "timeline": job_charts.timeline(life),
         "cost": cost_of(store, history),
         "result": None if job.result is None else _value(store, job, job.result),
         "can_cancel": not job.is_terminal and job.cancel_reason is None,
@@ -169,7 +164,7 @@ def _context(desk: Desk, store: JobStore, history: History) -> dict[str, Any]:
 
 
 def _value(store: JobStore, job: Job, payload: Payload) -> str:
-    """A payload as text to read; where it cannot be loaded, why."""
+    """A payload as text, or why it cannot be loaded."""
     try:
         return pretty(store.load(job, payload))
     except (PenstockError, OSError) as error:
@@ -186,12 +181,12 @@ def _lines_upto(entries: Sequence[Entry], upto: str) -> list[Entry]:
     return list(entries[-LOG_LINES:])
 
 
-# ── checkpoints ──────────────────────────────────────────────────────────────────────────────────
+# ── checkpoints ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two checkpoints, and how the JSON of one becomes the other's: (class, line)."""
+    """Two checkpoints, and the diff of their JSON: (class, line)."""
 
     before: str
     after: str
@@ -210,7 +205,7 @@ def _comparison(store: JobStore, history: History, query: Mapping[str, str]) -> 
     one, other = (_checkpoint_lines(store, history.job, point) for point in (before, after))
     lines = tuple(
         (_DIFF_CLASSES.get(line[:1], ""), line)
-        for line in difflib.unified_diff(one, other, _named(before), _named(after), lineterm="", n=2)
+        for line in difflib.unified_diff(one, other, _label(before), _label(after), lineterm="", n=2)
     )
     return Comparison(before.name, after.name, lines[:_MOST_DIFF_LINES])
 
@@ -219,24 +214,52 @@ def _checkpoint_lines(store: JobStore, job: Job, point: Checkpoint) -> list[str]
     return _value(store, job, point.data).splitlines()[:_MOST_DIFF_LINES]
 
 
-def _named(point: Checkpoint) -> str:
+def _label(point: Checkpoint) -> str:
     return f"{point.name} (version {point.version})"
 
 
-# ── files ────────────────────────────────────────────────────────────────────────────────────────
+# ── cost ──────────────────────────────────────────────────────────────────────────────────────────
+
+_UNIT_BYTES: Final = 1024
+_INDEXES: Final = 4
+_SAMPLE: Final = 100
+"""Entries that are measured: the lines of a long log are much alike."""
+_MOVES: Final = 2
+"""A row that moves within an index is deleted and written."""
 
 
-def disposition(name: str) -> str:
-    """A header that saves, never shows: the last part of the name, without anything that a header could not hold."""
-    last = name.replace("\\", "/").rsplit("/", 1)[-1].strip(". ") or "file"
-    plain = re.sub(r"[^A-Za-z0-9._ -]", "_", last)[:_LONGEST_NAME]
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(last[:_LONGEST_NAME], safe='')}"
+@dataclass(frozen=True, slots=True)
+class Cost:
+    main: int
+    """Writes of the main record."""
+    records: int
+    """Log entries, checkpoints, files."""
+    indexes: int
+
+    @property
+    def write_units(self) -> int:
+        return self.main + self.records + self.indexes
 
 
-_LONGEST_NAME: Final = 150
+def cost_of(store: JobStore, history: History) -> Cost:
+    """An estimate, in write units.
+
+    DynamoDB reports a call's consumption to the caller only, and nobody stores it by job. But a job's records show
+    its writes: `version` counts those of the main record, and each other record was written once, those of a report
+    in a transaction with the main record (which costs twice).
+    """
+    job, layout = history.job, store.layout
+    each = _units(item_size(layout.main(job)))
+    reports = len(history.entries)
+    newest = [layout.entry(job, entry).item for entry in history.entries[-_SAMPLE:]]
+    others = [layout.checkpoint(job, point).item for point in history.checkpoints]
+    others += [layout.file(job, file).item for file in history.files]
+    entry_units = sum(_units(item_size(item)) for item in newest) * reports // max(1, len(newest))
+    records = 2 * (entry_units + sum(_units(item_size(item)) for item in others))
+    # A new job has a row in each index. A change of state moves it in two of them; a report moves its lease in one.
+    moves = _MOVES * (2 * max(0, len(history.events) - 1) + reports)
+    return Cost(each * (job.version + reports), records, _INDEXES + moves)
 
 
-def _blocks(stream: Any) -> Iterator[bytes]:
-    with stream:
-        while block := stream.read(_BLOCK_BYTES):
-            yield block
+def _units(size: int) -> int:
+    return max(1, -(-size // _UNIT_BYTES))

@@ -1,8 +1,8 @@
-"""`/records`: runs of `penstock records process`, live; what failed in a table, by its error; and trying that again."""
+"""`/records`: runs of `penstock records process`, live; the failed records of a table by error; and redriving them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -18,32 +18,32 @@ from penstock.records.processor import RecordProcessor
 from penstock.records.run.run_records import runs
 from penstock.records.state.failed_records import OTHERS, FailureGroup
 from penstock.records.state.record_state import BOOKKEEPING, NotOurs
-from penstock.web.dashboard.desk import Desk
-from penstock.web.dashboard.live import Feed, Message, fragment
-from penstock.web.dashboard.table_facts import look
+from penstock.web.dashboard.pages.tables import read_table
+from penstock.web.dashboard.poller import Feed, PageFeed
+from penstock.web.dashboard.site import Site
 from penstock.web.problems import Problem
 
 _MOST_RUNS: Final = 500
 _SHOWN_RUNS: Final = 50
 _SILENT_SECONDS: Final = 30.0
-"""A run writes once a second: after this long without, it is no longer taken to be alive."""
+"""A run writes once a second. After this long without a write it counts as dead."""
 _MOST_RECORDS: Final = 200_000
-"""Of a table that is read whole for a page; larger ones are for the command line."""
+"""A page reads the whole table; larger tables are for the command line."""
 _MOST_REDRIVEN: Final = 10_000
 _SHOWN_GROUPS: Final = 100
 
 
-# ── runs ─────────────────────────────────────────────────────────────────────────────────────────
+# ── runs ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run as its item tells of it."""
+    """A run, as its item describes it."""
 
     id: str
     table: str
     state: str
-    """`running`, `completed`, `failed`, `interrupted`, or `silent`: it said it runs, and says nothing any more."""
+    """`running`, `completed`, `failed`, `interrupted`, or `silent`: running, but it stopped writing."""
     function: str
     host: str
     pid: int
@@ -70,7 +70,7 @@ class RunLine:
 
     @property
     def left_seconds(self) -> float | None:
-        """How long it still takes at its rate; None where nobody can say."""
+        """How long it still takes at its rate; None if unknown."""
         if self.state != "running" or self.total is None or self.rate <= 0:
             return None
         return max(0, self.total - self.done - self.failed) / self.rate
@@ -81,7 +81,7 @@ class RunLine:
 
 
 def run_line(item: Item, now: float) -> RunLine:
-    """Pure. What an item lacks, or has in a form that no run writes, is taken to be nothing."""
+    """Pure. A value that is missing, or that no run writes, counts as nothing."""
     state, updated = str(item.get("state", "")), _number(item, "updated_at")
     if state == "running" and now - updated > _SILENT_SECONDS:
         state = "silent"
@@ -114,35 +114,23 @@ def _number(item: Item, name: str) -> float:
         return 0.0
 
 
-def _runs(desk: Desk) -> dict[str, Any]:
-    now = desk.clock.now()
-    found = [run_line(item, now) for item in islice(runs(desk.source.db), _MOST_RUNS)]
+def _runs(site: Site) -> dict[str, Any]:
+    now = site.clock.now()
+    found = [run_line(item, now) for item in islice(runs(site.source.db), _MOST_RUNS)]
     found.sort(key=lambda run: (-run.started_at, run.id))
     return {"runs": found[:_SHOWN_RUNS], "more": len(found) > _SHOWN_RUNS}
 
 
-def feeds(desk: Desk) -> dict[str, Feed]:
-    return {"records": _RecordsFeed(desk)}
+def feeds(site: Site) -> dict[str, Feed]:
+    return {"records": PageFeed("records", lambda: site.fragment("records_live.html", **_runs(site)))}
 
 
-class _RecordsFeed:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
-        drawn = fragment("records", self._desk.fragment("records_live.html", **_runs(self._desk)))
-        return {key: [drawn] for key in keys}
-
-    def missed(self, key: str, after: int) -> Sequence[Message]:
-        return ()
-
-
-# ── failures ─────────────────────────────────────────────────────────────────────────────────────
+# ── failures ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which parked records a form is about; None is any."""
+class Selection:
+    """Which failed records a form selects; None matches any."""
 
     table: str
     bookkeeping: str
@@ -150,7 +138,7 @@ class Wanted:
     message: str | None = None
 
     @classmethod
-    def of(cls, fields: Mapping[str, str]) -> Wanted:
+    def of(cls, fields: Mapping[str, str]) -> Selection:
         return cls(
             fields.get("table", ""),
             fields.get("bookkeeping", "") or BOOKKEEPING,
@@ -158,31 +146,31 @@ class Wanted:
             fields.get("message") or None,
         )
 
-    def has(self, group: FailureGroup) -> bool:
+    def matches(self, group: FailureGroup) -> bool:
         return self.kind in (None, group.kind) and self.message in (None, group.message)
 
 
-def _processor(desk: Desk, wanted: Wanted) -> RecordProcessor:
-    """Raises Problem for a table that is not there, or that is too large to be read for a page."""
+def _processor(site: Site, wanted: Selection) -> RecordProcessor:
+    """Raises Problem for a table that does not exist, or is too large for a page."""
     if not wanted.table:
         raise Problem(400, "Whose failures?", "Choose a run's table at /records.")
-    view = look(desk.source.db, wanted.table, ttl=False)
+    view = read_table(site.source.db, wanted.table, ttl=False)
     if view.facts.items > _MOST_RECORDS:
         raise Problem(
             400,
             f"{wanted.table} has {view.facts.items:,} items: too many to be read for a page.",
             f"Use `penstock records failures {wanted.table}` and `penstock records redrive {wanted.table}`.",
         )
-    return RecordProcessor(desk.source.db.table(wanted.table), bookkeeping=wanted.bookkeeping)
+    return RecordProcessor(site.source.db.table(wanted.table), bookkeeping=wanted.bookkeeping)
 
 
-def _groups(desk: Desk, wanted: Wanted) -> list[FailureGroup]:
-    with _ours(wanted):
-        return [group for group in _processor(desk, wanted).failures() if wanted.has(group)]
+def _groups(site: Site, wanted: Selection) -> list[FailureGroup]:
+    with _refusing_foreign_records(wanted):
+        return [group for group in _processor(site, wanted).failures() if wanted.matches(group)]
 
 
 @contextmanager
-def _ours(wanted: Wanted) -> Iterator[None]:
+def _refusing_foreign_records(wanted: Selection) -> Iterator[None]:
     try:
         yield
     except NotOurs:
@@ -193,31 +181,31 @@ def _ours(wanted: Wanted) -> Iterator[None]:
         ) from None
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(site: Site) -> list[Route]:
     def listing(request: Request) -> Response:
-        return desk.page(request, "records.html", live="records", **_runs(desk))
+        return site.page(request, "records.html", live="records", **_runs(site))
 
     def failures(request: Request) -> Response:
-        wanted = Wanted.of(dict(request.query_params))
-        groups = _groups(desk, wanted)
+        wanted = Selection.of(dict(request.query_params))
+        groups = _groups(site, wanted)
         count = sum(group.count for group in groups)
-        return desk.page(
+        return site.page(
             request, "record_failures.html", wanted=wanted, groups=groups[:_SHOWN_GROUPS], count=count,
             kinds=len(groups), others=OTHERS,
         )  # fmt: skip
 
     async def preview(request: Request) -> Response:
-        wanted = await _posted(desk, request)
-        groups = await run_in_threadpool(_groups, desk, wanted)
+        wanted = await _posted_selection(site, request)
+        groups = await run_in_threadpool(_groups, site, wanted)
         count = sum(group.count for group in groups)
-        return desk.page(
+        return site.page(
             request, "redrive.html", wanted=wanted, groups=groups[:_SHOWN_GROUPS], count=count, most=_MOST_REDRIVEN
         )
 
     async def redrive(request: Request) -> Response:
-        wanted = await _posted(desk, request)
-        count = await run_in_threadpool(_redriven, desk, wanted)
-        return desk.page(request, "redriven.html", wanted=wanted, count=count, is_all=count < _MOST_REDRIVEN)
+        wanted = await _posted_selection(site, request)
+        count = await run_in_threadpool(_redrive, site, wanted)
+        return site.page(request, "redriven.html", wanted=wanted, count=count, is_all=count < _MOST_REDRIVEN)
 
     return [
         Route("/records", listing),
@@ -227,11 +215,11 @@ def routes(desk: Desk) -> list[Route]:
     ]
 
 
-async def _posted(desk: Desk, request: Request) -> Wanted:
-    fields = await desk.keeper.form_of(request)
-    return Wanted.of({name: values[0] for name, values in fields.items()})
+async def _posted_selection(site: Site, request: Request) -> Selection:
+    fields = await site.access.read_form(request)
+    return Selection.of({name: values[0] for name, values in fields.items()})
 
 
-def _redriven(desk: Desk, wanted: Wanted) -> int:
-    with _ours(wanted):
-        return _processor(desk, wanted).redrive(kind=wanted.kind, message=wanted.message, limit=_MOST_REDRIVEN)
+def _redrive(site: Site, wanted: Selection) -> int:
+    with _refusing_foreign_records(wanted):
+        return _processor(site, wanted).redrive(kind=wanted.kind, message=wanted.message, limit=_MOST_REDRIVEN)

@@ -1,98 +1,385 @@
-"""`/tables`: what tables there are. `/tables/{name}`: one of them, its indexes as they are filled, heat and drift."""
+"""`/tables`: the list of tables. `/tables/{name}`: one table, its indexes as they fill, its heat map and its drift."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.client.database import Database, embedded_engine
+from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
+from penstock.systems import SYSTEMS
+from penstock.tables.apply.table_states import percent_of
+from penstock.tables.definitions import aws_shapes
+from penstock.tables.definitions.aws_shapes import Facts
+from penstock.tables.definitions.definition import Key, Table, Throughput
+from penstock.tables.definitions.naming import PRODUCTION, Naming
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.definitions.sources import Definitions, load
+from penstock.tables.plan.costs import Destroys, Refused, cost_text
 from penstock.tables.plan.inspect import side_by_side
-from penstock.web.dashboard import drift, heat_map, table_facts
-from penstock.web.dashboard.desk import Desk
-from penstock.web.dashboard.drift import Drift
-from penstock.web.dashboard.live import Feed, Message, fragment
-from penstock.web.dashboard.table_facts import TableView, look, time_to_live, view_of
+from penstock.tables.plan.plan import TablePlan
+from penstock.tables.plan.render import describe, describe_whole, summary
+from penstock.tables.plan.survey import survey
+from penstock.web.dashboard.charts import heat_map
+from penstock.web.dashboard.poller import Feed, KeyedFeed
+from penstock.web.dashboard.site import Site
 from penstock.web.problems import Problem
 
-_LOOKS: Final = 8
-"""Tables that are looked at side by side."""
-_DRAWN_A_POLL: Final = 4
-"""Tables that are looked at in one poll of all open pages; more of them take turns."""
+Json = dict[str, Any]
+
+PAGE_TABLES: Final = 50
+_COUNTED_FREE: Final = 20_000
+_COUNTED_PAID: Final = 2_000
 
 
-def routes(desk: Desk) -> list[Route]:
+@dataclass(frozen=True, slots=True)
+class IndexLine:
+    """An index; `percent` is the progress of one that is being created, None if unknown."""
+
+    name: str
+    key: Key
+    kind: str
+    projection: str
+    status: str
+    items: int
+    bytes: int
+    percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    table: Table
+    facts: Facts
+    indexes: tuple[IndexLine, ...]
+    created_at: float | None
+
+    @property
+    def capacity(self) -> str:
+        billing = self.table.billing
+        return f"{billing.read:,} read, {billing.write:,} write" if isinstance(billing, Throughput) else "on demand"
+
+    @property
+    def in_motion(self) -> bool:
+        return self.facts.status != "ACTIVE" or any(index.status != "ACTIVE" for index in self.indexes)
+
+
+def view_of(description: Json, ttl: Json | None = None) -> TableView:
+    """From the answer of DescribeTable, and of DescribeTimeToLive if there is one."""
+    table = aws_shapes.from_description(description, ttl=ttl)
+    lines = [_index_line(description, one, local=True) for one in description.get("LocalSecondaryIndexes") or ()]
+    lines += [_index_line(description, one, local=False) for one in description.get("GlobalSecondaryIndexes") or ()]
+    created = description.get("CreationDateTime")
+    return TableView(table, aws_shapes.facts_of(description), tuple(lines), _seconds(created))
+
+
+def _index_line(description: Json, index: Json, *, local: bool) -> IndexLine:
+    types = {one["AttributeName"]: one["AttributeType"] for one in description["AttributeDefinitions"]}
+    # A deleted index's key may have no type any more.
+    types |= {one["AttributeName"]: "S" for one in index["KeySchema"] if one["AttributeName"] not in types}
+    kept = index["Projection"]
+    status = str(index.get("IndexStatus", "ACTIVE"))
+    return IndexLine(
+        index["IndexName"],
+        aws_shapes.key_of(index["KeySchema"], types),
+        "local" if local else "global",
+        ", ".join(kept.get("NonKeyAttributes", ())) if kept["ProjectionType"] == "INCLUDE" else kept["ProjectionType"],
+        status,
+        int(index.get("ItemCount") or 0),
+        int(index.get("IndexSizeBytes") or 0),
+        percent_of(description, index, 0.0, None) if status == "CREATING" else None,
+    )
+
+
+def _seconds(told: Any) -> float | None:
+    """A description has a number; boto3 makes a datetime of it."""
+    if told is None:
+        return None
+    return float(told.timestamp()) if hasattr(told, "timestamp") else float(told)
+
+
+def read_table(db: Database, name: str, *, ttl: bool = True) -> TableView:
+    """The table of that name. Raises Problem 404, with similar names."""
+    try:
+        description = db.execute("DescribeTable", {"TableName": name})["Table"]
+        answer = time_to_live(db, name) if ttl else None
+        return view_of(description, answer)
+    except ResourceNotFoundException:
+        raise _unknown(db, name) from None
+    except DynamoDBError as error:
+        if error.retryable or error.code != "ValidationException":
+            raise
+        raise _unknown(db, name) from None  # no table can have such a name
+
+
+def time_to_live(db: Database, name: str) -> Json | None:
+    """None where this endpoint does not support it."""
+    try:
+        return db.execute("DescribeTimeToLive", {"TableName": name})
+    except ResourceNotFoundException:
+        return {}
+    except DynamoDBError as error:
+        if error.retryable:
+            raise
+        return None
+
+
+def _unknown(db: Database, name: str) -> Problem:
+    names: list[str] = []
+    with suppress(PenstockError):
+        names = db.tables()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"Did you mean {', '.join(near)}? All of them are at /tables." if near else "All tables are at /tables."
+    return Problem(404, f"There is no table {name[:100]} in {db.name}.", hint)
+
+
+# ── expired items ─────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Items that have expired and are not deleted yet, of `looked_at` items."""
+
+    count: int
+    looked_at: int
+    whole: bool
+
+
+def is_free(db: Database) -> bool:
+    """Whether reading costs nothing: the engine runs in this process."""
+    return embedded_engine(db.transport) is not None
+
+
+def count_backlog(db: Database, name: str, attribute: str, now: float) -> Backlog:
+    """Counts among the first items of the table; `whole` says whether those are all."""
+    most = _COUNTED_FREE if is_free(db) else _COUNTED_PAID
+    request: Json = {
+        "TableName": name,
+        "Select": "COUNT",
+        "FilterExpression": "#ttl BETWEEN :low AND :now",
+        "ExpressionAttributeNames": {"#ttl": attribute},
+        "ExpressionAttributeValues": {
+            ":low": {"N": str(int(now) - LONGEST_PAST_SECONDS)},
+            ":now": {"N": str(int(now))},
+        },
+    }
+    count = looked_at = 0
+    start: Mapping[str, Any] | None = None
+    while looked_at < most:
+        more = {} if start is None else {"ExclusiveStartKey": start}
+        answer = db.execute("Scan", {**request, **more, "Limit": most - looked_at})
+        count += answer["Count"]
+        looked_at += answer["ScannedCount"]
+        start = answer.get("LastEvaluatedKey")
+        if start is None:
+            return Backlog(count, looked_at, True)
+    return Backlog(count, looked_at, False)
+
+
+# ── drift ─────────────────────────────────────────────────────────────────────────────────────────
+
+# A form may name one of the systems that ship with Penstock, and nothing else: other definitions are Python modules or
+# files, and only whoever starts the dashboard names those (`penstock up --definitions`).
+OWN: Final = "own"
+"""The form's name for the definitions of the command line."""
+_ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9_.-]{0,50}")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Definitions that the form may name."""
+
+    value: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One change that would make a table what its definition says."""
+
+    table: str
+    there: bool
+    fate: str
+    what: str
+    cost: str
+    danger: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    chosen: str
+    """The form's name for them."""
+    source: str
+    environment: str
+    lines: tuple[Line, ...]
+    same: tuple[str, ...]
+    """Tables that match their definitions."""
+    not_compared: tuple[str, ...]
+    summary: str
+
+    def of(self, table: str) -> Drift | None:
+        """The part of one table; None where the definitions do not have it."""
+        lines = tuple(line for line in self.lines if line.table == table)
+        same = tuple(name for name in self.same if name == table)
+        if not lines and not same:
+            return None
+        return Drift(self.chosen, self.source, self.environment, lines, same, self.not_compared, self.summary)
+
+
+def choices(own: Definitions | None) -> list[Choice]:
+    found = [Choice(name, name) for name in SYSTEMS]
+    return found if own is None else [Choice(OWN, own.source), *found]
+
+
+def read_drift(db: Database, own: Definitions | None, chosen: str, environment: str, layout: str) -> Drift:
+    """Compares every defined table with its definition: what `penstock tables plan` would do. Changes nothing.
+
+    Raises Problem for definitions that the form may not name.
+    """
+    if not _ENVIRONMENT.fullmatch(environment):
+        raise Problem(400, "An environment is a word such as staging.", "Go back and mend it.")
+    definitions = _definitions(own, chosen, layout)
+    naming = Naming.of(os.environ, environment=environment or None, default_prefix=definitions.prefix)
+    try:
+        found = survey(db, definitions.tables, naming)
+    except DefinitionError as error:
+        raise Problem(400, str(error), "Choose another environment.") from None
+    there = {one.name: one.live is not None for one in found.tables}
+    lines = [line for one in found.plan.tables for line in _lines(one, there[one.name])]
+    same = tuple(one.name for one in found.plan.tables if not one.changes)
+    source, environment = definitions.source, naming.environment
+    return Drift(chosen, source, environment, tuple(lines), same, found.not_compared, summary(found.plan))
+
+
+def _definitions(own: Definitions | None, chosen: str, layout: str) -> Definitions:
+    if chosen == OWN and own is not None:
+        return own
+    if chosen not in SYSTEMS:
+        raise Problem(
+            400,
+            "These definitions may not be named here.",
+            f"Choose one of {', '.join(SYSTEMS)}, or start with `penstock up --definitions MODULE:NAME`.",
+        )
+    variables: Mapping[str, str] = os.environ
+    try:
+        return load(chosen, SYSTEMS, layout="compat" if layout == "compat" else "safe", variables=variables)
+    except (PenstockError, ValueError) as error:
+        raise Problem(400, str(error), "Choose another layout.") from None
+
+
+def _lines(plan: TablePlan, there: bool) -> list[Line]:
+    return [
+        Line(
+            plan.name,
+            there,
+            plan.fate,
+            describe(change) or describe_whole(change),
+            cost_text(plan.cost(change)),
+            isinstance(plan.cost(change), Destroys | Refused),
+        )
+        for change in plan.changes
+    ]
+
+
+def guess_definitions(table: str, own: Definitions | None) -> tuple[str, str]:
+    """The definitions and the environment that a table's name suggests; ("", "") if none."""
+    for choice in choices(own):
+        definitions = _definitions(own, choice.value, "safe")
+        for suffix in sorted((one.name for one in definitions.tables), key=len, reverse=True):
+            prefix = f"{definitions.prefix}-" if definitions.prefix else ""
+            if table.startswith(prefix) and table.endswith(suffix):
+                middle = table.removeprefix(prefix).removesuffix(suffix).strip("-")
+                if middle and not prefix:
+                    continue  # any table's name may end like this
+                naming = Naming(definitions.prefix, middle or PRODUCTION)
+                if naming.full_name(suffix) == table:
+                    return choice.value, naming.environment
+    return "", ""
+
+
+# ── the pages ─────────────────────────────────────────────────────────────────────────────────────
+
+_PARALLEL_READS: Final = 8
+
+
+def routes(site: Site) -> list[Route]:
     def listing(request: Request) -> Response:
         start = request.query_params.get("from", "")
-        names, following = _names(desk, start)
-        views = side_by_side(lambda name: _looked(desk, name), names, _LOOKS)
-        return desk.page(
+        names, following = _names(site, start)
+        views = side_by_side(lambda name: _read_view(site, name), names, _PARALLEL_READS)
+        return site.page(
             request,
             "tables.html",
             tables=[view for view in views if view is not None],
             next=following,
             is_first=not start,
-            compared=_compared(desk, request),
-            **_choices(desk, request),
+            compared=_chosen_drift(site, request),
+            **_choices(site, request),
         )
 
     def show(request: Request) -> Response:
-        view = look(desk.source.db, request.path_params["name"])
+        view = read_table(site.source.db, request.path_params["name"])
         attribute = view.table.ttl
-        count = attribute is not None and (table_facts.is_free(desk.source.db) or "backlog" in request.query_params)
+        count = attribute is not None and (is_free(site.source.db) or "backlog" in request.query_params)
         backlog = None
         if count and attribute is not None:
-            backlog = table_facts.backlog(desk.source.db, view.facts.name, attribute, desk.clock.now())
+            backlog = count_backlog(site.source.db, view.facts.name, attribute, site.clock.now())
         live = f"table?key={view.facts.name}"
-        return desk.page(request, "table.html", live=live, here="", view=view, backlog=backlog)
+        return site.page(request, "table.html", live=live, here="", view=view, backlog=backlog)
 
     def heat(request: Request) -> Response:
-        view = look(desk.source.db, request.path_params["name"], ttl=False)
-        counted = heat_map.told(desk.source.db)
+        view = read_table(site.source.db, request.path_params["name"], ttl=False)
+        counted = heat_map.read_counters(site.source.db)
         resources = [] if counted is None else heat_map.resources_of(counted, view.facts.name)
-        return desk.page(
+        return site.page(
             request,
             "table_heat.html",
             here="heat",
             view=view,
             counted=counted,
             resources=resources,
-            drawing=heat_map.drawn(resources),
+            drawing=heat_map.draw_heat_map(resources),
             shades=range(heat_map.SHADES),
             throttled=sum(one.throttled for one in resources),
         )
 
-    def differing(request: Request) -> Response:
-        view = look(desk.source.db, request.path_params["name"], ttl=False)
+    def drift(request: Request) -> Response:
+        view = read_table(site.source.db, request.path_params["name"], ttl=False)
         name = view.facts.name
-        chosen = _choices(desk, request)
+        chosen = _choices(site, request)
         if not chosen["chosen"]:
-            chosen["chosen"], chosen["environment"] = drift.guessed(name, desk.source.definitions)
-        found = _drift(desk, chosen) if chosen["chosen"] else None
+            chosen["chosen"], chosen["environment"] = guess_definitions(name, site.source.definitions)
+        found = _drift(site, chosen) if chosen["chosen"] else None
         ours = None if found is None else found.of(name)
-        return desk.page(request, "table_drift.html", here="drift", view=view, compared=ours, whole=found, **chosen)
+        return site.page(request, "table_drift.html", here="drift", view=view, compared=ours, whole=found, **chosen)
 
     return [
         Route("/tables", listing),
         Route("/tables/{name}", show),
         Route("/tables/{name}/heat", heat),
-        Route("/tables/{name}/drift", differing),
+        Route("/tables/{name}/drift", drift),
     ]
 
 
-# ── the list ─────────────────────────────────────────────────────────────────────────────────────
+# ── the list ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _names(desk: Desk, start: str) -> tuple[list[str], str | None]:
+def _names(site: Site, start: str) -> tuple[list[str], str | None]:
     """A page of names, and where the next one begins."""
-    request: dict[str, Any] = {"Limit": table_facts.PAGE_TABLES}
+    request: dict[str, Any] = {"Limit": PAGE_TABLES}
     if start:
         request["ExclusiveStartTableName"] = start
     try:
-        answer = desk.source.db.execute("ListTables", request)
+        answer = site.source.db.execute("ListTables", request)
     except DynamoDBError as error:
         if error.retryable or not start:
             raise
@@ -100,67 +387,49 @@ def _names(desk: Desk, start: str) -> tuple[list[str], str | None]:
     return list(answer["TableNames"]), answer.get("LastEvaluatedTableName")
 
 
-def _looked(desk: Desk, name: str) -> TableView | None:
-    """None for a table that is gone by now."""
-    db = desk.source.db
+def _read_view(site: Site, name: str) -> TableView | None:
+    """None for a table that was deleted meanwhile."""
+    db = site.source.db
     try:
         return view_of(db.execute("DescribeTable", {"TableName": name})["Table"], time_to_live(db, name))
     except ResourceNotFoundException:
         return None
 
 
-# ── drift ────────────────────────────────────────────────────────────────────────────────────────
+# ── drift ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _choices(desk: Desk, request: Request) -> dict[str, Any]:
+def _choices(site: Site, request: Request) -> dict[str, Any]:
     return {
-        "choices": drift.choices(desk.source.definitions),
+        "choices": choices(site.source.definitions),
         "chosen": request.query_params.get("definitions", ""),
         "environment": request.query_params.get("env", ""),
         "layout": request.query_params.get("layout", "safe"),
     }
 
 
-def _compared(desk: Desk, request: Request) -> Drift | None:
-    chosen = _choices(desk, request)
-    return _drift(desk, chosen) if chosen["chosen"] else None
+def _chosen_drift(site: Site, request: Request) -> Drift | None:
+    chosen = _choices(site, request)
+    return _drift(site, chosen) if chosen["chosen"] else None
 
 
-def _drift(desk: Desk, chosen: Mapping[str, Any]) -> Drift:
-    source = desk.source
-    return drift.compared(source.db, source.definitions, chosen["chosen"], chosen["environment"], chosen["layout"])
+def _drift(site: Site, chosen: Mapping[str, Any]) -> Drift:
+    source = site.source
+    return read_drift(source.db, source.definitions, chosen["chosen"], chosen["environment"], chosen["layout"])
 
 
-# ── live ─────────────────────────────────────────────────────────────────────────────────────────
+# ── live ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def feeds(desk: Desk) -> dict[str, Feed]:
-    return {"table": _TableFeed(desk)}
-
-
-class _TableFeed:
-    """States, sizes and how far indexes are; a few tables a poll, in turn."""
-
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._turn = 0
-
-    def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
-        start = self._turn % max(1, len(keys))
-        self._turn += _DRAWN_A_POLL
-        return {key: [self._drawn(key)] for key in [*keys[start:], *keys[:start]][:_DRAWN_A_POLL]}
-
-    def _drawn(self, name: str) -> Message:
-        db = self._desk.source.db
+def feeds(site: Site) -> dict[str, Feed]:
+    def draw(name: str) -> str:
+        """States, sizes and the progress of indexes."""
         try:
-            view = view_of(db.execute("DescribeTable", {"TableName": name})["Table"])
-        except ResourceNotFoundException:
-            view = None
+            view = view_of(site.source.db.execute("DescribeTable", {"TableName": name})["Table"])
         except PenstockError as error:
             if error.retryable:
                 raise
-            view = None  # no name of a table: somebody has made up the key
-        return fragment("table", self._desk.fragment("table_live.html", view=view))
+            view = None  # the table was deleted, or the key is no name of a table
+        return site.fragment("table_live.html", view=view)
 
-    def missed(self, key: str, after: int) -> Sequence[Message]:
-        return ()
+    return {"table": KeyedFeed("table", draw)}

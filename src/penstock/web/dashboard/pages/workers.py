@@ -1,8 +1,8 @@
-"""`/workers`: who works, on what, and which schedules there are."""
+"""`/workers`: the workers that are alive, their jobs, and the schedules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from penstock.jobs.model.state import State
 from penstock.jobs.scheduler.cron import Schedule
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.worker.registry import Registry
-from penstock.web.dashboard.desk import Desk
-from penstock.web.dashboard.live import Feed, Message, fragment
+from penstock.web.dashboard.poller import Feed, PageFeed
+from penstock.web.dashboard.site import Site
 
 _RUNNING_SHOWN = 100
 
@@ -30,31 +30,19 @@ class ScheduleLine:
     next_at: float | None = None
 
 
-def routes(desk: Desk) -> list[Route]:
+def routes(site: Site) -> list[Route]:
     def show(request: Request) -> Response:
-        return desk.page(request, "workers.html", live="workers", **_context(desk))
+        return site.page(request, "workers.html", live="workers", **_context(site))
 
     return [Route("/workers", show)]
 
 
-def feeds(desk: Desk) -> dict[str, Feed]:
-    return {"workers": _WorkersFeed(desk)}
+def feeds(site: Site) -> dict[str, Feed]:
+    return {"workers": PageFeed("workers", lambda: site.fragment("workers_live.html", **_context(site)))}
 
 
-class _WorkersFeed:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-
-    def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
-        messages = [fragment("workers", self._desk.fragment("workers_live.html", **_context(self._desk)))]
-        return dict.fromkeys(keys, messages)
-
-    def missed(self, key: str, after: int) -> Sequence[Message]:
-        return ()
-
-
-def _context(desk: Desk) -> dict[str, Any]:
-    store = desk.source.store()
+def _context(site: Site) -> dict[str, Any]:
+    store = site.source.store()
     now = store.clock.now()
     registry = Registry(store.db, store.layout)
     workers = registry.workers(now, tidy=False)
@@ -69,17 +57,17 @@ def _context(desk: Desk) -> dict[str, Any]:
         "workers": workers,
         "queues": queues,
         "running": running,
-        "schedules": schedule_lines(desk.source.schedules, fired, now),
+        "schedules": schedule_lines(site.source.schedules, fired, now),
         "now": now,
     }
 
 
 def schedule_lines(known: Mapping[str, Schedule], fired: Mapping[str, float], now: float) -> list[ScheduleLine]:
     """All that have fired and all that are known, by name."""
-    found = []
+    lines = []
     for name in sorted({*known, *fired}):
         schedule = known.get(name)
         text = "" if schedule is None else f"{schedule.text} ({schedule.timezone})"
         next_at = None if schedule is None else schedule.after(now)
-        found.append(ScheduleLine(name, fired.get(name), text, next_at))
-    return found
+        lines.append(ScheduleLine(name, fired.get(name), text, next_at))
+    return lines

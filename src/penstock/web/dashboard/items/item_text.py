@@ -1,7 +1,7 @@
-"""Items as text: short in a list, whole to be read or edited, and read back from what somebody has typed.
+"""Items as text: short in a list, whole in an editor, and parsed back from the editor.
 
-1. Text is DynamoDB's JSON, so nothing is lost on the way: a number of 38 digits is the same number afterwards.
-2. What was typed is checked before it is sent: a name given twice, a type that there is not, a value of another kind.
+1. The text is DynamoDB's JSON, so nothing is lost: a number of 38 digits stays the same number.
+2. The text is checked before it is sent: duplicate names, unknown types, values of the wrong type.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LINE_CHARACTERS: Final = 90
 
 
 class BadItem(ValueError):
-    """What was typed is no item: what is wrong, and where."""
+    """The text is no item: what is wrong, and where."""
 
 
-# ── to be read ───────────────────────────────────────────────────────────────────────────────────
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def item_text(item: Item) -> str:
-    """DynamoDB's JSON, the attributes in the order of their names: a line each, more for a value that is long."""
+    """DynamoDB's JSON, attributes by name: a line each, more for a long value."""
     lines = [f"  {json.dumps(name, ensure_ascii=False)}: {_value_text(item[name])}" for name in sorted(item)]
     return "{\n" + ",\n".join(lines) + "\n}"
 
@@ -47,12 +47,12 @@ def _value_text(value: AttributeValue) -> str:
 
 
 def key_text(key: Item) -> str:
-    """A key on one line, as it stands in a URL."""
+    """A key on one line, for a URL."""
     return orjson.dumps(key, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def cell(value: AttributeValue) -> str:
-    """A value in a few words: numbers exactly, the rest cut."""
+    """A value for a cell of a list: numbers whole, the rest cut."""
     text = _plain(value)
     return text if len(text) <= CELL_CHARACTERS else f"{text[: CELL_CHARACTERS - 1]}…"
 
@@ -88,11 +88,11 @@ def _bytes_of(base64: str) -> int:
     return len(base64) * 3 // 4 - base64[-2:].count("=")
 
 
-# ── what was seen ────────────────────────────────────────────────────────────────────────────────
+# ── hashes of what a form showed ──────────────────────────────────────────────────────────────────
 
 
 def seen_of(item: Item) -> dict[str, str]:
-    """A hash for each attribute: enough to tell later which of them have changed."""
+    """A hash for each attribute: it shows later which of them have changed."""
     return {name: _hash(value) for name, value in item.items()}
 
 
@@ -103,12 +103,12 @@ def _hash(value: AttributeValue) -> str:
 
 
 def seen_text(seen: Mapping[str, str]) -> str:
-    """As a form keeps it."""
+    """As a hidden field of the form."""
     return orjson.dumps(seen, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def read_seen(text: str) -> dict[str, str]:
-    """What a form says was seen. Raises BadItem."""
+    """The hashes that a form carries. Raises BadItem."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -119,35 +119,35 @@ def read_seen(text: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """An attribute that is not what somebody has seen; `now` is None where it is gone."""
+class AttributeChange:
+    """An attribute that differs from what the form showed; `now` is None if it was removed."""
 
     name: str
     how: Literal["changed", "added", "removed"]
     now: AttributeValue | None
 
 
-def moved(seen: Mapping[str, str], now: Item | None) -> list[Moved]:
-    """How an item differs from what was seen of it; all of it is removed where there is none."""
+def changes_since(seen: Mapping[str, str], now: Item | None) -> list[AttributeChange]:
+    """How the item differs from what the form showed; every attribute is removed if there is no item."""
     now = now or {}
-    found: list[Moved] = []
+    found: list[AttributeChange] = []
     for name in sorted({*seen, *now}):
         if name not in now:
-            found.append(Moved(name, "removed", None))
+            found.append(AttributeChange(name, "removed", None))
         elif name not in seen:
-            found.append(Moved(name, "added", now[name]))
+            found.append(AttributeChange(name, "added", now[name]))
         elif seen[name] != _hash(now[name]):
-            found.append(Moved(name, "changed", now[name]))
+            found.append(AttributeChange(name, "changed", now[name]))
     return found
 
 
-# ── typed ────────────────────────────────────────────────────────────────────────────────────────
+# ── parsing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_item(text: str) -> Item:
-    """The item that was typed, checked and written one way. Raises BadItem."""
+    """The item in the text, checked and in canonical form. Raises BadItem."""
     try:
-        found = json.loads(text, object_pairs_hook=_without_twins, parse_constant=_no_constant)
+        found = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise BadItem(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except BadItem:
@@ -173,12 +173,12 @@ def read_key(text: str) -> Item:
     return read_item(text)
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         times = Counter(name for name, _ in pairs)
-        twin = next(name for name, count in times.items() if count > 1)
-        raise BadItem(f"{twin!r} is there twice")
+        duplicate = next(name for name, count in times.items() if count > 1)
+        raise BadItem(f"{duplicate!r} is there twice")
     return found
 
 
@@ -192,7 +192,7 @@ _FLAGS: Final = frozenset({"BOOL", "NULL"})
 
 
 def _check(value: Any, path: str, depth: int) -> None:
-    """Only the JSON types: what is in them is checked by `wire.values`, and by the database."""
+    """Checks the JSON types only: `wire.values` and the database check the rest."""
     if not isinstance(value, dict) or len(value) != 1:
         raise BadItem(f'{path}: a value names its type, such as {{"S": "text"}} or {{"N": "1"}}')
     ((kind, content),) = value.items()

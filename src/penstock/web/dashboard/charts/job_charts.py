@@ -1,4 +1,4 @@
-"""Charts as SVG, drawn on the server. Colours come from the style sheet by class; every text in them is escaped."""
+"""Charts of jobs as SVG: throughput, progress, attempts. Colours come from the style sheet; texts are escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.jobs.explain import span
 from penstock.jobs.model.job import Entry, Event, Job
 from penstock.jobs.model.state import TERMINAL, State
 
-# ── finished jobs ────────────────────────────────────────────────────────────────────────────────
+# ── finished jobs ─────────────────────────────────────────────────────────────────────────────────
 
 _BARS: Final = 60
 _BAR: Final = 10
@@ -45,18 +45,18 @@ def _tall(number: int, top: int) -> float:
     return 0.0 if not number else max(2.0, number / top * (_HEIGHT - 4))
 
 
-# ── progress ─────────────────────────────────────────────────────────────────────────────────────
+# ── progress ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast a job goes: percent a second, and when it would end at that pace; None where it cannot be said."""
+    """How fast a job goes: percent a second, and when it would end at that pace; None if unknown."""
 
     per_second: float | None = None
     ends_at: float | None = None
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         if self.per_second is None:
             return ""
         minute = self.per_second * 60
@@ -64,7 +64,7 @@ class Pace:
 
 
 def pace(job: Job, entries: Sequence[Entry]) -> Pace:
-    """From the last half of what this attempt has reported: what it did lately tells more than how it began."""
+    """From the last half of this attempt's reports: the recent pace predicts better than the first."""
     points = [(one.at, one.progress) for one in entries if one.progress is not None and one.attempt == job.attempt]
     points = points[len(points) // 2 if len(points) > _FEW else 0 :]
     if job.state is not State.PROCESSING or len(points) < 2:
@@ -82,7 +82,7 @@ _MOST_POINTS: Final = 400
 
 
 def progress_curve(job: Job, entries: Sequence[Entry], now: float) -> Markup:
-    """Progress over time; where the job runs and has a pace, a dashed line to its estimated end."""
+    """Progress over time; of a running job that has a pace, a dashed line to its estimated end."""
     points = [(one.at, one.progress) for one in entries if one.progress is not None]
     if job.state is State.COMPLETED and job.ended_at is not None:
         points.append((job.ended_at, 100.0))
@@ -112,12 +112,12 @@ def progress_curve(job: Job, entries: Sequence[Entry], now: float) -> Markup:
     return _svg(width, height, drawn, label, "chart curve-chart", stretch=True)
 
 
-# ── attempts ─────────────────────────────────────────────────────────────────────────────────────
+# ── attempts ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of a job's life: waiting, or an attempt by a worker, and how it ended."""
+    """A part of a job's life: a wait, or an attempt by a worker and its outcome."""
 
     start: float
     end: float
@@ -136,7 +136,7 @@ _ENDS: Final = frozenset({"handed_over", "retrying", "completed", "failed", "par
 
 
 def stretches(job: Job, events: Sequence[Event], now: float) -> list[Stretch]:
-    """The job's life in order, without a hole."""
+    """The job's life in order, without a gap."""
     found: list[Stretch] = []
     since, attempt, owner = job.created_at, 0, ""
     for event in events:
@@ -173,9 +173,9 @@ def timeline(life: Sequence[Stretch]) -> Markup:
         lane = lanes.get(one.attempt, lane)
         left = (one.start - start) / (end - start) * _TIMELINE_WIDTH
         wide = max(2.0, one.seconds / (end - start) * _TIMELINE_WIDTH)
-        told = f"{_title(one)}, {span(one.seconds)}, from {utc_text(one.start)}"
+        title = f"{_title(one)}, {span(one.seconds)}, from {utc_text(one.start)}"
         top, tall = (lane * _LANE + 11, 4) if not one.attempt else (lane * _LANE + 3, _LANE - 6)
-        parts.append(_rect(left, top, wide, tall, f"life life-{one.outcome.replace('_', '-')}", told))
+        parts.append(_rect(left, top, wide, tall, f"life life-{one.outcome.replace('_', '-')}", title))
     label = f"{len(lanes)} attempt{'' if len(lanes) == 1 else 's'} over {span(end - start)}"
     return _svg(_TIMELINE_WIDTH, height, "".join(parts), label, "chart timeline", stretch=True)
 
@@ -184,7 +184,7 @@ def _title(one: Stretch) -> str:
     return f"attempt {one.attempt} on {one.owner}: {one.outcome.replace('_', ' ')}" if one.attempt else "waiting"
 
 
-# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
+# ── drawing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _rect(left: float, top: float, wide: float, tall: float, classes: str, title: str = "") -> str:
@@ -194,7 +194,7 @@ def _rect(left: float, top: float, wide: float, tall: float, classes: str, title
 
 
 def _svg(width: float, height: float, inner: str, label: str, classes: str, *, stretch: bool = False) -> Markup:
-    """`inner` is made here, of numbers and escaped texts."""
+    """`inner` consists of numbers and escaped texts."""
     how = ' preserveAspectRatio="none"' if stretch else ""
     head = f'<svg class="{classes}" viewBox="0 0 {width} {height}" role="img"{how} aria-label="{escape(label)}">'
     return Markup(head + inner + "</svg>")  # noqa: S704

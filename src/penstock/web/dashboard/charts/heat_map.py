@@ -1,7 +1,7 @@
-"""Which partitions and keys of a table are used most: read from where it is counted, and drawn.
+"""The heat map: which partitions and keys of a table are used most.
 
-A row is the table or one of its indexes, its width all of the hashes that a key can have, and each partition of it a
-stretch: the darker, the more units were used there.
+A row is the table or one of its indexes; its width is the range of a key's hashes. Each partition is a stretch of it:
+the darker, the more units it has used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A key or a partition: its units, and the part that it is of the hottest."""
+    """A key or a partition: its units, and how hot it is."""
 
     name: str
     reads: float
@@ -44,9 +44,9 @@ class Spot:
     low: int = 0
     high: int = _HASHES - 1
     share: float = 0.0
-    """Of all that its table or index has used."""
+    """Of the units of its table or index."""
     heat: float = 0.0
-    """From 0 to 1, in one scale for all that is drawn together."""
+    """From 0 to 1, on one scale for the whole map."""
 
     @property
     def units(self) -> float:
@@ -78,13 +78,13 @@ class Resource:
         return self.index or "table"
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+# ── reading the counters ──────────────────────────────────────────────────────────────────────────
 
 
-def told(db: Database) -> dict[str, Any] | None:
-    """What was counted: by the engine of this process, by the processes on the same file, or by the server.
+def read_counters(db: Database) -> dict[str, Any] | None:
+    """The counters of this process's engine, of the processes on the same file, or of the server.
 
-    None where nobody counts, or tells.
+    None where nothing is counted.
     """
     engine = embedded_engine(db.transport)
     if engine is None:
@@ -102,7 +102,7 @@ def _served(url: str) -> dict[str, Any] | None:
 
 
 def resources_of(counted: Mapping[str, Any], table: str) -> list[Resource]:
-    """Those of one table, itself first; the hottest partition of all is 1."""
+    """The table first, then its indexes; the hottest partition of all has a heat of 1."""
     ours = [one for one in counted["resources"] if one["table"] == table]
     ours.sort(key=lambda one: (bool(one["index"]), str(one["index"])))
     hottest = max((_units(part) for one in ours for part in one["partitions"]), default=0.0)
@@ -148,16 +148,16 @@ def _reason(name: str, count: int) -> Reason:
     return Reason(name, count, "", "")
 
 
-# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
+# ── drawing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def shade(part: float) -> int:
-    """The class of a colour, 0 to 9. What was used at all is never the lightest."""
+    """The class of a colour, 0 to 9. A partition that was used is never 0."""
     return 0 if part <= 0 else max(1, min(SHADES - 1, round(part * (SHADES - 1))))
 
 
-def drawn(resources: Sequence[Resource]) -> Markup:
-    """A row for each; a stretch for each partition. What was throttled has a mark below it."""
+def draw_heat_map(resources: Sequence[Resource]) -> Markup:
+    """A row for each; a stretch for each partition. A throttled partition has a mark below it."""
     rows = [one for one in resources if one.partitions]
     if not rows:
         return Markup("")

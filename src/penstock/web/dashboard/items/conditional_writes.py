@@ -1,9 +1,9 @@
-"""Saving and deleting an item that somebody has looked at: nothing newer is overwritten.
+"""Saving and deleting an item from a form, without overwriting anything newer.
 
-1. What a form has seen is a hash for each attribute. If the item is another by now, nothing is written, and what has
-   changed is told.
-2. The write itself is conditional on the attributes as they were found: what changes in between fails it too.
-3. A save sets and removes the attributes that differ, and no others: what nobody has looked at stays as it is.
+1. The form carries a hash for each attribute that it showed. If the item has changed since, nothing is written and the
+   changes are reported.
+2. The write is conditional on the attributes as they were read: a change in between fails it too.
+3. A save sets and removes the attributes that differ, and no others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.errors import ConditionalCheckFailedException, PenstockError
 from penstock.tables.definitions.definition import Table
-from penstock.web.dashboard.item_text import BadItem, Moved, moved
+from penstock.web.dashboard.items.item_text import AttributeChange, BadItem, changes_since
 from penstock.wire.values import Item, equal
 
 _MOST_CONDITIONS: Final = 150
@@ -23,10 +23,10 @@ _MOST_CHANGES: Final = 140
 """Attributes that one save changes: it is conditional on all of them, and on the key."""
 
 
-class NotAsSeen(PenstockError):
-    """The item is not what was seen; `now` is None where it is gone."""
+class EditConflict(PenstockError):
+    """The item is not what the form showed; `now` is None if it was deleted."""
 
-    def __init__(self, changes: list[Moved], now: Item | None) -> None:
+    def __init__(self, changes: list[AttributeChange], now: Item | None) -> None:
         super().__init__("The item has changed since it was shown. Nothing was written.")
         self.changes = changes
         self.now = now
@@ -48,7 +48,7 @@ def key_of(table: Table, item: Item) -> Item:
 
 
 def create(db: Database, table: Table, item: Item) -> None:
-    """Stores an item whose key is free. Raises NotAsSeen."""
+    """Stores an item whose key is free. Raises EditConflict."""
     key_of(table, item)
     request = {
         "TableName": table.name,
@@ -57,17 +57,17 @@ def create(db: Database, table: Table, item: Item) -> None:
         "ExpressionAttributeNames": {"#key": table.key.hash[0].name},
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
-    _written(db, "PutItem", request, {})
+    _write(db, "PutItem", request, {})
 
 
 def save(db: Database, table: Table, key: Item, item: Item, seen: Mapping[str, str]) -> int:
-    """Makes the item what was typed, if it is still what was seen; how many attributes were changed.
+    """Stores `item` if the old one is still what the form showed. Returns how many attributes were changed.
 
-    Raises NotAsSeen, or BadItem for another key.
+    Raises EditConflict, or BadItem for another key.
     """
     if key_of(table, item) != key:
         raise BadItem("the key is another one: keep it, or make a new item and delete this one")
-    now = _as_seen(db, table, key, seen)
+    now = _read_unchanged(db, table, key, seen)
     changed = {name: value for name, value in item.items() if name not in now or not equal(now[name], value)}
     removed = [name for name in now if name not in item]
     if not changed and not removed:
@@ -86,30 +86,29 @@ def save(db: Database, table: Table, key: Item, item: Item, seen: Mapping[str, s
         names[f"#r{number}"] = name
     removals = [f"#r{number}" for number in range(len(removed))]
     parts = ([f"SET {', '.join(sets)}"] if sets else []) + ([f"REMOVE {', '.join(removals)}"] if removals else [])
-    _written(db, "UpdateItem", {**request, "UpdateExpression": " ".join(parts)}, seen)
+    _write(db, "UpdateItem", {**request, "UpdateExpression": " ".join(parts)}, seen)
     return len(changed) + len(removed)
 
 
 def delete(db: Database, table: Table, key: Item, seen: Mapping[str, str]) -> None:
-    """Deletes the item if it is still what was seen. Raises NotAsSeen.
+    """Deletes the item if it is still what the form showed. Raises EditConflict.
 
-    Of an item with more than 150 attributes, a change of the others in the moment between the look and the delete is
-    not noticed.
+    An item with more than 150 attributes: a change of the others between the read and the delete goes unnoticed.
     """
-    now = _as_seen(db, table, key, seen)
-    _written(db, "DeleteItem", _conditional(table, key, now, ()), seen)
+    now = _read_unchanged(db, table, key, seen)
+    _write(db, "DeleteItem", _conditional(table, key, now, ()), seen)
 
 
-def _as_seen(db: Database, table: Table, key: Item, seen: Mapping[str, str]) -> Item:
+def _read_unchanged(db: Database, table: Table, key: Item, seen: Mapping[str, str]) -> Item:
     now = get(db, table, key)
-    changes = moved(seen, now)
+    changes = changes_since(seen, now)
     if now is None or changes:
-        raise NotAsSeen(changes, now)
+        raise EditConflict(changes, now)
     return now
 
 
 def _conditional(table: Table, key: Item, now: Item, first: Any) -> dict[str, Any]:
-    """On all that is there being what it is, and on what is new not being there."""
+    """Conditional on every attribute having its present value, and on new ones being absent."""
     wanted = list(dict.fromkeys([*table.key.names, *first, *now]))[:_MOST_CONDITIONS]
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -131,8 +130,8 @@ def _conditional(table: Table, key: Item, now: Item, first: Any) -> dict[str, An
     }
 
 
-def _written(db: Database, operation: str, request: dict[str, Any], seen: Mapping[str, str]) -> None:
+def _write(db: Database, operation: str, request: dict[str, Any], seen: Mapping[str, str]) -> None:
     try:
         db.execute(operation, request)
     except ConditionalCheckFailedException as error:
-        raise NotAsSeen(moved(seen, error.item), error.item) from None
+        raise EditConflict(changes_since(seen, error.item), error.item) from None

@@ -1,7 +1,7 @@
-"""Items as a file to download: a page of them is in memory at a time, and there is an end to how many.
+"""Items as a file to download, a page in memory at a time, up to a limit.
 
-CSV is for spreadsheets, and a text that a spreadsheet would take for a formula gets an apostrophe before it: what
-somebody else has stored must not run in the spreadsheet of who looks at it. JSON is exact.
+CSV is for spreadsheets. A text that a spreadsheet would take for a formula gets an apostrophe before it: what somebody
+else has stored must not run in the reader's spreadsheet. JSON is exact.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import orjson
 
 from penstock.tables.definitions.definition import Table
-from penstock.web.dashboard.searches import Execute, Found, Search, find, key_of
+from penstock.web.dashboard.items.search import Execute, Found, Search, find, key_of
 from penstock.wire.values import AttributeValue, Item
 
 MOST_ITEMS: Final = 100_000
@@ -26,7 +26,7 @@ _FORMULA: Final = re.compile(r"^[\s\x00-\x1f]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 
 
 class Export:
-    """A search whose first page is read already: what is wrong with it is told before the answer begins."""
+    """A search whose first page has been read: its errors are raised before the response begins."""
 
     def __init__(self, execute: Execute, table: Table, search: Search, most: int = MOST_ITEMS) -> None:
         self._execute = execute
@@ -36,7 +36,7 @@ class Export:
         self._first = find(execute, table, search, None, _PAGE)
 
     def json(self) -> Iterator[bytes]:
-        """`{"table": …, "items": […], "complete": true}`; `complete` is false where it was ended by its limit."""
+        """`{"table": …, "items": […], "complete": true}`; `complete` is false where the limit ended it."""
         yield b'{"table":' + orjson.dumps(self._table.name) + b',"items":[\n'
         count, complete = 0, True
         for items, is_last in self._pages():
@@ -48,7 +48,7 @@ class Export:
         yield b'\n],"count":' + orjson.dumps(count) + b',"complete":' + (b"true" if complete else b"false") + b"}\n"
 
     def csv(self) -> Iterator[bytes]:
-        """Columns are the key, and what the first items have; what others have beside it is in the last column."""
+        """Columns are the key and the attributes of the first items; other attributes are in the last column."""
         columns = self._columns(self._first.items)
         yield _line([*columns, _OTHERS])
         complete = True
@@ -102,12 +102,12 @@ def csv_text(value: AttributeValue) -> str:
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?", re.ASCII)
 
 
-def harmless(text: str) -> str:
-    """The text, which no spreadsheet takes for a formula. A negative number is none."""
+def escape_formula(text: str) -> str:
+    """The text in a form that no spreadsheet takes for a formula. A negative number is none."""
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def _line(cells: Sequence[str]) -> bytes:
     stream = io.StringIO()
-    csv.writer(stream).writerow([harmless(cell) for cell in cells])
+    csv.writer(stream).writerow([escape_formula(cell) for cell in cells])
     return stream.getvalue().encode("utf-8", "replace")

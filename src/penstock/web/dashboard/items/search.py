@@ -1,4 +1,4 @@
-"""A search among the items of a table, as the fields of a form. They are the URL, so that a search can be sent.
+"""A search among the items of a table, as the fields of a form. The fields are in the URL, so that it can be shared.
 
 With a partition key it is a Query, without one a Scan. Conditions have a type each: `1` the number is not `1` the text.
     index=by-email  h=ada@example.org  op=begins  r=2026  |  fa=total fo=>= ft=N fv=100  (repeated)
@@ -21,8 +21,8 @@ from penstock.wire import values as wire
 from penstock.wire.values import AttributeValue, Item
 
 PAGE_ITEMS: Final = 50
-_LOOKED_AT: Final = 2_000
-"""Items that are read for one page, where a filter leaves few of them."""
+_MOST_READ: Final = 2_000
+"""Items that one page reads at most, where a filter drops most of them."""
 _FILTERED_PAGE: Final = 500
 _CALLS: Final = 8
 _MOST_FILTERS: Final = 20
@@ -55,7 +55,7 @@ VALUE_TYPES: Final = {"S": "text", "N": "number", "B": "bytes (base64)", "BOOL":
 
 
 class BadSearch(ValueError):
-    """A field that cannot be: which, and why."""
+    """An invalid field: which, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What was asked for. `hash` and `range` are the texts of the key's fields, in its order."""
+    """The search. `hash` and `range` are the texts of the key's fields, in its order."""
 
     index: str = ""
     hash: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Search:
 
     @classmethod
     def parse(cls, pairs: Sequence[tuple[str, str]]) -> Search:
-        """From a URL's query. Unknown fields are passed over; `request` refuses what cannot be."""
+        """From a URL's query. Unknown fields are ignored; `request_of` refuses invalid ones."""
         fields: dict[str, list[str]] = {}
         for name, value in pairs:
             fields.setdefault(name, []).append(value[:_LONGEST_VALUE])
@@ -119,11 +119,11 @@ class Search:
 
     @property
     def is_blank(self) -> bool:
-        """Nothing but, maybe, an index was asked for."""
+        """No condition at all; perhaps an index."""
         return not (self.is_query or self.filters)
 
 
-# ── as a request ─────────────────────────────────────────────────────────────────────────────────
+# ── the request ───────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -192,11 +192,11 @@ def _key_parts(key: Key, search: Search, made: _Expressions) -> list[str]:
 
 
 def _equals(one: Attribute, text: str, made: _Expressions) -> str:
-    return f"{made.name(one.name)} = {made.value(typed(one.type, text, one.name))}"
+    return f"{made.name(one.name)} = {made.value(typed_value(one.type, text, one.name))}"
 
 
 def _sort_part(one: Attribute, text: str, search: Search, made: _Expressions) -> str:
-    name, value = made.name(one.name), made.value(typed(one.type, text, one.name))
+    name, value = made.name(one.name), made.value(typed_value(one.type, text, one.name))
     match search.operator:
         case "begins":
             if one.type == "N":
@@ -205,7 +205,7 @@ def _sort_part(one: Attribute, text: str, search: Search, made: _Expressions) ->
         case "between":
             if not search.upto:
                 raise BadSearch(f"“From … to” needs both values of {one.name}.")
-            return f"{name} BETWEEN {value} AND {made.value(typed(one.type, search.upto, one.name))}"
+            return f"{name} BETWEEN {value} AND {made.value(typed_value(one.type, search.upto, one.name))}"
         case "=" | "<" | "<=" | ">" | ">=" as sign:
             return f"{name} {sign} {value}"
     raise BadSearch(f"A sort key cannot be compared by {search.operator[:20]!r}.")
@@ -223,7 +223,7 @@ def _filter_part(one: Filter, made: _Expressions) -> str:
             if kind not in wire.TYPES:
                 raise BadSearch(f"{one.name}: there is no type {one.value[:20]!r}; there are {', '.join(wire.TYPES)}.")
             return f"attribute_type({name}, {made.value({'S': kind})})"
-    value = made.value(typed(one.type, one.value, one.name))
+    value = made.value(typed_value(one.type, one.value, one.name))
     match one.operator:
         case "begins":
             if one.type not in ("S", "B"):
@@ -238,8 +238,8 @@ def _filter_part(one: Filter, made: _Expressions) -> str:
     raise BadSearch(f"{one.name}: there is no operator {one.operator[:20]!r}.")
 
 
-def typed(kind: str, text: str, name: str) -> AttributeValue:
-    """What was typed as a value of a type. Raises BadSearch."""
+def typed_value(kind: str, text: str, name: str) -> AttributeValue:
+    """The text as a value of a type. Raises BadSearch."""
     match kind:
         case "S":
             return {"S": text}
@@ -259,7 +259,7 @@ def typed(kind: str, text: str, name: str) -> AttributeValue:
     raise BadSearch(f"{name}: there is no type {kind[:20]!r} to look for.")
 
 
-# ── its pages ────────────────────────────────────────────────────────────────────────────────────
+# ── pages of items ────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +275,8 @@ Execute = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 
 
 def find(execute: Execute, table: Table, search: Search, token: str | None, limit: int = PAGE_ITEMS) -> Found:
-    """The items from the token on; a filter is given at most two thousand items to look at. Raises BadSearch,
-    InvalidToken, and what the database answers."""
+    """The items from the token on; a filter sees at most two thousand items. Raises BadSearch, InvalidToken, and the
+    database's errors."""
     operation, request = request_of(table, search)
     question = sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
     start = None if token is None else read_token(token, question)[0]
@@ -293,6 +293,6 @@ def find(execute: Execute, table: Table, search: Search, token: str | None, limi
         if len(found) > limit:
             found = found[:limit]
             start = {name: found[-1][name] for name in names}
-        if start is None or len(found) == limit or looked_at >= _LOOKED_AT:
+        if start is None or len(found) == limit or looked_at >= _MOST_READ:
             break
     return Found(found, None if start is None else write_token(question, start, 0), looked_at)

@@ -1,12 +1,12 @@
-"""Live pages: server-sent events from one poller for all of them.
+"""The dashboard's poller: it reads the database for all live pages, and sends them server-sent events.
 
-1. Each second, each feed that somebody follows is polled once, with all the keys that are followed: what it costs does
-   not depend on how many pages are open. A feed that nobody follows costs nothing.
-2. A fragment is sent when it differs from the one that was sent last.
-3. What has an id (the lines of a log) is sent to each subscriber once, in order and without a gap: from the one after
-   its Last-Event-ID on, whenever and however often it connects.
-4. A subscriber that does not read is let go, and comes back with its Last-Event-ID.
-5. A database that goes away is told of to all, and so is its coming back.
+1. Each second it polls each feed that a page follows once, with all the keys that are followed: the cost does not
+   depend on how many pages are open. A feed that nobody follows costs nothing.
+2. A fragment is sent when it differs from the last one sent.
+3. A message with a number (a line of a log) is sent to each subscriber once, in order and without a gap: from the one
+   after its Last-Event-ID, whenever and however often it connects.
+4. A subscriber that does not read is disconnected, and comes back with its Last-Event-ID.
+5. All pages are told when the database stops answering, and when it answers again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -33,7 +33,7 @@ _LOG = logging.getLogger("penstock.web")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One event. A fragment has a `slot`, the id of the element that it is; a line of a log has a number."""
+    """One event. A fragment has a `slot`, the id of the element that it replaces; a line of a log has a number."""
 
     event: str
     data: str
@@ -52,17 +52,54 @@ def fragment(slot: str, html: str) -> Message:
 
 
 class Feed(Protocol):
-    """Something to follow. Both methods run in threads."""
+    """What a live page follows. Both methods run in threads."""
 
     def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
-        """What there is for each key: its fragments as they are now, and the lines that are new since the last poll."""
+        """For each key its current fragments, and the lines that are new since the last poll."""
 
     def missed(self, key: str, after: int) -> Sequence[Message]:
         """The lines after that number."""
 
 
+class PageFeed:
+    """One fragment for all pages of a kind."""
+
+    def __init__(self, slot: str, draw: Callable[[], str]) -> None:
+        self._slot = slot
+        self._draw = draw
+
+    def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
+        message = fragment(self._slot, self._draw())
+        return {key: [message] for key in keys}
+
+    def missed(self, key: str, after: int) -> Sequence[Message]:
+        return ()
+
+
+KEYS_A_POLL: Final = 4
+
+
+class KeyedFeed:
+    """A fragment for each key. Each poll draws a few keys; more of them take turns."""
+
+    def __init__(self, slot: str, draw: Callable[[str], str | None]) -> None:
+        """`draw` returns None for a key that there is not."""
+        self._slot = slot
+        self._draw = draw
+        self._turn = 0
+
+    def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
+        start = self._turn % max(1, len(keys))
+        self._turn += KEYS_A_POLL
+        drawn = {key: self._draw(key) for key in [*keys[start:], *keys[:start]][:KEYS_A_POLL]}
+        return {key: [fragment(self._slot, html)] for key, html in drawn.items() if html is not None}
+
+    def missed(self, key: str, after: int) -> Sequence[Message]:
+        return ()
+
+
 class Subscription:
-    """What one page has not been sent yet."""
+    """The messages that one page has yet to get."""
 
     def __init__(self, after: int | None) -> None:
         self.after = after
@@ -78,12 +115,12 @@ class Subscription:
 
 
 def pause_after(spent_seconds: float, pause_seconds: float) -> float:
-    """A poll that takes long (a far database, hundreds of tenants) is made more seldom: a fifth of the time at most."""
+    """A slow poll (a far database, hundreds of tenants) runs less often: at most a fifth of the time."""
     return max(pause_seconds, min(4 * spent_seconds, _LONGEST_PAUSE_SECONDS))
 
 
 class _Topic:
-    """A key of a feed: who follows it, and the newest of its fragments."""
+    """A key of a feed: its subscribers, and its newest fragments."""
 
     def __init__(self) -> None:
         self.subscriptions: set[Subscription] = set()
@@ -99,8 +136,8 @@ class _Topic:
                 subscription.put(message)
 
 
-class Hub:
-    """Polls, and sends. All of it runs in one event loop but the feeds' own work."""
+class Poller:
+    """Polls the feeds and sends their messages. It runs in one event loop; the feeds run in threads."""
 
     def __init__(self, feeds: Mapping[str, Feed], pause_seconds: float = DEFAULT_PAUSE_SECONDS) -> None:
         self.feeds = feeds
@@ -112,7 +149,7 @@ class Hub:
         self._closed = False
 
     async def run(self) -> None:
-        """Polls as long as somebody follows something; waits otherwise (1)."""
+        """Polls while there are subscribers; waits otherwise (1)."""
         while not self._closed:
             await self._followed.wait()
             if self._topics:
@@ -126,7 +163,7 @@ class Hub:
         """Ends every stream: the process stops."""
         self._closed = True
         self._followed.set()
-        self._tell_all(None)
+        self._send_all(None)
 
     @property
     def followers(self) -> int:
@@ -136,7 +173,7 @@ class Hub:
         """The events of a key as they come, encoded."""
         subscription = Subscription(after)
         topic = self._topics.setdefault((feed, key), _Topic())
-        topic.subscriptions.add(subscription)  # before what was missed is read: nothing falls between
+        topic.subscriptions.add(subscription)  # before the missed lines are read, so that none is lost in between
         self._followed.set()
         try:
             yield b"retry: 1000\n\n"
@@ -158,19 +195,19 @@ class Hub:
         while not self._closed:
             try:
                 async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
-                    message_or_end = await subscription.queue.get()
+                    message = await subscription.queue.get()
             except TimeoutError:
                 yield b": still here\n\n"
                 continue
-            if message_or_end is None:
+            if message is None:
                 return
-            async for encoded in self._in_order(feed, key, subscription, message_or_end):
+            async for encoded in self._in_order(feed, key, subscription, message):
                 yield encoded
 
     async def _in_order(
         self, feed: str, key: str, subscription: Subscription, message: Message
     ) -> AsyncIterator[bytes]:
-        """The message, with those before it that this subscriber has not seen; nothing if it has seen it (3)."""
+        """The message, after those before it that this subscriber missed; nothing if it has had it (3)."""
         if message.number is None:
             yield message.encoded()
             return
@@ -185,18 +222,18 @@ class Hub:
         yield message.encoded()
 
     async def _missed(self, feed: str, key: str, subscription: Subscription, after: int) -> AsyncIterator[bytes]:
-        """The lines after that one, as soon as the database answers: a gap is worse than a wait, which is told of."""
-        is_told = False
+        """The lines after that one. Waits until the database answers, and tells the page so: a gap would be worse."""
+        is_waiting = False
         while not self._closed:
             try:
                 found = await asyncio.to_thread(self.feeds[feed].missed, key, after)
             except (PenstockError, OSError) as error:
-                if not is_told:
+                if not is_waiting:
                     yield Message("trouble", str(error)).encoded()
-                is_told = True
+                is_waiting = True
                 await asyncio.sleep(self._pause_seconds)
                 continue
-            if is_told:
+            if is_waiting:
                 yield Message("fine", _ANSWERS_AGAIN).encoded()
             for message in found:
                 subscription.after = message.number
@@ -214,9 +251,9 @@ class Hub:
             try:
                 found = await asyncio.to_thread(self.feeds[feed].poll, keys)
             except (PenstockError, OSError) as error:
-                self._troubled(str(error))
+                self._report_trouble(str(error))
                 return
-            except Exception:  # one poller serves all: it must go on whatever a feed does
+            except Exception:  # one poller serves all pages: a feed must not stop it
                 _LOG.exception("The feed %s has failed", feed)
                 continue
             for key, messages in found.items():
@@ -225,27 +262,27 @@ class Hub:
                     topic.send(messages)
         if self._trouble is not None:
             self._trouble = None
-            self._tell_all(Message("fine", _ANSWERS_AGAIN))
+            self._send_all(Message("fine", _ANSWERS_AGAIN))
 
-    def _troubled(self, why: str) -> None:
+    def _report_trouble(self, why: str) -> None:
         if why != self._trouble:
             self._trouble = why
-            self._tell_all(Message("trouble", why))
+            self._send_all(Message("trouble", why))
 
-    def _tell_all(self, message: Message | None) -> None:
+    def _send_all(self, message: Message | None) -> None:
         for topic in self._topics.values():
             for subscription in list(topic.subscriptions):
                 subscription.put(message)
 
 
 @contextlib.asynccontextmanager
-async def running(hub: Hub) -> AsyncIterator[None]:
+async def running_poller(poller: Poller) -> AsyncIterator[None]:
     """The poller for the length of a block."""
-    task = asyncio.create_task(hub.run(), name="penstock-dashboard-poller")
+    task = asyncio.create_task(poller.run(), name="penstock-dashboard-poller")
     try:
         yield
     finally:
-        hub.close()
+        poller.close()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

@@ -1,4 +1,4 @@
-"""What came from what, as a drawing: what a job was given, then its steps, each to the right of all that it needs."""
+"""The lineage of a pipeline's run as SVG: its inputs, then its steps, each to the right of what it needs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MOST_NODES: Final = 80
 
 @dataclass(slots=True)
 class Node:
-    """A step, or something that was given."""
+    """A step, or an input of the run."""
 
     name: str
     is_step: bool
     outputs: list[str] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
-    """What it needs, to the node that it comes from."""
+    """Each thing that it needs, with the node that it comes from."""
     is_current: bool = True
     column: int = 0
     x: float = 0.0
@@ -40,7 +40,7 @@ class Node:
 
 
 def nodes_of(made: Lineage) -> list[Node]:
-    """Pure: steps with what they need; things that were given and that nobody needs are left out."""
+    """Pure: the steps with what they need. Inputs that no step needs are left out."""
     makers = {origin.name: f"step {origin.step}" if origin.step else f"given {origin.name}" for origin in made}
     nodes: dict[str, Node] = {}
     for origin in made:
@@ -56,8 +56,8 @@ def nodes_of(made: Lineage) -> list[Node]:
 
 
 def _place_columns(nodes: Mapping[str, Node]) -> None:
-    """A step is right of all that it needs; what was given stands just left of who needs it first."""
-    for _ in range(len(nodes)):  # a chain is never longer; what needs itself, by a mistake, stops moving here
+    """A step is right of all that it needs; an input is just left of the first step that needs it."""
+    for _ in range(len(nodes)):  # no chain is longer; a cycle, which is a mistake, stops moving here
         moved = False
         for node in nodes.values():
             behind = max((nodes[one].column for one in node.sources.values() if one in nodes), default=-1) + 1
@@ -71,8 +71,8 @@ def _place_columns(nodes: Mapping[str, Node]) -> None:
             node.column = min(users) - 1
 
 
-def drawn(made: Lineage | None, states: Mapping[str, str]) -> Markup:
-    """`states` says how each step went in the newest round: `ran`, `reused`, …"""
+def draw_lineage(made: Lineage | None, states: Mapping[str, str]) -> Markup:
+    """`states` is each step's outcome in the newest round: `ran`, `reused`, …"""
     nodes = [] if made is None else nodes_of(made)
     if not nodes:
         return Markup("")
@@ -113,8 +113,8 @@ def _edge(source: Node, target: Node, name: str) -> str:
     x2, y2 = target.x, target.y + target.tall / 2
     bend = max(_ACROSS / 2, (x2 - x1) / 2)
     path = f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
-    told = escape(f"{name}: {source.name} → {target.name}")
-    return f'<path class="edge" d="{path}"><title>{told}</title></path>'
+    title = escape(f"{name}: {source.name} → {target.name}")
+    return f'<path class="edge" d="{path}"><title>{title}</title></path>'
 
 
 def _box(node: Node, state: str) -> str:
@@ -122,16 +122,16 @@ def _box(node: Node, state: str) -> str:
     classes = "node" + (f" node-{known}" if known else "") + ("" if node.is_step else " node-given")
     classes += "" if node.is_current else " node-old"
     place = f'x="{node.x:.1f}" y="{node.y:.1f}" width="{_WIDE}" height="{node.tall}" rx="{6 if node.is_step else 13}"'
-    told = f"{node.name}: {known or ('step' if node.is_step else 'given')}"
-    told += f"; makes {', '.join(node.outputs)}" if node.outputs else ""
-    told += "" if node.is_current else "; made from what was there before"
-    parts = [f'<rect class="{classes}" {place}><title>{escape(told)}</title></rect>']
-    parts.append(f'<text x="{node.x + 10:.1f}" y="{node.y + 17:.1f}">{escape(_cut(node.name))}</text>')
+    title = f"{node.name}: {known or ('step' if node.is_step else 'given')}"
+    title += f"; makes {', '.join(node.outputs)}" if node.outputs else ""
+    title += "" if node.is_current else "; made from what was there before"
+    parts = [f'<rect class="{classes}" {place}><title>{escape(title)}</title></rect>']
+    parts.append(f'<text x="{node.x + 10:.1f}" y="{node.y + 17:.1f}">{escape(_shorten(node.name))}</text>')
     if node.is_step:
-        made = _cut("→ " + ", ".join(node.outputs))
+        made = _shorten("→ " + ", ".join(node.outputs))
         parts.append(f'<text class="small" x="{node.x + 10:.1f}" y="{node.y + 33:.1f}">{escape(made)}</text>')
     return "".join(parts)
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 1] + "…"

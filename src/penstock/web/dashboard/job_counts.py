@@ -1,0 +1,261 @@
+"""How many jobs there are in each state, and the rest of what the overview shows.
+
+DynamoDB has no count. Counting costs as much as reading the keys, so the jobs of each state are counted in small
+steps (`step`) while a page is open.
+1. A step reads a bounded number of keys: with 10⁵ jobs it costs what it costs with 10³.
+2. Until a state has been counted to its end once, its number is a lower bound ("1,000+"). After that the last full
+   count is shown, with its age where it took several steps.
+3. A page gets the result of the last poll if that is fresh. Otherwise it reads a little, at a cost that does not
+   depend on the number of jobs. The poller reads more (`refresh`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.jobs.layouts.layout import Listing
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.web.dashboard.source import Source
+
+FIRST_KEYS: Final = 40
+"""For each state, on the first page: about a millisecond each."""
+STEP_KEYS: Final = 1_000
+"""For all states together, each second: one or two hundredths of a second on the embedded engine, 25 read units."""
+MOST_TENANTS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """At least `number`, or exactly so many as of `at`."""
+
+    number: int
+    exact: bool
+    at: float
+
+    def __str__(self) -> str:
+        return f"{self.number:,}" if self.exact else f"{self.number:,}+"
+
+
+class _StateCounter:
+    """Counts one state: its position, and the last full count."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.last: Count | None = None
+        self._running = 0
+        self._places: Iterator[tuple[Listing, str]] = iter(())
+        self._current: tuple[Listing, str] | None = None
+        self._start: dict[str, Any] | None = None
+
+    def count(self, now: float) -> Count:
+        if self.last is None:
+            return Count(self._running, False, now)
+        # A count under way that exceeds the last full one is the better bound.
+        return self.last if self._running <= self.last.number else Count(self._running, False, now)
+
+    def step(self, store: JobStore, tenants: list[str], keys: int, now: float) -> int:
+        """Counts on, at most to the end of this round. Returns how many keys are left of the budget."""
+        if self._current is None:
+            self._running = 0
+            listings = [store.layout.listing(tenant, self.state, None) for tenant in tenants]
+            self._places = ((listing, one) for listing in listings for one in listing.partitions)
+            self._next_place()
+        while keys > 0 and self._current is not None:
+            keys -= self._page(store, *self._current, keys)
+            if self._start is None:
+                self._next_place()
+        if self._current is None:
+            self.last = Count(self._running, True, now)
+        return keys
+
+    def _next_place(self) -> None:
+        self._current = next(self._places, None)
+
+    def _page(self, store: JobStore, listing: Listing, partition: str, limit: int) -> int:
+        request = {**_partition_query(store, listing, partition, limit), "Select": "COUNT"}
+        if self._start is not None:
+            request["ExclusiveStartKey"] = self._start
+        answer = store.db.execute("Query", request)
+        self._running += answer["Count"]
+        self._start = answer.get("LastEvaluatedKey")
+        return max(1, int(answer["Count"]))
+
+
+class JobCounter:
+    """The counts of all states. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counters = [_StateCounter(state) for state in State]
+
+    def counts(self, now: float) -> dict[State, Count]:
+        with self._lock:
+            return {counter.state: counter.count(now) for counter in self._counters}
+
+    def first(self, store: JobStore, now: float) -> None:
+        """Counts a little of each state, for the first page."""
+        with self._lock:
+            tenants = store.sides.tenants()[:MOST_TENANTS]
+            for counter in self._counters:
+                counter.step(store, tenants, FIRST_KEYS, now)
+
+    def step(self, store: JobStore, now: float, keys: int = STEP_KEYS) -> None:
+        """Counts the small states to their ends, then the large ones a bit further."""
+        share = keys // len(self._counters)
+        with self._lock:
+            tenants = store.sides.tenants()[:MOST_TENANTS]
+            unfinished = []
+            left = 0
+            for counter in self._counters:
+                left += counter.step(store, tenants, share, now)
+                if counter.last is None or counter.last.at != now:
+                    unfinished.append(counter)
+            for counter in unfinished:
+                left = counter.step(store, tenants, left, now) if left > 0 else 0
+
+
+def _partition_query(store: JobStore, listing: Listing, partition: str, limit: int) -> dict[str, Any]:
+    return {
+        "TableName": store.layout.table,
+        "IndexName": listing.index,
+        "KeyConditionExpression": "#hash = :hash",
+        "ExpressionAttributeNames": {"#hash": listing.hash},
+        "ExpressionAttributeValues": {":hash": {"S": partition}},
+        "Limit": limit,
+    }
+
+
+# ── the overview ──────────────────────────────────────────────────────────────────────────────────
+
+HOUR_SECONDS: Final = 3600.0
+_FRESH_SECONDS: Final = 2.0
+_QUICK_SAMPLE: Final = 20
+_SAMPLE: Final = 200
+_SAMPLE_SECONDS: Final = 15.0
+_FRESH_SAMPLE_SECONDS: Final = 60.0
+_OLDEST_READ: Final = 5
+_LISTED_JOBS: Final = 6
+_TENANTS_READ: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The newest jobs that have ended within the last hour."""
+
+    at: float
+    jobs: tuple[Job, ...]
+    since: float
+    """Every job that ended since then is in `jobs`; less than an hour ago where the sample is full."""
+
+    @property
+    def whole_hour(self) -> bool:
+        return self.since <= self.at - HOUR_SECONDS
+
+    @property
+    def per_minute(self) -> float:
+        return len(self.jobs) / max((self.at - self.since) / 60, 1 / 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    at: float
+    counts: dict[State, Count]
+    oldest_waiting: Job | None
+    finished: Finished
+    failures: tuple[Job, ...]
+    running: tuple[Job, ...]
+    workers: tuple[WorkerInfo, ...]
+
+
+class OverviewCache:
+    """The overview's data, shared by all pages. Safe to share between threads."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._counter = JobCounter()
+        self._lock = threading.Lock()
+        self._overview: Overview | None = None
+        self._finished: Finished | None = None
+
+    def current(self) -> Overview:
+        """At most two seconds old, or read now at a cost that does not depend on the number of jobs."""
+        store = self._source.store()
+        with self._lock:
+            now = store.clock.now()
+            if self._overview is not None and abs(now - self._overview.at) < _FRESH_SECONDS:
+                return self._overview
+            self._counter.first(store, now)
+            if self._finished is None or abs(now - self._finished.at) > _FRESH_SAMPLE_SECONDS:
+                self._finished = finished_jobs(store, now, _QUICK_SAMPLE)
+            return self._read(store, now)
+
+    def refresh(self) -> Overview:
+        """Counts a step further, and renews the sample of finished jobs every 15 seconds."""
+        store = self._source.store()
+        with self._lock:
+            now = store.clock.now()
+            self._counter.step(store, now)
+            if self._finished is None or abs(now - self._finished.at) > _SAMPLE_SECONDS:
+                self._finished = finished_jobs(store, now, _SAMPLE)
+            return self._read(store, now)
+
+    def forget(self) -> None:
+        """Makes the next page read again. The counts stay."""
+        with self._lock:
+            self._overview = self._finished = None
+
+    def counts(self) -> dict[State, Count]:
+        return self.current().counts
+
+    def _read(self, store: JobStore, now: float) -> Overview:
+        assert self._finished is not None
+        self._overview = Overview(
+            now,
+            self._counter.counts(now),
+            oldest_waiting(store, now),
+            self._finished,
+            store.find(state=State.FAILED, limit=_LISTED_JOBS).jobs,
+            store.find(state=State.PROCESSING, limit=_LISTED_JOBS).jobs,
+            tuple(Registry(store.db, store.layout).workers(now, tidy=False)),
+        )
+        return self._overview
+
+
+def finished_jobs(store: JobStore, now: float, sample: int) -> Finished:
+    """Of the newest jobs that have completed or failed, those that ended within the last hour.
+
+    Where one state fills the sample, both begin where that state's sample begins: their shares stay right.
+    """
+    since = now - HOUR_SECONDS
+    ended: list[tuple[float, Job]] = []
+    for state in (State.COMPLETED, State.FAILED):
+        jobs = store.find(state=state, limit=sample).jobs
+        ends = [(job.ended_at, job) for job in jobs if job.ended_at is not None and job.ended_at > since]
+        if len(ends) == sample:
+            since = max(since, min(at for at, _ in ends))
+        ended += ends
+    return Finished(now, tuple(job for at, job in ended if at >= since), since)
+
+
+def oldest_waiting(store: JobStore, now: float) -> Job | None:
+    """The job that has been due for longest, of the oldest few in each shard."""
+    keys: list[str] = []
+    id_name = next(iter(store.layout.main_key("")))
+    for tenant in store.sides.tenants()[:_TENANTS_READ]:
+        listing = store.layout.listing(tenant, State.QUEUED, None)
+        for partition in listing.partitions:
+            request = _partition_query(store, listing, partition, _OLDEST_READ)
+            for item in store.db.execute("Query", request)["Items"]:
+                keys.append(item[id_name]["S"])
+    due = [job for job in store.get_those_there(keys) if _is_due(job, now)]
+    return min(due, key=lambda job: job.run_at, default=None)
+
+
+def _is_due(job: Job, now: float) -> bool:
+    return job.state is State.QUEUED and not job.waiting_for and job.run_at <= now

@@ -1,0 +1,201 @@
+"""What every page uses: the data source, the templates and their filters, the form token, downloads.
+
+Everything in a template is escaped unless this package made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import IO, Any, Final
+from urllib.parse import quote, urlencode
+
+import orjson
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+
+from penstock import __version__
+from penstock.client.wrappers.metering import Usage
+from penstock.clock import Clock, SystemClock, utc_text
+from penstock.jobs.explain import span
+from penstock.web.dashboard.job_counts import OverviewCache
+from penstock.web.dashboard.security import AccessControl
+from penstock.web.dashboard.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A line of the navigation."""
+
+    path: str
+    label: str
+
+
+NAVIGATION: Final = (
+    Link("/", "Overview"),
+    Link("/jobs", "Jobs"),
+    Link("/pipelines", "Pipelines"),
+    Link("/records", "Records"),
+    Link("/tables", "Tables"),
+    Link("/workers", "Workers"),
+)
+
+
+_HIDDEN: Final = {"place": "", "version": ""}
+"""What the login page does not show."""
+
+
+class Site:
+    """Each page's module gets it when it makes its routes."""
+
+    def __init__(self, source: Source, access: AccessControl, clock: Clock | None = None) -> None:
+        self.source = source
+        self.access = access
+        self.clock = clock or SystemClock()
+        self.overview = OverviewCache(source)
+        self._environment = make_environment(self.clock.now)
+        self._environment.globals.update(
+            navigation=NAVIGATION, version=__version__, place=source.place, read_only=access.read_only
+        )
+
+    def page(self, request: Request, template: str, status: int = 200, **context: Any) -> Response:
+        """A whole page, with the token that its forms need.
+
+        A template has a `title` block. `context` may name the live feed of the page (`live`).
+        """
+        session = self.access.session(request)
+        html = self.fragment(
+            template,
+            path=request.url.path,
+            csrf=self.access.form_token(session),
+            **{"live": None, "refresh_seconds": None, **context},
+            **({} if self.access.is_signed_in(request.scope) else _HIDDEN),
+        )
+        response = HTMLResponse(html, status)
+        self.access.remember(response, session)
+        return response
+
+    def fragment(self, template: str, **context: Any) -> str:
+        """A part of a page: the page contains it, and the poller sends it to open pages."""
+        return self._environment.get_template(template).render(**context)
+
+    @property
+    def spent(self) -> Usage:
+        """What this dashboard's own reads have cost."""
+        return self.source.meter.units()
+
+
+# ── templates ─────────────────────────────────────────────────────────────────────────────────────
+
+MINUTE: Final = 60
+_SHOWN_CHARACTERS: Final = 20_000
+
+
+def make_environment(now: Callable[[], float]) -> Environment:
+    """Autoescape is on for every template, whatever its name."""
+    environment = Environment(
+        loader=PackageLoader("penstock.web.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        ago=lambda at: ago(at, now()),
+        span=span,
+        count=count,
+        size=size,
+        pretty=pretty,
+        utc=utc_text,
+        segment=lambda text: quote(str(text), safe=""),
+        query=lambda pairs: urlencode(pairs),
+        words=lambda text: str(text).replace("_", " "),
+    )
+    environment.globals["asset"] = asset
+    return environment
+
+
+@lru_cache
+def asset(name: str) -> str:
+    """The URL of a static file. It changes with the content, so that browsers may cache it."""
+    content = (files("penstock.web.dashboard") / "static" / name).read_bytes()
+    return f"/static/{name}?v={hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def ago(at: float | None, now: float) -> Markup:
+    """A time relative to now, too coarse to change each second; the script refines it."""
+    if at is None:
+        return Markup("<span class=none>–</span>")
+    return Markup('<time datetime="{0}" title="{0}" data-ago>{1}</time>').format(utc_text(at), coarse(now - at))
+
+
+def coarse(seconds: float) -> str:
+    """`just now`, `5 m ago`, `in 2 h`."""
+    distance = abs(seconds)
+    if distance < MINUTE:
+        return "just now" if seconds >= 0 else "in a moment"
+    for length, unit in ((86_400, "d"), (3_600, "h"), (MINUTE, "m")):
+        if distance >= length:
+            rounded = f"{int(distance // length)} {unit}"
+            return f"{rounded} ago" if seconds >= 0 else f"in {rounded}"
+    raise AssertionError("the last unit is a minute")
+
+
+def count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def size(number: int) -> str:
+    """`12 bytes`, `3.4 KB`, `1.2 MB`."""
+    if number < 1024:
+        return f"{number} bytes"
+    amount = float(number)
+    for unit in ("KB", "MB", "GB"):
+        amount /= 1024
+        if amount < 1024 or unit == "GB":
+            break
+    return f"{amount:.1f} {unit}"
+
+
+def pretty(value: Any) -> str:
+    """Indented JSON, cut after 20,000 characters."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+    try:
+        text = orjson.dumps(value, option=options, default=str).decode()
+    except TypeError:  # integers past 64 bits
+        text = json.dumps(value, indent=2, default=str)
+    if len(text) > _SHOWN_CHARACTERS:
+        return f"{text[:_SHOWN_CHARACTERS]}\n… {len(text):,} characters in all"
+    return text
+
+
+# ── downloads ─────────────────────────────────────────────────────────────────────────────────────
+
+_BLOCK_BYTES: Final = 256 * 1024
+_LONGEST_NAME: Final = 150
+
+
+def download(stream: IO[bytes], name: str, size: int) -> Response:
+    """A file to save, in blocks. The browser never shows it."""
+    headers = {"Content-Disposition": disposition(name), "Content-Length": str(size)}
+    return StreamingResponse(_blocks(stream), 200, headers, "application/octet-stream")
+
+
+def disposition(name: str) -> str:
+    """A header that makes the browser save: the last part of the name, without what a header cannot hold."""
+    last = name.replace("\\", "/").rsplit("/", 1)[-1].strip(". ") or "file"
+    plain = re.sub(r"[^A-Za-z0-9._ -]", "_", last)[:_LONGEST_NAME]
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(last[:_LONGEST_NAME], safe='')}"
+
+
+def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    with stream:
+        while block := stream.read(_BLOCK_BYTES):
+            yield block
