@@ -20,7 +20,7 @@ from penstock.client.transports.responses import FastReader, Malformed, PlainRea
 from penstock.engine import Engine
 from penstock.engine.registry import OPERATIONS
 from penstock.errors import DynamoDBError, InternalServerError, PenstockError
-from penstock.files.saved import checked_type
+from penstock.files.content import checked_type
 from penstock.jobs.scheduler.cron import Schedule
 from penstock.server.auth.signature import Verifier
 from penstock.server.encodings import BodyTooLarge, chosen_encoding

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.client.transports.endpoints import Endpoint, parse
 from penstock.errors import BadUrl
-from penstock.files.saved import checked_type
+from penstock.files.content import checked_type
 
 
 def seconds(read: Callable[[str], object], text: str) -> float:

@@ -25,9 +25,8 @@ from penstock.files import (
     NotAllowed,
     open_files,
 )
-from penstock.files import uploads as uploads_module
-from penstock.files.bucket import BucketFiles
-from penstock.files.s3_calls import S3
+from penstock.files import bucket as bucket_module
+from penstock.files.bucket import S3, BucketFiles
 
 SAVER = Path(__file__).parent / "file_saver.py"
 LARGE = bytes(range(256)) * 4 * 1024 * 17  # 17 MB: three parts
@@ -94,7 +93,7 @@ def test_data_that_comes_once_is_staged_and_copied_with_its_hash(s3: Any, bucket
 
 
 def test_a_very_large_file_is_copied_in_ranges(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads_module, "COPY_BYTES", 6 * 1024 * 1024)
+    monkeypatch.setattr(bucket_module, "COPY_BYTES", 6 * 1024 * 1024)
     client = Watched(s3)
     home = open_files(f"s3://{bucket}", client=client)
     saved = home.save("x", iter([LARGE]))
@@ -126,7 +125,7 @@ def test_a_source_that_changes_while_it_is_saved_is_noticed(s3: Any, bucket: str
 
 
 def test_a_file_of_more_parts_than_s3_takes_is_refused(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(uploads_module, "PARTS", 2)
+    monkeypatch.setattr(bucket_module, "PARTS", 2)
     with pytest.raises(FileTooLarge, match="Save it as several files"):
         open_files(f"s3://{bucket}", client=s3).save("x", LARGE)
     assert uploads_of(s3, bucket) == []
@@ -302,7 +301,7 @@ def test_missing_credentials_are_told() -> None:
 def test_an_s3_that_does_not_answer_is_told_and_worth_repeating(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setattr("penstock.files.s3_calls._ATTEMPTS", 1)
+    monkeypatch.setattr("penstock.files.bucket._ATTEMPTS", 1)
     with pytest.raises(HomeUnreachable, match="S3 did not answer") as caught:
         open_files("s3://some-bucket?region=eu-west-2").exists("x")
     assert caught.value.retryable
@@ -323,7 +322,7 @@ def test_an_s3_that_does_not_answer_is_told_and_worth_repeating(monkeypatch: pyt
 )
 def test_each_refusal_of_s3_is_an_error_of_ours(code: str, status: int, kind: type[FileError]) -> None:
     answer = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}
-    with pytest.raises(FileError) as caught, S3("b").told("s3://b/x"):
+    with pytest.raises(FileError) as caught, S3("b").translated_errors("s3://b/x"):
         raise ClientError(answer, "GetObject")
     assert type(caught.value) is kind and caught.value.code == code
     assert caught.value.next_step

@@ -165,7 +165,7 @@ def test_a_bucket_from_the_command_line(
     # The client is the tests' own, because making one takes a third of a second a command; one command makes its own.
     home = f"s3://{bucket}/reports"
     assert penstock("list", home).stderr == "0 files, 0 bytes\n"
-    monkeypatch.setattr("penstock.files.s3_calls.S3._made", lambda self: s3)
+    monkeypatch.setattr("penstock.files.bucket.S3._create_client", lambda self: s3)
     assert penstock("put", home, "out/jobs/j1/report.txt", "a/x.txt").exit_code == 0
     assert penstock("get", home, "a/x.txt", "--out", "-").stdout == "hello"
     assert "X-Amz-Expires=60" in penstock("url", home, "a/x.txt", "--seconds", "60").stdout
@@ -177,7 +177,7 @@ def test_a_bucket_from_the_command_line(
 
 
 def test_lifecycle_shows_and_asks_and_applies(s3: Any, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.files.s3_calls.S3._made", lambda self: s3)
+    monkeypatch.setattr("penstock.files.bucket.S3._create_client", lambda self: s3)
     home = f"s3://{bucket}/reports"
     shown = penstock("lifecycle", home, "--dry-run").stdout
     assert "  ~ move to Intelligent-Tiering at once: reports/\n  ~ delete after 90 days: reports/\n" in shown

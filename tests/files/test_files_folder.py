@@ -25,13 +25,11 @@ from penstock.files import (
     NoSpace,
     NotAllowed,
     SavedFile,
-    locks,
+    folder_tree,
     open_files,
 )
-from penstock.files import tree as tree_module
+from penstock.files.folder_tree import Tree, abandoned
 from penstock.files.keys import STAGING
-from penstock.files.staging import abandoned
-from penstock.files.tree import Tree
 
 SAVER = Path(__file__).parent / "file_saver.py"
 
@@ -188,8 +186,8 @@ def test_a_staged_file_is_locked_while_it_is_swept(tmp_path: Path) -> None:
     try:
         with abandoned(tree, (STAGING, "left")) as is_left:
             assert is_left
-            assert not locks.try_lock(handle)
-        assert locks.try_lock(handle)
+            assert not folder_tree.try_lock(handle)
+        assert folder_tree.try_lock(handle)
         with abandoned(tree, (STAGING, "left")) as is_left:
             assert not is_left
     finally:
@@ -287,7 +285,7 @@ def outside(tmp_path: Path) -> Path:
 @pytest.fixture(params=[True, False], ids=["relative", "looked-at"])
 def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Linux and macOS, and as where folders cannot be opened."""
-    monkeypatch.setattr(tree_module, "_RELATIVE", request.param)
+    monkeypatch.setattr(folder_tree, "_RELATIVE", request.param)
 
 
 @pytest.mark.usefixtures("each_way")

@@ -20,7 +20,7 @@ from penstock.files import (
     SavedFile,
     open_files,
 )
-from penstock.files import uploads as uploads_module
+from penstock.files import bucket as bucket_module
 
 LARGE = bytes(range(256)) * 4 * 1024 * 9  # 9 MB: more than one part of an upload
 
@@ -242,4 +242,4 @@ def test_a_file_url_is_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_part_of_an_upload_is_what_s3_takes() -> None:
-    assert uploads_module.PART_BYTES >= 5 * 1024 * 1024
+    assert bucket_module.PART_BYTES >= 5 * 1024 * 1024

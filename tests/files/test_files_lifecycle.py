@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.files import HomeMissing
+from penstock.files.bucket import S3
 from penstock.files.lifecycle import (
     Live,
     SetEncryption,
@@ -17,7 +18,6 @@ from penstock.files.lifecycle import (
     inspected,
     planned,
 )
-from penstock.files.s3_calls import S3
 
 FOREIGN = {"ID": "theirs", "Filter": {"Prefix": "logs/"}, "Status": "Enabled", "Expiration": {"Days": 7}}
 BARE = Live((), "", "")

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from penstock.files import open_files
-from penstock.files.sources import BLOCK_BYTES, Source
-from penstock.files.uploads import PART_BYTES
+from penstock.files.bucket import PART_BYTES
+from penstock.files.content import BLOCK_BYTES, Source
 
 PROGRAM = Path(__file__).parent / "file_memory.py"
 MEGABYTE = 1024 * 1024

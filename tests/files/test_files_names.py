@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.files import BadKey
-from penstock.files.keys import is_key
-from penstock.files.names import joined, next_version, normalized, version_of, versioned
+from penstock.files.keys import is_key, joined, next_version, normalized, version_of, versioned
 
 
 def test_the_seeds_own_key() -> None:

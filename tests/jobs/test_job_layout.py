@@ -12,7 +12,7 @@ from job_worlds import START, claimed, items, made, new_store, running
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock, utc_seconds, utc_text
 from penstock.errors import PenstockError
-from penstock.files.saved import SavedFile
+from penstock.files.content import SavedFile
 from penstock.jobs.layouts.item_collection import CollectionLayout
 from penstock.jobs.model.job import Checkpoint, Entry, Event, Job, JobError, JobFile, Payload
 from penstock.jobs.model.state import State

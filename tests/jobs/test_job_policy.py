@@ -134,7 +134,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
 def test_files_on_S3_call_what_their_policy_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     moto = pytest.importorskip("moto", reason="S3 is tested with moto: pip install 'moto[s3]'")
     from penstock.files import FileMissing, open_files
-    from penstock.files.s3_calls import new_session
+    from penstock.files.bucket import new_session
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")

@@ -300,7 +300,7 @@ def test_a_lost_answer_that_is_not_retried_is_told(store: JobStore) -> None:
 
 
 def test_a_file_is_attached_with_its_entry(store: JobStore) -> None:
-    from penstock.files.saved import SavedFile
+    from penstock.files.content import SavedFile
 
     saved = SavedFile("j/report.xlsx", 5, "ab", "2030-01-01T00:00:00.000Z")
     counting_store, counting = counted(store)

@@ -17,8 +17,8 @@ import pytest
 
 from penstock.client.transports.responses import PlainReader
 from penstock.errors import PenstockError
-from penstock.files import keys, unicode_forms
-from penstock.files.names import normalized
+from penstock.files import keys
+from penstock.files.keys import normalized
 from penstock.pipelines.lineage import Lineage, Origin
 from penstock.systems.delphi.conversation import tidy
 from penstock.systems.security_assistant import components, drawing, evaluation, legend
@@ -245,14 +245,14 @@ def test_texts_with_the_marks_of_any_writing_are_normalized_as_ever() -> None:
     for form in ("NFC", "NFKC"):
         for _ in range(3_000):
             text = "".join(chance.choices(letters, k=chance.randint(0, 30)))
-            assert unicode_forms.normalize(form, text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
+            assert keys.normalize(form, text) == unicodedata.normalize(form, text)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mark", ["\u0301", "\u0344", "\u0f73", "\uff9e"])
 def test_more_marks_than_any_writing_has_are_parted(mark: str) -> None:
-    text = unicode_forms._stream_safe("a" + mark * 95)
+    text = keys._stream_safe("a" + mark * 95)
     assert text.replace("\u034f", "") == "a" + mark * 95
-    assert max(map(len, text.split("\u034f"))) <= unicode_forms.MOST_MARKS + 1
+    assert max(map(len, text.split("\u034f"))) <= keys.MOST_MARKS + 1
 
 
 # ── the rest ─────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ from pipeline_samples import Sample, words_pipeline
 
 from penstock.clock import ManualClock
 from penstock.files import BadKey, Files, NoSpace, SavedFile
-from penstock.files.sources import Data
+from penstock.files.content import Data
 from penstock.jobs.app import App
 from penstock.jobs.model.job import JobCancelled, JobNotFound
 from penstock.jobs.model.new_job import BadJob, NewJob

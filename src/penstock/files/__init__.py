@@ -1,12 +1,25 @@
-"""Files in a folder or in an S3 bucket, behind one small interface.
+"""Files in a folder or in an S3 bucket, behind one interface.
 
 files = open_files("out/")                      # or "s3://bucket/prefix", or a file:// URL
 saved = files.save("jobs/j1/report.xlsx", data)  # bytes, a binary file, or an iterator of bytes
 with files.open(saved.key, expect=saved) as stream: ...
+
+A save passes through these files in this order:
+
+    file_store    the interface: open_files, Files, verify
+    keys          checks the key; names and versions in names
+    content       reads the data in blocks; describes and checks what is stored
+    folder        a folder: stage, sync, rename
+    folder_tree   paths without symbolic links, staging, locks
+    manifest      hashes of a folder's files
+    bucket        a bucket: calls of S3, uploads in parts
+    lifecycle     how long a bucket keeps files
+    errors        what can go wrong, by what to do next
 """
 
 from __future__ import annotations
 
+from penstock.files.content import Data, ListedFile, SavedFile, Swept
 from penstock.files.errors import (
     BadHome,
     BadKey,
@@ -20,10 +33,7 @@ from penstock.files.errors import (
     NoSpace,
     NotAllowed,
 )
-from penstock.files.home import Files
-from penstock.files.opening import open_files
-from penstock.files.saved import ListedFile, SavedFile, Swept
-from penstock.files.sources import Data
+from penstock.files.file_store import Files, open_files
 
 __all__ = [
     "BadHome",

@@ -1,4 +1,4 @@
-"""What can be wrong with a file or with its home, by what the caller should do next.
+"""The errors of files, by what the caller should do next.
 
 FileError
 ├── (fix the call)         BadKey, BadHome, FileTooLarge, FileInTheWay, NotAllowed, HomeMissing, NoSpace
@@ -17,7 +17,7 @@ class FileError(PenstockError):
     """`file` is the file's or the home's full name, `reason` what happened, `next_step` what to do."""
 
     code: str = ""
-    """What S3 calls it, where S3 refused."""
+    """S3's error code, if S3 refused it."""
 
     def __init__(self, file: str, reason: str, next_step: str) -> None:
         super().__init__(file, reason, next_step)
@@ -30,7 +30,7 @@ class FileError(PenstockError):
 
 
 class BadKey(FileError):
-    """A key that no home takes; `file` is the key, with what cannot be shown escaped."""
+    """A key that no home accepts; `file` is the key, with unprintable characters escaped."""
 
 
 class BadHome(FileError):
@@ -46,7 +46,7 @@ class FileInTheWay(FileError):
 
 
 class NotAllowed(FileError):
-    """The file system or S3 refused it, or there are no credentials."""
+    """The file system or S3 denied access, or there are no credentials."""
 
 
 class HomeMissing(FileError):
@@ -66,7 +66,7 @@ class FileChanged(FileError):
 
 
 class HomeUnreachable(FileError):
-    """No answer, or one that says: later."""
+    """No answer, or a request to try later."""
 
     retryable = True
 
@@ -80,16 +80,18 @@ def missing(file: str) -> FileMissing:
     return FileMissing(file, "there is no such file", "List what there is: `penstock files list`")
 
 
-def of_system(file: str, error: OSError) -> FileError:
-    """The operating system's refusal as one of ours."""
-    told = (error.strerror or str(error)).lower()
+def from_oserror(file: str, error: OSError) -> FileError:
+    """The operating system's error as one of ours."""
+    message = (error.strerror or str(error)).lower()
     if error.errno == errno.ENOENT:
         return missing(file)
     if error.errno in _FULL:
-        return NoSpace(file, f"it cannot be written: {told}", "Make room, then save it again; nothing of it was kept")
+        return NoSpace(
+            file, f"it cannot be written: {message}", "Make room, then save it again; nothing of it was kept"
+        )
     if error.errno in _FORBIDDEN:
-        return NotAllowed(file, told, "Give this user the right to read and write there")
+        return NotAllowed(file, message, "Give this user the right to read and write there")
     if error.errno in _IN_THE_WAY:
         reason = "a part of its name is a file, a folder or a symbolic link where it must be something else"
         return FileInTheWay(file, reason, "Choose another key, or move away what is there")
-    return FileError(file, told, "See if the disk is well, then try again")
+    return FileError(file, message, "See if the disk is well, then try again")

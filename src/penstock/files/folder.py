@@ -4,8 +4,8 @@
     out/_temp/…                saves under way
     out/.penstock/…            hashes and locks (`manifest.py`)
 
-1. A file is written in `_temp/`, synced, and renamed over its key: whoever looks sees the old file or the new one.
-2. A save holds a lock on its staged file, which dies with it: a sweep never takes a file that is still being written.
+1. A file is written in `_temp/`, synced, and renamed to its key: a reader sees the old file or the new one.
+2. A save holds a lock on its staged file, which ends with its process: a sweep never removes a file being written.
 """
 
 from __future__ import annotations
@@ -24,22 +24,19 @@ from typing import BinaryIO
 
 from penstock.clock import Clock, utc_text
 from penstock.files import errors
+from penstock.files.content import ListedFile, SavedFile, Source, changed_size, checked_stream, hash_of
 from penstock.files.errors import FileError
-from penstock.files.home import Files, Sweeping
+from penstock.files.file_store import Files, Sweep
+from penstock.files.folder_tree import Place, Staged, Tree, abandoned, staged
 from penstock.files.keys import STAGING, checked_prefix, is_key
 from penstock.files.manifest import Manifest, Version, version_of
-from penstock.files.reading import changed_size, checked
-from penstock.files.saved import ListedFile, SavedFile
-from penstock.files.sources import Source, hash_of
-from penstock.files.staging import Staged, abandoned, staged
-from penstock.files.tree import Place, Tree
 
 _RACES = 100  # a reader's or writer's tries while others replace the file or remove its folder
 _MILLISECOND = 1_000_000  # in nanoseconds
 
 
 class FolderFiles(Files):
-    """A home in a folder; it is made at the first save."""
+    """Files in a folder, which the first save creates."""
 
     def __init__(self, root: Path, clock: Clock) -> None:
         self.where = str(root)
@@ -63,8 +60,8 @@ class FolderFiles(Files):
             size, sha256 = self._fill(file, source, key)
             now = self._clock.now()
             saved = SavedFile(key, size, sha256, utc_text(now), content_type)
-            with self._told(key):
-                # The part below a millisecond is drawn, so that two versions differ even if the clock stands still.
+            with self._translated_errors(key):
+                # The part below a millisecond is random, so that two versions differ even if the clock stands still.
                 file.place.set_time(round(now * 1000) * _MILLISECOND + randbelow(_MILLISECOND))
                 self._publish(Version(saved, file.place.stat().st_mtime_ns), file)
         return saved
@@ -72,18 +69,18 @@ class FolderFiles(Files):
     @contextmanager
     def _staged(self, key: str) -> Iterator[Staged]:
         with ExitStack() as stack:
-            with self._told(key):
+            with self._translated_errors(key):
                 file = stack.enter_context(staged(self._tree))
             yield file
 
     def _fill(self, file: Staged, source: Source, key: str) -> tuple[int, str]:
         digest, size = hashlib.sha256(), 0
-        for block in source.blocks():  # what the source raises is the caller's own, and comes through
-            with self._told(key):
+        for block in source.blocks():  # its exceptions are the caller's, and pass through
+            with self._translated_errors(key):
                 file.write(block)
             digest.update(block)
             size += len(block)
-        with self._told(key):
+        with self._translated_errors(key):
             file.sync()
         return size, digest.hexdigest()
 
@@ -106,11 +103,11 @@ class FolderFiles(Files):
                     file.rename_to(place)
                     break
                 except FileNotFoundError:
-                    if not left:  # not only a folder that somebody who deleted the last file in it removed
+                    if not left:  # more than a folder that a concurrent delete has pruned
                         raise
 
     def _present(self, key: str) -> tuple[Version, ...]:
-        """The version that lies under the key now, if we know one."""
+        """The version that the key has now, if the manifest knows it."""
         try:
             stream, found = self._opened(key)
             with stream:
@@ -122,13 +119,15 @@ class FolderFiles(Files):
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def _open(self, key: str, expect: SavedFile | None) -> io.BufferedReader:
-        with self._told(key, reading=True):
+        with self._translated_errors(key, reading=True):
             stream, expected = self._known(key) if expect is None else (self._opened(key)[0], expect)
             size = os.fstat(stream.fileno()).st_size
         if expected is not None and size != expected.size:
             stream.close()
             raise changed_size(self.name_of(key), expected, size)
-        return checked(self.name_of(key), stream, expected, lambda error: errors.of_system(self.name_of(key), error))
+        return checked_stream(
+            self.name_of(key), stream, expected, lambda error: errors.from_oserror(self.name_of(key), error)
+        )
 
     def _known(self, key: str) -> tuple[BinaryIO, SavedFile | None]:
         """The open file, and what was saved as it."""
@@ -146,7 +145,7 @@ class FolderFiles(Files):
         raise AssertionError("the last try returns")
 
     def _replaced(self, key: str, found: os.stat_result) -> bool:
-        """Another file has the name now, so the entry that was read may be the other's."""
+        """Whether another file has the name now: the entry that was read may belong to that one."""
         with self._place(key) as place:
             now = place.stat()
         return (now.st_ino, now.st_mtime_ns) != (found.st_ino, found.st_mtime_ns)
@@ -168,13 +167,13 @@ class FolderFiles(Files):
         return True
 
     def _saved(self, key: str) -> SavedFile | None:
-        with self._told(key, reading=True):
+        with self._translated_errors(key, reading=True):
             stream, saved = self._known(key)
             stream.close()
         return saved
 
     def _listed(self, key: str) -> ListedFile:
-        with self._told(key, reading=True), self._place(key) as place:
+        with self._translated_errors(key, reading=True), self._place(key) as place:
             found = place.stat()
         if not stat.S_ISREG(found.st_mode):
             raise errors.missing(self.name_of(key))
@@ -182,7 +181,7 @@ class FolderFiles(Files):
 
     def _list(self, prefix: str) -> Iterator[ListedFile]:
         *folders, begins = prefix.split("/")
-        with self._told(prefix):
+        with self._translated_errors(prefix):
             for parts, found in self._tree.files(tuple(folders), begins):
                 key = "/".join(parts)
                 if is_key(key):  # staging and the manifest are none
@@ -194,15 +193,15 @@ class FolderFiles(Files):
     # ── removing ─────────────────────────────────────────────────────────────────────────────────
 
     def _delete(self, key: str) -> None:
-        with self._told(key):
+        with self._translated_errors(key):
             if self._exists(key) or self._manifest.has(key):
                 with self._manifest.locked(key):
                     self._remove(key)
         self._tree.prune(tuple(key.split("/")[:-1]))
 
     def _delete_listed(self, file: ListedFile) -> bool:
-        # Under the lock nobody saves it anew between the look and the removal.
-        with self._told(file.key), self._manifest.locked(file.key):
+        # Under the lock nobody saves it again between the check and the removal.
+        with self._translated_errors(file.key), self._manifest.locked(file.key):
             if not self._exists(file.key) or self._listed(file.key) != file:
                 return False
             self._remove(file.key)
@@ -215,26 +214,26 @@ class FolderFiles(Files):
             place.sync_folder()
         self._manifest.forget(key)
 
-    def _sweep_leftovers(self, sweeping: Sweeping) -> None:
+    def _sweep_leftovers(self, sweep: Sweep) -> None:
         for parts, found in self._tree.files((STAGING,)):
             file = ListedFile("/".join(parts), found.st_size, found.st_mtime)
-            if not sweeping.takes(file, self._now()):
+            if not sweep.takes(file, self._now()):
                 continue
             with abandoned(self._tree, parts) as is_left:
                 if is_left:
-                    sweeping.leftover(file, self._remove_staged)
+                    sweep.leftover(file, self._remove_staged)
         for lost in list(self.lost()):
-            self._sweep_entry(lost.key, sweeping)
+            self._sweep_entry(lost.key, sweep)
 
-    def _sweep_entry(self, key: str, sweeping: Sweeping) -> None:
-        # Under the lock no save is between its entry and its file: an entry without a file is a dead one's.
+    def _sweep_entry(self, key: str, sweep: Sweep) -> None:
+        # Under the lock no save is between its entry and its file: an entry without a file is from a dead process.
         with self._manifest.locked(key):
             versions = self._manifest.versions(key)
             if not versions or self._exists(key):
                 return
             entry = ListedFile(key, 0, versions[0].mtime_ns / 1e9)
-            if sweeping.takes(entry, self._now()):
-                sweeping.leftover(entry, self._forget)
+            if sweep.takes(entry, self._now()):
+                sweep.leftover(entry, self._forget)
 
     def _forget(self, file: ListedFile) -> bool:
         self._manifest.forget(file.key)
@@ -248,7 +247,7 @@ class FolderFiles(Files):
             return False
         return True
 
-    # ── both ─────────────────────────────────────────────────────────────────────────────────────
+    # ── paths and errors ─────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def _place(self, key: str) -> Iterator[Place]:
@@ -256,14 +255,14 @@ class FolderFiles(Files):
             yield place
 
     @contextmanager
-    def _told(self, key: str, *, reading: bool = False) -> Iterator[None]:
-        """The system's errors as ours."""
+    def _translated_errors(self, key: str, *, reading: bool = False) -> Iterator[None]:
+        """Raises the system's errors as ours."""
         try:
             yield
         except OSError as error:
             if reading and isinstance(error, NotADirectoryError | IsADirectoryError):
                 raise errors.missing(self.name_of(key)) from error
-            raise errors.of_system(self.name_of(key), error) from error
+            raise errors.from_oserror(self.name_of(key), error) from error
 
 
 def _hash(stream: BinaryIO) -> str:

@@ -1,7 +1,7 @@
-"""How long S3 keeps the files of a home, and how: decided in `planned`, carried out by `apply`.
+"""How long and in which tier S3 keeps the files of a home: `planned` decides, `apply` carries it out.
 
 Seed 002: moved to Intelligent-Tiering at once, deleted after 90 days, encrypted by S3, no versions (they are in names).
-Beside that: what an interrupted save left in `_temp/`, and uploads that were never finished, go after a day.
+Also: the leftovers of interrupted saves in `_temp/`, and unfinished uploads, are deleted after a day.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from penstock.files.bucket import S3
 from penstock.files.errors import FileError
 from penstock.files.keys import STAGING
-from penstock.files.s3_calls import S3
 
 EXPIRY_DAYS = 90
 STAGING_DAYS = 1
@@ -27,7 +27,7 @@ class Live:
     """The algorithm."""
     versioning: str
     least_size: str = ""
-    """From which size on files change their tier: a setting beside the rules, that putting them would undo."""
+    """The smallest size that changes its tier: a setting beside the rules, which putting them would reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class SetRules:
     """Replaces our rules; those of others are kept."""
 
     rules: tuple[dict[str, Any], ...]
-    told: tuple[str, ...]
+    lines: tuple[str, ...]
     least_size: str = ""
 
 
@@ -60,7 +60,7 @@ def planned(live: Live, prefix: str = "", days: int = EXPIRY_DAYS) -> tuple[Chan
     others = tuple(rule for rule in live.rules if rule.get("ID") not in ids)
     changes: list[Change] = []
     if {rule["ID"]: _comparable(rule) for rule in own} != {rule["ID"]: _comparable(rule) for rule in wanted}:
-        changes.append(SetRules((*others, *wanted), _told(prefix, days), live.least_size))
+        changes.append(SetRules((*others, *wanted), _rule_lines(prefix, days), live.least_size))
     if live.encryption not in ("AES256", "aws:kms", "aws:kms:dsse"):  # a key of one's own is no worse
         changes.append(SetEncryption())
     if live.versioning == "Enabled":
@@ -72,7 +72,7 @@ def described(change: Change) -> tuple[str, ...]:
     """What a plan says of a change."""
     match change:
         case SetRules():
-            return change.told
+            return change.lines
         case SetEncryption():
             return ("encrypt with SSE-S3 (AES256)",)
         case SuspendVersioning():
@@ -131,7 +131,7 @@ def _wanted(prefix: str, days: int) -> tuple[dict[str, Any], ...]:
     return kept, staged
 
 
-def _told(prefix: str, days: int) -> tuple[str, ...]:
+def _rule_lines(prefix: str, days: int) -> tuple[str, ...]:
     place = prefix or "every file"
     return (
         f"move to Intelligent-Tiering at once: {place}",
@@ -141,7 +141,7 @@ def _told(prefix: str, days: int) -> tuple[str, ...]:
 
 
 def _comparable(rule: dict[str, Any]) -> dict[str, Any]:
-    """A rule as it was put: some servers write a prefix of nothing, or members without a value, differently."""
+    """A rule in one form: servers differ in how they write an empty prefix or members without a value."""
     prefix = rule.get("Filter", {}).get("Prefix", rule.get("Prefix", ""))
     members = ("Status", "Transitions", "Expiration", "AbortIncompleteMultipartUpload")
     return {"Prefix": prefix} | {name: rule[name] for name in members if rule.get(name)}
@@ -161,7 +161,7 @@ _ABSENT = ("NoSuchLifecycleConfiguration", "ServerSideEncryptionConfigurationNot
 
 
 def _absent_is(s3: S3, operation: str, otherwise: dict[str, Any]) -> Any:
-    """What the bucket has of it, or `otherwise`: S3 answers with an error of its own where a setting was never made."""
+    """The bucket's setting, or `otherwise`: S3 has an error code of its own for a setting that was never made."""
     try:
         return s3.call(operation, f"s3://{s3.bucket}")
     except FileError as error:

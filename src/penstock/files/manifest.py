@@ -1,15 +1,15 @@
-"""What was saved under each key of a folder: one small JSON file a key, in `.penstock/manifest/`.
+"""The manifest: what was saved under each key of a folder, a small JSON file a key in `.penstock/manifest/`.
 
     .penstock/manifest/3f/3f5a….json    {"key": …, "versions": [{size, sha256, saved_at, content_type, mtime_ns}, …]}
     .penstock/locks/3f                  locked while one of these keys changes hands
 
 A file and its entry are two files, and cannot be renamed at once. So:
 
-1. An entry is written before its file gets its name, under the key's lock, and names the new version and the one that
-   is there. Whichever file is found, after a crash at any point, is one of those two.
-2. Which of the two it is, its size and time of change tell; they are set on the file before it is renamed. Where
-   they do not (the folder was copied without its times), the hash does.
-3. Entries lie flat, by the hash of their key: a key may be another's folder with ".json" on it, and never collides.
+1. An entry is written under the key's lock before its file is renamed. It names the new version and the present one.
+   After a crash at any point, the file is one of those two.
+2. Its size and time of change tell which; they are set before the rename. Where they cannot (the folder was copied
+   without its times), the hash does.
+3. Entries are named by the hash of their key, so that no key collides with another key plus ".json".
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from typing import Any
 
 import orjson
 
-from penstock.files import locks
+from penstock.files.content import SavedFile
 from penstock.files.errors import FileError
+from penstock.files.folder_tree import Place, Tree, lock, staged
 from penstock.files.keys import MANIFEST
-from penstock.files.saved import SavedFile
-from penstock.files.staging import staged
-from penstock.files.tree import Place, Tree
 
 _ENTRIES = (MANIFEST, "manifest")
 _LOCKS = (MANIFEST, "locks")
@@ -37,7 +35,7 @@ _ENTRY_BYTES = 64 * 1024  # two versions of a key of 800 bytes take less than 3 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A file that was saved, and how to know it by a look at its folder."""
+    """A file that was saved, and how to recognise it without reading it."""
 
     saved: SavedFile
     mtime_ns: int
@@ -54,17 +52,17 @@ class Manifest:
 
     @contextmanager
     def locked(self, key: str) -> Iterator[None]:
-        """Nobody else, in this process or another, changes the key meanwhile."""
+        """No other thread or process changes the key meanwhile."""
         with self._tree.place((*_LOCKS, _digest(key)[:2]), make=True) as place:
             handle = place.open_lock()
         try:
-            locks.lock(handle)
+            lock(handle)
             yield
         finally:
             os.close(handle)
 
     def versions(self, key: str) -> tuple[Version, ...]:
-        """Newest first; none of a file that was not saved by us."""
+        """Newest first; none for a file that Penstock did not save."""
         try:
             with self._tree.place(_entry(key)) as place:
                 return _parsed(self._shown(_entry(key)), _content(place))
@@ -72,7 +70,7 @@ class Manifest:
             return ()
 
     def write(self, key: str, versions: tuple[Version, ...]) -> None:
-        """Replaces the key's entry, whole and on the disk when this returns."""
+        """Replaces the key's entry. It is on the disk when this returns."""
         form = {"key": key, "versions": [_form(version) for version in versions]}
         with staged(self._tree) as file:
             file.write(orjson.dumps(form, option=orjson.OPT_APPEND_NEWLINE))
@@ -109,7 +107,7 @@ class Manifest:
 def version_of(
     versions: tuple[Version, ...], found: os.stat_result, content_hash: Callable[[], str]
 ) -> tuple[Version | None, bool]:
-    """The version that a file is, and whether a look was enough to know (2). The newest one of a file that is none."""
+    """The version that a file is, and whether size and time were enough to tell (2). The newest if it is none."""
     for version in versions:
         if version.is_like(found):
             return version, True

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.files import BadKey, Files, SavedFile
-from penstock.files.home import READ_BYTES
-from penstock.files.sources import BLOCK_BYTES, hash_of
+from penstock.files.content import BLOCK_BYTES, hash_of
+from penstock.files.file_store import READ_BYTES
 from penstock.jobs.model.json_text import NotJson, from_json, to_json
 
 _BYTES: Final = (bytes, bytearray, memoryview)

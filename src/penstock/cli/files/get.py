@@ -15,7 +15,7 @@ import click
 from penstock.cli.conversation import continued, json_option, show_json
 from penstock.cli.files.options import ByteLine, home_argument, opened, size_text
 from penstock.files import Files
-from penstock.files.sources import BLOCK_BYTES
+from penstock.files.content import BLOCK_BYTES
 
 
 @click.command("get")

@@ -7,7 +7,7 @@ import click
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.files.options import count_text, home_argument, opened, size_text
 from penstock.clock import utc_text
-from penstock.files.saved import ListedFile
+from penstock.files.content import ListedFile
 
 
 @click.command("list")

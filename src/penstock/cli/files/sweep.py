@@ -10,7 +10,7 @@ import click
 from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
 from penstock.cli.files.options import Age, count_text, home_argument, opened, size_text
 from penstock.files import Files, ListedFile, Swept
-from penstock.files.home import Keep
+from penstock.files.file_store import Keep
 
 
 @click.command("sweep")

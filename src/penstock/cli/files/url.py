@@ -7,7 +7,7 @@ import click
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.files.options import home_argument, opened
 from penstock.files import errors
-from penstock.files.home import LONGEST_URL_SECONDS, URL_SECONDS
+from penstock.files.file_store import LONGEST_URL_SECONDS, URL_SECONDS
 
 
 @click.command("url")

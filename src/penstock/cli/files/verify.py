@@ -8,7 +8,7 @@ import click
 
 from penstock.cli.conversation import continued, json_option, show_json
 from penstock.cli.files.options import ByteLine, count_text, home_argument, opened, size_text
-from penstock.files.verifying import Verified, verify
+from penstock.files.file_store import Verified, verify
 
 
 @click.command("verify")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.files.saved import SavedFile
+from penstock.files.content import SavedFile
 from penstock.jobs.layouts.layout import Item
 from penstock.jobs.model.job import JobError, Payload
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import PenstockError
-from penstock.files.saved import SavedFile
+from penstock.files.content import SavedFile
 from penstock.jobs.model.state import TERMINAL, State
 from penstock.records.leases import Lease
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from penstock.errors import PenstockError
-from penstock.files.unicode_forms import normalize
+from penstock.files.keys import normalize
 
 Reason = Literal["blank", "moderated", "duplicate"]
 

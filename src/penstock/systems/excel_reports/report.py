@@ -19,9 +19,9 @@ import orjson
 from penstock.clock import utc_text
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Files
+from penstock.files.content import SavedFile
 from penstock.files.errors import HomeUnreachable
-from penstock.files.home import LONGEST_URL_SECONDS
-from penstock.files.saved import SavedFile
+from penstock.files.file_store import LONGEST_URL_SECONDS
 from penstock.jobs.model.job import JobCancelled, JobNotFound
 from penstock.jobs.tasks import Retries
 from penstock.jobs.worker.context import HandOver, Run

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from penstock.clock import utc_text
-from penstock.files.saved import SavedFile
+from penstock.files.content import SavedFile
 from penstock.jobs.model.job import cut
 from penstock.jobs.model.state import State, target
 from penstock.records.leases import LeaseLost, grant

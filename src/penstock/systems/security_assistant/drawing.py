@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.extras import extra
-from penstock.files.unicode_forms import normalize
+from penstock.files.keys import normalize
 from penstock.systems.security_assistant.effort import Effort, TooMuchEffort
 
 DRAWING_BYTES: Final = 50 * 1024 * 1024

@@ -23,7 +23,7 @@ import orjson
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.files import Files, open_files
-from penstock.files.locks import lock
+from penstock.files.folder_tree import lock
 from penstock.systems.security_assistant.events import Event, event_of
 from penstock.systems.security_assistant.job import BadItem, DrawingJob, Item, job_of
 from penstock.systems.security_assistant.names import checked_job_id

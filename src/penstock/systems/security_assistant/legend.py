@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from penstock.files.errors import BadKey
-from penstock.files.names import normalized
+from penstock.files.keys import normalized
 from penstock.systems.security_assistant.drawing import Drawing, Page, Row
 
 CUSTOM: Final = {

@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.files.errors import BadKey
-from penstock.files.names import joined, normalized
+from penstock.files.keys import joined, normalized
 
 NAME_BYTES: Final = 200
 _REFUSED: Final = ("#", "/", "\\", "..")

@@ -17,7 +17,7 @@ import orjson
 
 from penstock.clock import utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
-from penstock.files.names import versioned
+from penstock.files.keys import versioned
 from penstock.systems.security_assistant.agents import Agents
 from penstock.systems.security_assistant.components import Components
 from penstock.systems.security_assistant.context import Context, context_text

@@ -20,7 +20,7 @@ from penstock.clock import Clock, SystemClock, utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files import Data, Files, SavedFile, Swept
 from penstock.files import errors as file_errors
-from penstock.files.home import SWEEP_SECONDS, URL_SECONDS
+from penstock.files.file_store import SWEEP_SECONDS, URL_SECONDS
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.changes import Change, check_held

@@ -1,18 +1,25 @@
-"""A folder, entered part by part and never through a symbolic link.
+"""Paths in a folder that never follow a symbolic link, locks, and staged files.
 
-Where the system can (Linux, macOS), each part is opened relative to the one before it, so that nobody who swaps a
-folder for a link in between leads us out. Elsewhere each part is looked at before it is used.
+1. Where the system can (Linux, macOS), each part of a path is opened relative to the one before it: swapping a folder
+   for a link in between leads nowhere. Elsewhere each part is checked before it is used.
+2. A new file is written in `_temp/` and locked by its writer. The lock ends with its process, so a sweep can tell a
+   file that is being written from one that a kill left.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENOTDIR
 from pathlib import Path
+from secrets import token_hex
+
+from penstock.files.keys import STAGING
 
 _RELATIVE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -23,7 +30,7 @@ _RACES = 100  # against those who remove a folder as soon as it is empty
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A name in an open folder; where folders cannot be opened, a path without links."""
+    """A name in an open folder; on systems that cannot open folders, a path without links."""
 
     name: str
     folder: int | None
@@ -43,7 +50,7 @@ class Place:
         return os.open(self.name, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, 0o666, dir_fd=self.folder)
 
     def stat(self) -> os.stat_result:
-        """Of the name itself, not of what a link points at."""
+        """Of the name itself, not of a link's target."""
         return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
 
     def remove(self) -> None:
@@ -53,7 +60,7 @@ class Place:
         os.utime(self.name, ns=(nanoseconds, nanoseconds), dir_fd=self.folder)
 
     def rename_to(self, other: Place) -> None:
-        """Replaces what is there, and returns when that is on the disk."""
+        """Replaces the other file, and returns when that is on the disk."""
         os.replace(self.name, other.name, src_dir_fd=self.folder, dst_dir_fd=other.folder)
         other.sync_folder()
 
@@ -70,7 +77,7 @@ class Tree:
 
     @contextmanager
     def place(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[Place]:
-        """The place that `parts` name; `make` makes the folders that lead there. Raises OSError."""
+        """The place that `parts` name; `make` creates the folders on the way. Raises OSError."""
         if not _RELATIVE:
             yield Place(str(self._looked_at(parts, make)), None)
             return
@@ -78,9 +85,9 @@ class Tree:
             yield Place(parts[-1], folder)
 
     def files(self, parts: tuple[str, ...] = (), begins: str = "") -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-        """The regular files under a folder, in the order of their names joined by "/"; links are passed over.
+        """The regular files under a folder, in the order of their names joined by "/"; links are skipped.
 
-        `begins` is how the first names after `parts` begin.
+        The first names after `parts` begin with `begins`.
         """
         for name, is_folder in self._names(parts):
             if not name.startswith(begins):
@@ -97,7 +104,7 @@ class Tree:
                 yield (*parts, name), found
 
     def prune(self, parts: tuple[str, ...]) -> None:
-        """Removes folders that are empty, from the innermost up."""
+        """Removes empty folders, from the innermost up."""
         for depth in range(len(parts), 0, -1):
             try:
                 with self.place(parts[:depth]) as place:
@@ -178,3 +185,110 @@ def _inner(folder: int, part: str, make: bool) -> int:
     except FileExistsError:
         pass  # somebody else made it meanwhile
     return os.open(part, _FOLDER, dir_fd=folder)
+
+
+# ── locks ─────────────────────────────────────────────────────────────────────────────────────────
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(handle: int) -> None:
+        """Waits until nobody else holds it."""
+        while not try_lock(handle):
+            time.sleep(0.01)
+
+    def try_lock(handle: int) -> bool:
+        os.lseek(handle, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def lock(handle: int) -> None:
+        """Waits until nobody else holds it."""
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+    def try_lock(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+# ── staging ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Staged:
+    """A new file, to be written, synced and renamed."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._handle = _locked(place)
+        self._open = True
+
+    def write(self, block: bytes) -> None:
+        rest = memoryview(block)
+        while rest:
+            rest = rest[os.write(self._handle, rest) :]
+
+    def sync(self) -> None:
+        os.fsync(self._handle)
+
+    def rename_to(self, other: Place) -> None:
+        if os.name == "nt":
+            self.close()  # Windows renames no file that is open
+        self.place.rename_to(other)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            os.close(self._handle)
+
+
+@contextmanager
+def staged(tree: Tree) -> Iterator[Staged]:
+    """A new file in `_temp/`; it is removed if anything fails before its rename."""
+    with tree.place((STAGING, token_hex(12)), make=True) as place:
+        file = Staged(place)
+        try:
+            yield file
+        except BaseException:
+            file.close()
+            with suppress(OSError):
+                place.remove()
+            raise
+        finally:
+            file.close()
+
+
+@contextmanager
+def abandoned(tree: Tree, parts: tuple[str, ...]) -> Iterator[bool]:
+    """Whether the writer of this staged file has ended. The file is locked for the block."""
+    try:
+        with tree.place(parts) as place:
+            handle = place.open()
+    except OSError:
+        yield False  # renamed or removed since it was listed
+        return
+    try:
+        is_free = try_lock(handle)
+        if os.name == "nt":
+            os.close(handle)  # Windows removes no file that is open
+        yield is_free
+    finally:
+        if os.name != "nt":
+            os.close(handle)
+
+
+def _locked(place: Place) -> int:
+    while True:
+        handle = place.create()
+        lock(handle)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)  # a sweep found it before it was locked
