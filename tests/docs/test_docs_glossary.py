@@ -25,11 +25,12 @@ def entries() -> dict[str, str]:
 @pytest.mark.parametrize(
     "word",
     [
-        "retry", "retries", "backoff", "heartbeat", "visibility timeout", "acks_late", "lease", "fencing token", "dead letter",
-        "dead-letter queue", "rate limit", "rate_limit", "idempotency key", "unique key", "concurrency key", "countdown", "eta",
-        "checkpoint", "activity", "workflow", "signal", "heartbeat timeout", "state file", "refresh", "import", "drift", "plan",
-        "apply", "rekey", "group commit", "requeue", "throttle", "throttling", "poll", "attempt", "record", "pipeline", "step",
-        "event", "job", "failed", "worker registry", "beat", "chain", "deduplication id",
+        "retry", "retries", "backoff", "heartbeat", "visibility timeout", "acks_late", "lease", "fencing token",
+        "dead letter", "dead-letter queue", "rate limit", "rate_limit", "idempotency key", "unique key",
+        "concurrency key", "countdown", "eta", "checkpoint", "activity", "workflow", "signal", "heartbeat timeout",
+        "state file", "refresh", "import", "drift", "plan", "apply", "rekey", "group commit", "requeue",
+        "throttle", "throttling", "poll", "attempt", "record", "pipeline", "step", "event", "job", "failed",
+        "worker registry", "beat", "chain", "deduplication id",
     ],
 )  # fmt: skip
 def test_a_word_of_the_field_leads_to_a_heading_or_to_the_glossary(word: str) -> None:
