@@ -28,7 +28,7 @@ from penstock.files import (
     folder_tree,
     open_files,
 )
-from penstock.files.folder_tree import Tree, abandoned
+from penstock.files.folder_tree import Tree, is_abandoned
 from penstock.files.keys import STAGING
 
 SAVER = Path(__file__).parent / "file_saver.py"
@@ -184,11 +184,11 @@ def test_a_staged_file_is_locked_while_it_is_swept(tmp_path: Path) -> None:
     with tree.place((STAGING, "left"), make=True) as place:
         handle = place.create()
     try:
-        with abandoned(tree, (STAGING, "left")) as is_left:
+        with is_abandoned(tree, (STAGING, "left")) as is_left:
             assert is_left
             assert not folder_tree.try_lock(handle)
         assert folder_tree.try_lock(handle)
-        with abandoned(tree, (STAGING, "left")) as is_left:
+        with is_abandoned(tree, (STAGING, "left")) as is_left:
             assert not is_left
     finally:
         os.close(handle)

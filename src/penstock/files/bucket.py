@@ -191,7 +191,7 @@ class Upload:
 
 
 @contextmanager
-def uploading(s3: S3, file: str, key: str, settings: dict[str, Any]) -> Iterator[Upload]:
+def multipart_upload(s3: S3, file: str, key: str, settings: dict[str, Any]) -> Iterator[Upload]:
     """An upload to fill; it is completed at the end. Any failure aborts it, Ctrl-C too. A sweep removes what a kill
     left."""
     answer = s3.call("create_multipart_upload", file, Key=key, **settings)
@@ -212,7 +212,7 @@ def copy(s3: S3, file: str, source: str, target: str, size: int, settings: dict[
         replaced = {**settings, "MetadataDirective": "REPLACE"}
         s3.call("copy_object", file, Key=target, CopySource=origin, **replaced)
         return
-    with uploading(s3, file, target, settings) as upload:
+    with multipart_upload(s3, file, target, settings) as upload:
         for first in range(0, size, COPY_BYTES):
             upload.add_copy(origin, first, min(first + COPY_BYTES, size) - 1)
 
@@ -241,7 +241,7 @@ class BucketFiles(Files):
         part = io.BytesIO()  # the only buffer: it is refilled
         size = source.fill(part, PART_BYTES)
         if size < PART_BYTES:
-            saved = self._described(key, size, hashlib.sha256(part.getbuffer()).hexdigest(), content_type)
+            saved = self._describe(key, size, hashlib.sha256(part.getbuffer()).hexdigest(), content_type)
             self.s3.call("put_object", self.name_of(key), Key=self.prefix + key, Body=part, **_settings(saved))
             return saved
         if source.rewindable:
@@ -253,9 +253,9 @@ class BucketFiles(Files):
         source.rewind()
         digest, size = hash_of(source)
         source.rewind()
-        saved = self._described(key, size, digest, content_type)
+        saved = self._describe(key, size, digest, content_type)
         again = hashlib.sha256()
-        with uploading(self.s3, self.name_of(key), self.prefix + key, _settings(saved)) as upload:
+        with multipart_upload(self.s3, self.name_of(key), self.prefix + key, _settings(saved)) as upload:
             while source.fill(part, PART_BYTES):
                 again.update(part.getbuffer())
                 upload.add(part)
@@ -267,13 +267,13 @@ class BucketFiles(Files):
         """Reads the source once, to `_temp/`, and copies it from there; `part` holds its beginning."""
         staged = f"{self.prefix}{STAGING}/{token_hex(12)}"
         digest, size, length = hashlib.sha256(), 0, PART_BYTES
-        with uploading(self.s3, self.name_of(key), staged, {}) as upload:
+        with multipart_upload(self.s3, self.name_of(key), staged, {}) as upload:
             while length:
                 digest.update(part.getbuffer())
                 size += length
                 upload.add(part)
                 length = source.fill(part, PART_BYTES)
-        saved = self._described(key, size, digest.hexdigest(), content_type)
+        saved = self._describe(key, size, digest.hexdigest(), content_type)
         try:
             copy(self.s3, self.name_of(key), staged, self.prefix + key, size, _settings(saved))
         finally:
@@ -281,14 +281,14 @@ class BucketFiles(Files):
                 self.s3.call("delete_object", self.name_of(key), Key=staged)
         return saved
 
-    def _described(self, key: str, size: int, sha256: str, content_type: str) -> SavedFile:
+    def _describe(self, key: str, size: int, sha256: str, content_type: str) -> SavedFile:
         return SavedFile(key, size, sha256, utc_text(self._clock.now()), content_type)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
     def _open(self, key: str, expect: SavedFile | None) -> io.BufferedReader:
         body = ObjectBody(self.s3, self.name_of(key), self.prefix + key)
-        expected = expect or _known(key, body.answer)
+        expected = expect or _saved_from_metadata(key, body.answer)
         if expected is not None and body.size != expected.size:
             body.close()
             raise changed_size(self.name_of(key), expected, body.size)
@@ -301,10 +301,10 @@ class BucketFiles(Files):
             return False
         return True
 
-    def _saved(self, key: str) -> SavedFile | None:
-        return _known(key, self._head(key))
+    def _read_saved(self, key: str) -> SavedFile | None:
+        return _saved_from_metadata(key, self._head(key))
 
-    def _listed(self, key: str) -> ListedFile:
+    def _stat(self, key: str) -> ListedFile:
         answer = self._head(key)
         return ListedFile(key, answer["ContentLength"], _second(answer["LastModified"]))
 
@@ -339,7 +339,7 @@ class BucketFiles(Files):
     def _sweep_leftovers(self, sweep: Sweep) -> None:
         for file in self._objects(f"{STAGING}/"):
             if sweep.takes(file, self._now()):
-                sweep.leftover(file, self._delete_listed)
+                sweep.leftover(file, self._delete_if_unchanged)
         for page in self.s3.pages("list_multipart_uploads", self.where, Prefix=self.prefix):
             for upload in page.get("Uploads", ()):
                 self._sweep_upload(upload, sweep)
@@ -399,7 +399,7 @@ def _settings(saved: SavedFile) -> dict[str, Any]:
     return {"ContentType": saved.content_type, "Metadata": metadata}
 
 
-def _known(key: str, answer: Any) -> SavedFile | None:
+def _saved_from_metadata(key: str, answer: Any) -> SavedFile | None:
     """What was saved, from the object's metadata; None if Penstock did not save it."""
     metadata = answer.get("Metadata", {})
     if _SHA256 not in metadata:

@@ -93,11 +93,11 @@ class Files(ABC):
     def info(self, key: str) -> SavedFile:
         """What was saved under this key. A file that Penstock did not save is read whole for its hash."""
         key = checked_key(key)
-        return self._saved(key) or self._hashed(key)
+        return self._read_saved(key) or self._hash_whole(key)
 
     def saved(self, key: str) -> SavedFile | None:
         """What was saved under this key; None for a file that is there, but was not saved by Penstock."""
-        return self._saved(checked_key(key))
+        return self._read_saved(checked_key(key))
 
     def delete(self, key: str) -> None:
         """Removes the file; a missing one is no error."""
@@ -140,8 +140,8 @@ class Files(ABC):
         """The file's full name, as errors show it."""
         return f"{self.where.rstrip('/')}/{key}"
 
-    def _hashed(self, key: str) -> SavedFile:
-        changed_at = utc_text(self._listed(key).changed_at)
+    def _hash_whole(self, key: str) -> SavedFile:
+        changed_at = utc_text(self._stat(key).changed_at)
         with self._open(key, None) as stream:
             digest, size = hash_of(stream)
         return SavedFile(key, size, digest, changed_at, type_of(key))
@@ -149,12 +149,12 @@ class Files(ABC):
     def _sweep_orphans(self, keep: Keep, sweep: Sweep) -> None:
         for file in self._list(""):
             if sweep.takes(file, self._now()) and not keep(file.key):
-                sweep.orphan(file, self._delete_listed)
+                sweep.orphan(file, self._delete_if_unchanged)
 
-    def _delete_listed(self, file: ListedFile) -> bool:
+    def _delete_if_unchanged(self, file: ListedFile) -> bool:
         """Removes the file unless it was saved again or deleted since it was listed."""
         try:
-            still = self._listed(file.key) == file
+            still = self._stat(file.key) == file
         except FileMissing:
             return False
         if still:
@@ -174,10 +174,10 @@ class Files(ABC):
     def _exists(self, key: str) -> bool: ...
 
     @abstractmethod
-    def _saved(self, key: str) -> SavedFile | None: ...
+    def _read_saved(self, key: str) -> SavedFile | None: ...
 
     @abstractmethod
-    def _listed(self, key: str) -> ListedFile: ...
+    def _stat(self, key: str) -> ListedFile: ...
 
     @abstractmethod
     def _delete(self, key: str) -> None: ...

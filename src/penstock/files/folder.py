@@ -27,7 +27,7 @@ from penstock.files import errors
 from penstock.files.content import ListedFile, SavedFile, Source, changed_size, checked_stream, hash_of
 from penstock.files.errors import FileError
 from penstock.files.file_store import Files, Sweep
-from penstock.files.folder_tree import Place, Staged, Tree, abandoned, staged
+from penstock.files.folder_tree import Place, StagedFile, Tree, is_abandoned, stage_file
 from penstock.files.keys import STAGING, checked_prefix, is_key
 from penstock.files.manifest import Manifest, Version, version_of
 
@@ -56,7 +56,7 @@ class FolderFiles(Files):
     # ── saving ───────────────────────────────────────────────────────────────────────────────────
 
     def _save(self, key: str, source: Source, content_type: str) -> SavedFile:
-        with self._staged(key) as file:
+        with self._new_staged_file(key) as file:
             size, sha256 = self._fill(file, source, key)
             now = self._clock.now()
             saved = SavedFile(key, size, sha256, utc_text(now), content_type)
@@ -67,13 +67,13 @@ class FolderFiles(Files):
         return saved
 
     @contextmanager
-    def _staged(self, key: str) -> Iterator[Staged]:
+    def _new_staged_file(self, key: str) -> Iterator[StagedFile]:
         with ExitStack() as stack:
             with self._translated_errors(key):
-                file = stack.enter_context(staged(self._tree))
+                file = stack.enter_context(stage_file(self._tree))
             yield file
 
-    def _fill(self, file: Staged, source: Source, key: str) -> tuple[int, str]:
+    def _fill(self, file: StagedFile, source: Source, key: str) -> tuple[int, str]:
         digest, size = hashlib.sha256(), 0
         for block in source.blocks():  # its exceptions are the caller's, and pass through
             with self._translated_errors(key):
@@ -84,9 +84,9 @@ class FolderFiles(Files):
             file.sync()
         return size, digest.hexdigest()
 
-    def _publish(self, new: Version, file: Staged) -> None:
+    def _publish(self, new: Version, file: StagedFile) -> None:
         key = new.saved.key
-        with self._manifest.locked(key):
+        with self._manifest.lock_key(key):
             before = self._present(key)
             self._manifest.write(key, (new, *before))
             try:
@@ -96,7 +96,7 @@ class FolderFiles(Files):
                     self._manifest.forget(key)
                 raise
 
-    def _rename(self, file: Staged, parts: tuple[str, ...]) -> None:
+    def _rename(self, file: StagedFile, parts: tuple[str, ...]) -> None:
         for left in reversed(range(_RACES)):
             with self._tree.place(parts, make=True) as place:
                 try:
@@ -109,7 +109,7 @@ class FolderFiles(Files):
     def _present(self, key: str) -> tuple[Version, ...]:
         """The version that the key has now, if the manifest knows it."""
         try:
-            stream, found = self._opened(key)
+            stream, found = self._open_file(key)
             with stream:
                 version, _ = version_of(self._manifest.versions(key), found, partial(_hash, stream))
         except (FileError, OSError):
@@ -120,7 +120,7 @@ class FolderFiles(Files):
 
     def _open(self, key: str, expect: SavedFile | None) -> io.BufferedReader:
         with self._translated_errors(key, reading=True):
-            stream, expected = self._known(key) if expect is None else (self._opened(key)[0], expect)
+            stream, expected = self._open_known(key) if expect is None else (self._open_file(key)[0], expect)
             size = os.fstat(stream.fileno()).st_size
         if expected is not None and size != expected.size:
             stream.close()
@@ -129,13 +129,13 @@ class FolderFiles(Files):
             self.name_of(key), stream, expected, lambda error: errors.from_oserror(self.name_of(key), error)
         )
 
-    def _known(self, key: str) -> tuple[BinaryIO, SavedFile | None]:
+    def _open_known(self, key: str) -> tuple[BinaryIO, SavedFile | None]:
         """The open file, and what was saved as it."""
         for left in reversed(range(_RACES)):
-            stream, found = self._opened(key)
+            stream, found = self._open_file(key)
             try:
                 version, sure = version_of(self._manifest.versions(key), found, partial(_hash, stream))
-                if sure or version is None or not left or not self._replaced(key, found):
+                if sure or version is None or not left or not self._is_replaced(key, found):
                     stream.seek(0)
                     return stream, None if version is None else version.saved
                 stream.close()
@@ -144,13 +144,13 @@ class FolderFiles(Files):
                 raise
         raise AssertionError("the last try returns")
 
-    def _replaced(self, key: str, found: os.stat_result) -> bool:
+    def _is_replaced(self, key: str, found: os.stat_result) -> bool:
         """Whether another file has the name now: the entry that was read may belong to that one."""
         with self._place(key) as place:
             now = place.stat()
         return (now.st_ino, now.st_mtime_ns) != (found.st_ino, found.st_mtime_ns)
 
-    def _opened(self, key: str) -> tuple[BinaryIO, os.stat_result]:
+    def _open_file(self, key: str) -> tuple[BinaryIO, os.stat_result]:
         with self._place(key) as place:
             handle = place.open()
         found = os.fstat(handle)
@@ -161,18 +161,18 @@ class FolderFiles(Files):
 
     def _exists(self, key: str) -> bool:
         try:
-            self._listed(key)
+            self._stat(key)
         except errors.FileMissing:
             return False
         return True
 
-    def _saved(self, key: str) -> SavedFile | None:
+    def _read_saved(self, key: str) -> SavedFile | None:
         with self._translated_errors(key, reading=True):
-            stream, saved = self._known(key)
+            stream, saved = self._open_known(key)
             stream.close()
         return saved
 
-    def _listed(self, key: str) -> ListedFile:
+    def _stat(self, key: str) -> ListedFile:
         with self._translated_errors(key, reading=True), self._place(key) as place:
             found = place.stat()
         if not stat.S_ISREG(found.st_mode):
@@ -195,14 +195,14 @@ class FolderFiles(Files):
     def _delete(self, key: str) -> None:
         with self._translated_errors(key):
             if self._exists(key) or self._manifest.has(key):
-                with self._manifest.locked(key):
+                with self._manifest.lock_key(key):
                     self._remove(key)
         self._tree.prune(tuple(key.split("/")[:-1]))
 
-    def _delete_listed(self, file: ListedFile) -> bool:
+    def _delete_if_unchanged(self, file: ListedFile) -> bool:
         # Under the lock nobody saves it again between the check and the removal.
-        with self._translated_errors(file.key), self._manifest.locked(file.key):
-            if not self._exists(file.key) or self._listed(file.key) != file:
+        with self._translated_errors(file.key), self._manifest.lock_key(file.key):
+            if not self._exists(file.key) or self._stat(file.key) != file:
                 return False
             self._remove(file.key)
         self._tree.prune(tuple(file.key.split("/")[:-1]))
@@ -219,7 +219,7 @@ class FolderFiles(Files):
             file = ListedFile("/".join(parts), found.st_size, found.st_mtime)
             if not sweep.takes(file, self._now()):
                 continue
-            with abandoned(self._tree, parts) as is_left:
+            with is_abandoned(self._tree, parts) as is_left:
                 if is_left:
                     sweep.leftover(file, self._remove_staged)
         for lost in list(self.lost()):
@@ -227,7 +227,7 @@ class FolderFiles(Files):
 
     def _sweep_entry(self, key: str, sweep: Sweep) -> None:
         # Under the lock no save is between its entry and its file: an entry without a file is from a dead process.
-        with self._manifest.locked(key):
+        with self._manifest.lock_key(key):
             versions = self._manifest.versions(key)
             if not versions or self._exists(key):
                 return

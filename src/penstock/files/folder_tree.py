@@ -79,7 +79,7 @@ class Tree:
     def place(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[Place]:
         """The place that `parts` name; `make` creates the folders on the way. Raises OSError."""
         if not _RELATIVE:
-            yield Place(str(self._looked_at(parts, make)), None)
+            yield Place(str(self._checked_path(parts, make)), None)
             return
         with self._folder(parts[:-1], make) as folder:
             yield Place(parts[-1], folder)
@@ -114,7 +114,7 @@ class Tree:
 
     def _names(self, parts: tuple[str, ...]) -> list[tuple[str, bool]]:
         try:
-            with self._listing(parts) as folder, os.scandir(folder) as found:
+            with self._open_for_listing(parts) as folder, os.scandir(folder) as found:
                 names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -122,22 +122,22 @@ class Tree:
         return sorted(names, key=lambda one: one[0] + "/" * one[1])
 
     @contextmanager
-    def _listing(self, parts: tuple[str, ...]) -> Iterator[int | str]:
+    def _open_for_listing(self, parts: tuple[str, ...]) -> Iterator[int | str]:
         if not _RELATIVE:
-            yield str(self._looked_at((*parts, ""), False))
+            yield str(self._checked_path((*parts, ""), False))
             return
         with self._folder(parts, False) as folder:
             yield folder
 
     @contextmanager
     def _folder(self, parts: tuple[str, ...], make: bool) -> Iterator[int]:
-        folder = self._entered(parts, make)
+        folder = self._enter_retrying(parts, make)
         try:
             yield folder
         finally:
             os.close(folder)
 
-    def _entered(self, parts: tuple[str, ...], make: bool) -> int:
+    def _enter_retrying(self, parts: tuple[str, ...], make: bool) -> int:
         for _ in range(_RACES):
             try:
                 return self._enter(parts, make)
@@ -162,7 +162,7 @@ class Tree:
             raise
         return folder
 
-    def _looked_at(self, parts: tuple[str, ...], make: bool) -> Path:
+    def _checked_path(self, parts: tuple[str, ...], make: bool) -> Path:
         path = self.root
         for part in parts[:-1]:
             path = path / part
@@ -223,12 +223,12 @@ else:
 # ── staging ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Staged:
+class StagedFile:
     """A new file, to be written, synced and renamed."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self._handle = _locked(place)
+        self._handle = _create_locked(place)
         self._open = True
 
     def write(self, block: bytes) -> None:
@@ -251,10 +251,10 @@ class Staged:
 
 
 @contextmanager
-def staged(tree: Tree) -> Iterator[Staged]:
+def stage_file(tree: Tree) -> Iterator[StagedFile]:
     """A new file in `_temp/`; it is removed if anything fails before its rename."""
     with tree.place((STAGING, token_hex(12)), make=True) as place:
-        file = Staged(place)
+        file = StagedFile(place)
         try:
             yield file
         except BaseException:
@@ -267,7 +267,7 @@ def staged(tree: Tree) -> Iterator[Staged]:
 
 
 @contextmanager
-def abandoned(tree: Tree, parts: tuple[str, ...]) -> Iterator[bool]:
+def is_abandoned(tree: Tree, parts: tuple[str, ...]) -> Iterator[bool]:
     """Whether the writer of this staged file has ended. The file is locked for the block."""
     try:
         with tree.place(parts) as place:
@@ -285,7 +285,7 @@ def abandoned(tree: Tree, parts: tuple[str, ...]) -> Iterator[bool]:
             os.close(handle)
 
 
-def _locked(place: Place) -> int:
+def _create_locked(place: Place) -> int:
     while True:
         handle = place.create()
         lock(handle)

@@ -45,7 +45,7 @@ def checked_key(key: str) -> str:
         raise _bad(key, f"it has more than {KEY_BYTES} bytes", "Shorten it")
     for part in normal.split("/"):
         _check_part(key, part)
-    if _seen(normal.split("/")[0]).casefold() in _OWN:
+    if _visible(normal.split("/")[0]).casefold() in _OWN:
         raise _bad(key, f"{STAGING}/ and {MANIFEST}/ are kept for staging and hashes", "Choose another first part")
     return normal
 
@@ -84,7 +84,7 @@ def _checked_text(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _seen(part: str) -> str:
+def _visible(part: str) -> str:
     """Without invisible characters: some file systems (HFS+) take `.pen\u200cstock` for `.penstock`."""
     return "".join(one for one in part if unicodedata.category(one) != "Cf")
 

@@ -25,7 +25,7 @@ import orjson
 
 from penstock.files.content import SavedFile
 from penstock.files.errors import FileError
-from penstock.files.folder_tree import Place, Tree, lock, staged
+from penstock.files.folder_tree import Place, Tree, lock, stage_file
 from penstock.files.keys import MANIFEST
 
 _ENTRIES = (MANIFEST, "manifest")
@@ -51,7 +51,7 @@ class Manifest:
         self._tree = tree
 
     @contextmanager
-    def locked(self, key: str) -> Iterator[None]:
+    def lock_key(self, key: str) -> Iterator[None]:
         """No other thread or process changes the key meanwhile."""
         with self._tree.place((*_LOCKS, _digest(key)[:2]), make=True) as place:
             handle = place.open_lock()
@@ -65,14 +65,14 @@ class Manifest:
         """Newest first; none for a file that Penstock did not save."""
         try:
             with self._tree.place(_entry(key)) as place:
-                return _parsed(self._shown(_entry(key)), _content(place))
+                return _parse_entry(self._path_text(_entry(key)), _content(place))
         except FileNotFoundError:
             return ()
 
     def write(self, key: str, versions: tuple[Version, ...]) -> None:
         """Replaces the key's entry. It is on the disk when this returns."""
         form = {"key": key, "versions": [_form(version) for version in versions]}
-        with staged(self._tree) as file:
+        with stage_file(self._tree) as file:
             file.write(orjson.dumps(form, option=orjson.OPT_APPEND_NEWLINE))
             file.sync()
             with self._tree.place(_entry(key), make=True) as place:
@@ -95,12 +95,12 @@ class Manifest:
         for parts, _ in self._tree.files(_ENTRIES):
             try:
                 with self._tree.place(parts) as place:
-                    versions = _parsed(self._shown(parts), _content(place))
+                    versions = _parse_entry(self._path_text(parts), _content(place))
             except FileNotFoundError:
                 continue
             yield versions[0].saved.key, versions[0]
 
-    def _shown(self, parts: tuple[str, ...]) -> str:
+    def _path_text(self, parts: tuple[str, ...]) -> str:
         return str(self._tree.root.joinpath(*parts))
 
 
@@ -133,7 +133,7 @@ def _form(version: Version) -> dict[str, Any]:
     return form
 
 
-def _parsed(file: str, content: bytes) -> tuple[Version, ...]:
+def _parse_entry(file: str, content: bytes) -> tuple[Version, ...]:
     try:
         form = orjson.loads(content)
         key, versions = form["key"], form["versions"]

@@ -145,7 +145,7 @@ _TENANTS_READ: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedJobs:
     """The newest jobs that have ended within the last hour."""
 
     at: float
@@ -167,7 +167,7 @@ class Overview:
     at: float
     counts: dict[State, Count]
     oldest_waiting: Job | None
-    finished: Finished
+    finished: FinishedJobs
     failures: tuple[Job, ...]
     running: tuple[Job, ...]
     workers: tuple[WorkerInfo, ...]
@@ -181,7 +181,7 @@ class OverviewCache:
         self._counter = JobCounter()
         self._lock = threading.Lock()
         self._overview: Overview | None = None
-        self._finished: Finished | None = None
+        self._finished: FinishedJobs | None = None
 
     def current(self) -> Overview:
         """At most two seconds old, or read now at a cost that does not depend on the number of jobs."""
@@ -227,7 +227,7 @@ class OverviewCache:
         return self._overview
 
 
-def finished_jobs(store: JobStore, now: float, sample: int) -> Finished:
+def finished_jobs(store: JobStore, now: float, sample: int) -> FinishedJobs:
     """Of the newest jobs that have completed or failed, those that ended within the last hour.
 
     Where one state fills the sample, both begin where that state's sample begins: their shares stay right.
@@ -240,7 +240,7 @@ def finished_jobs(store: JobStore, now: float, sample: int) -> Finished:
         if len(ends) == sample:
             since = max(since, min(at for at, _ in ends))
         ended += ends
-    return Finished(now, tuple(job for at, job in ended if at >= since), since)
+    return FinishedJobs(now, tuple(job for at, job in ended if at >= since), since)
 
 
 def oldest_waiting(store: JobStore, now: float) -> Job | None:

@@ -40,7 +40,7 @@ class Message:
     slot: str = ""
     number: int | None = None
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         head = f"event: {self.event}\n" + ("" if self.number is None else f"id: {self.number}\n")
         text = self.data.replace("\r\n", "\n").replace("\r", "\n")  # either would end a line of the stream
         lines = "".join(f"data: {line}\n" for line in text.split("\n"))
@@ -57,7 +57,7 @@ class Feed(Protocol):
     def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
         """For each key its current fragments, and the lines that are new since the last poll."""
 
-    def missed(self, key: str, after: int) -> Sequence[Message]:
+    def lines_after(self, key: str, after: int) -> Sequence[Message]:
         """The lines after that number."""
 
 
@@ -72,7 +72,7 @@ class PageFeed:
         message = fragment(self._slot, self._draw())
         return {key: [message] for key in keys}
 
-    def missed(self, key: str, after: int) -> Sequence[Message]:
+    def lines_after(self, key: str, after: int) -> Sequence[Message]:
         return ()
 
 
@@ -94,7 +94,7 @@ class KeyedFeed:
         drawn = {key: self._draw(key) for key in [*keys[start:], *keys[:start]][:KEYS_A_POLL]}
         return {key: [fragment(self._slot, html)] for key, html in drawn.items() if html is not None}
 
-    def missed(self, key: str, after: int) -> Sequence[Message]:
+    def lines_after(self, key: str, after: int) -> Sequence[Message]:
         return ()
 
 
@@ -178,9 +178,9 @@ class Poller:
         try:
             yield b"retry: 1000\n\n"
             for message in list(topic.slots.values()):
-                yield message.encoded()
+                yield message.encode()
             if self._trouble is not None:
-                yield Message("trouble", self._trouble).encoded()
+                yield Message("trouble", self._trouble).encode()
             async for encoded in self._lines(feed, key, subscription):
                 yield encoded
         finally:
@@ -190,7 +190,7 @@ class Poller:
 
     async def _lines(self, feed: str, key: str, subscription: Subscription) -> AsyncIterator[bytes]:
         if subscription.after is not None:
-            async for encoded in self._missed(feed, key, subscription, subscription.after):
+            async for encoded in self._send_missed(feed, key, subscription, subscription.after):
                 yield encoded
         while not self._closed:
             try:
@@ -209,35 +209,35 @@ class Poller:
     ) -> AsyncIterator[bytes]:
         """The message, after those before it that this subscriber missed; nothing if it has had it (3)."""
         if message.number is None:
-            yield message.encoded()
+            yield message.encode()
             return
         last = subscription.after
         if last is not None and message.number <= last:
             return
         if last is not None and message.number > last + 1:
-            async for encoded in self._missed(feed, key, subscription, last):
+            async for encoded in self._send_missed(feed, key, subscription, last):
                 yield encoded
             return
         subscription.after = message.number
-        yield message.encoded()
+        yield message.encode()
 
-    async def _missed(self, feed: str, key: str, subscription: Subscription, after: int) -> AsyncIterator[bytes]:
+    async def _send_missed(self, feed: str, key: str, subscription: Subscription, after: int) -> AsyncIterator[bytes]:
         """The lines after that one. Waits until the database answers, and tells the page so: a gap would be worse."""
         is_waiting = False
         while not self._closed:
             try:
-                found = await asyncio.to_thread(self.feeds[feed].missed, key, after)
+                found = await asyncio.to_thread(self.feeds[feed].lines_after, key, after)
             except (PenstockError, OSError) as error:
                 if not is_waiting:
-                    yield Message("trouble", str(error)).encoded()
+                    yield Message("trouble", str(error)).encode()
                 is_waiting = True
                 await asyncio.sleep(self._pause_seconds)
                 continue
             if is_waiting:
-                yield Message("fine", _ANSWERS_AGAIN).encoded()
+                yield Message("fine", _ANSWERS_AGAIN).encode()
             for message in found:
                 subscription.after = message.number
-                yield message.encoded()
+                yield message.encode()
             return
 
     # ── polling ──────────────────────────────────────────────────────────────────────────────────

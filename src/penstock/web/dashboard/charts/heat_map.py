@@ -88,13 +88,13 @@ def read_counters(db: Database) -> dict[str, Any] | None:
     """
     engine = embedded_engine(db.transport)
     if engine is None:
-        return _served(db.name) if db.name.startswith(("http://", "https://")) else None
+        return _read_served(db.name) if db.name.startswith(("http://", "https://")) else None
     if engine.simulation is not None:
         return engine.simulation.told()
     return None if engine.store.memory else hot_keys.load(db.name)
 
 
-def _served(url: str) -> dict[str, Any] | None:
+def _read_served(url: str) -> dict[str, Any] | None:
     try:
         return read_heat(url, _TIMEOUT_SECONDS)
     except NoHeat:  # another server, or one that does not count

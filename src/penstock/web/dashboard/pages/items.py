@@ -241,7 +241,7 @@ def _in_order(table: Table, item: Item) -> list[str]:
 
 
 def _change_routes(site: Site) -> list[Route]:
-    def posted(handle: Callable[[Site, Request, Fields], Response]) -> Callable[[Request], Any]:
+    def form_handler(handle: Callable[[Site, Request, Fields], Response]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             fields = await site.access.read_form(request)
             return await run_in_threadpool(handle, site, request, fields)
@@ -249,10 +249,10 @@ def _change_routes(site: Site) -> list[Route]:
         return answer
 
     return [
-        Route("/tables/{name}/item", posted(_save), methods=["POST"]),
-        Route("/tables/{name}/new", posted(_create), methods=["POST"]),
-        Route("/tables/{name}/item/delete", posted(_ask), methods=["POST"]),
-        Route("/tables/{name}/item/deleted", posted(_delete), methods=["POST"]),
+        Route("/tables/{name}/item", form_handler(_save), methods=["POST"]),
+        Route("/tables/{name}/new", form_handler(_create), methods=["POST"]),
+        Route("/tables/{name}/item/delete", form_handler(_ask), methods=["POST"]),
+        Route("/tables/{name}/item/deleted", form_handler(_delete), methods=["POST"]),
     ]
 
 

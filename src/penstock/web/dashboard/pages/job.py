@@ -135,7 +135,7 @@ class _JobFeed:
         seen.history = last
         return last
 
-    def missed(self, key: str, after: int) -> Sequence[Message]:
+    def lines_after(self, key: str, after: int) -> Sequence[Message]:
         return [self._line(entry) for entry in self._site.source.store().entries(key, after=after)]
 
     def _line(self, entry: Entry) -> Message:

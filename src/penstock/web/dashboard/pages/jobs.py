@@ -289,7 +289,7 @@ def _preview_route(site: Site) -> Handler:
     async def preview(request: Request) -> Response:
         fields = await site.access.read_form(request)
         verb = _verb(fields)
-        jobs, more = await run_in_threadpool(_chosen, site, verb, fields)
+        jobs, more = await run_in_threadpool(_selected_jobs, site, verb, fields)
         if not jobs:
             raise Problem(400, "No job was chosen.", "Go back and tick some, or choose all that match.")
         lines = plan(verb, jobs)
@@ -302,7 +302,7 @@ def _apply_route(site: Site) -> Handler:
     async def act(request: Request) -> Response:
         fields = await site.access.read_form(request)
         verb = _verb(fields)
-        chosen = [_seen(text) for text in fields.get("seen", [])][:MOST_JOBS]
+        chosen = [_parse_seen(text) for text in fields.get("seen", [])][:MOST_JOBS]
         store = await run_in_threadpool(site.source.store)
         outcomes = [await run_in_threadpool(apply, store, verb, job_id, state) for job_id, state in chosen]
         return site.page(request, "outcome.html", verb=verb, outcomes=outcomes)
@@ -319,7 +319,7 @@ def _verb(fields: dict[str, list[str]]) -> Verb:
     raise Problem(400, "Jobs are cancelled or retried.", "Go back and use one of the buttons.")
 
 
-def _chosen(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tuple[list[Job], bool]:
+def _selected_jobs(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tuple[list[Job], bool]:
     """The ticked jobs, or all matching jobs that the verb affects; and whether there are more."""
     store = site.source.store()
     if "all" not in fields:
@@ -336,7 +336,7 @@ def _chosen(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tuple[list[
     return jobs[:MOST_JOBS], more or len(jobs) > MOST_JOBS
 
 
-def _seen(text: str) -> tuple[str, State]:
+def _parse_seen(text: str) -> tuple[str, State]:
     state, _, job_id = text.partition(" ")
     try:
         return job_id, State(state)

@@ -36,7 +36,7 @@ class Book:
         self.told = self.lines
         return {key: [*new, fragment("page", self.text)] for key in keys}
 
-    def missed(self, key: str, after: int) -> Sequence[Message]:
+    def lines_after(self, key: str, after: int) -> Sequence[Message]:
         self._check()
         return [self._line(number) for number in range(after + 1, self.lines + 1)]
 
@@ -232,7 +232,7 @@ def test_a_poll_that_takes_long_is_made_more_seldom() -> None:
 
 
 def test_a_line_with_every_kind_of_line_end_is_one_event() -> None:
-    encoded = Message("line", "a\r\nb\rc\nd", number=4).encoded()
+    encoded = Message("line", "a\r\nb\rc\nd", number=4).encode()
     assert encoded == b"event: line\nid: 4\ndata: a\ndata: b\ndata: c\ndata: d\n\n"
 
 
@@ -291,7 +291,7 @@ def test_the_first_poll_of_a_job_tells_its_newest_line(world: World) -> None:
     world.store.report(job, message="line 6")
     told = feed.poll([job.id])[job.id]
     assert [message.number for message in told if message.event == "line"] == [6]
-    assert [message.number for message in feed.missed(job.id, 2)] == [3, 4, 5, 6]
+    assert [message.number for message in feed.lines_after(job.id, 2)] == [3, 4, 5, 6]
 
 
 def test_a_job_that_was_not_watched_for_long_does_not_flood_those_who_come_back(world: World) -> None:
@@ -302,7 +302,7 @@ def test_a_job_that_was_not_watched_for_long_does_not_flood_those_who_come_back(
         job = world.store.report(job, message="meanwhile")
     told = feed.poll([job.id])[job.id]
     assert [message.number for message in told if message.event == "line"] == [250]
-    assert len(feed.missed(job.id, 0)) == 250
+    assert len(feed.lines_after(job.id, 0)) == 250
 
 
 def test_a_job_that_is_gone_is_no_trouble(world: World) -> None:

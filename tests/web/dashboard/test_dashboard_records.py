@@ -26,7 +26,7 @@ def world() -> Iterator[TableWorld]:
     found.close()
 
 
-def parked(world: TableWorld, count: int = FEW_RECORDS, message: str = "no such project") -> None:
+def fail_records(world: TableWorld, count: int = FEW_RECORDS, message: str = "no such project") -> None:
     """Records whose only attempt has failed."""
 
     def fail(record: dict[str, Any]) -> None:
@@ -92,15 +92,15 @@ def test_open_pages_are_told_of_runs_with_one_read_for_all(world: TableWorld) ->
 
 
 def test_failures_are_grouped_by_kind_and_message(world: TableWorld) -> None:
-    parked(world)
+    fail_records(world)
     page = world.page("/records/failures", table="things")
-    assert "5 parked records" in page
+    assert "5 failed records" in page
     assert len(re.findall("<b>ValueError</b>", page)) == 1
     assert "no such project" in page and "id=000" in page
 
 
 def test_a_redrive_is_previewed_then_done(world: TableWorld) -> None:
-    parked(world)
+    fail_records(world)
     page = world.page("/records/failures", table="things")
     form = {"csrf": csrf_of(page), "table": "things", "kind": "ValueError"}
     preview = world.post("/records/preview", form)
@@ -111,11 +111,11 @@ def test_a_redrive_is_previewed_then_done(world: TableWorld) -> None:
     done = world.post("/records/redrive", form)
     assert "5 records of things are pending again" in done.text
     assert processor.count_failures() == 0
-    assert "No record of things is parked" in world.page("/records/failures", table="things")
+    assert "No record of things has failed" in world.page("/records/failures", table="things")
 
 
 def test_only_the_group_that_was_chosen_is_redriven(world: TableWorld) -> None:
-    parked(world)
+    fail_records(world)
     form = {"csrf": csrf_of(world.page("/records/failures", table="things")), "table": "things"}
     assert "0 records" in world.post("/records/redrive", {**form, "kind": "KeyError"}).text
     assert "0 records" in world.post("/records/redrive", {**form, "message": "another"}).text
@@ -123,12 +123,12 @@ def test_only_the_group_that_was_chosen_is_redriven(world: TableWorld) -> None:
 
 
 def test_nothing_is_redriven_without_the_token_or_in_read_only_mode(world: TableWorld) -> None:
-    parked(world, 1)
+    fail_records(world, 1)
     for path in ("/records/preview", "/records/redrive"):
         assert world.post(path, {"csrf": "0" * 64, "table": "things"}).status_code == 403
     assert RecordProcessor(world.db.table("things")).count_failures() == 1
     closed = TableWorld(read_only=True)
-    parked(closed, 1)
+    fail_records(closed, 1)
     assert "Try again" not in closed.page("/records/failures", table="things")
     assert closed.post("/records/redrive", {"table": "things"}).status_code == 403
     closed.close()
@@ -141,8 +141,8 @@ def test_failures_of_no_table_are_not_found(world: TableWorld, fields: dict[str,
     assert "<script>alert" not in response.text
 
 
-def test_what_only_looks_like_a_parked_record_breaks_nothing(world: TableWorld) -> None:
-    parked(world, 1)
+def test_what_only_looks_like_a_failed_record_breaks_nothing(world: TableWorld) -> None:
+    fail_records(world, 1)
     world.put("things", id="odd", _penstock="parked, said somebody")
     response = world.get("/records/failures", table="things")
     assert response.status_code == 400
@@ -152,7 +152,7 @@ def test_what_only_looks_like_a_parked_record_breaks_nothing(world: TableWorld) 
 def test_a_table_too_large_for_a_page_is_left_to_the_command_line(
     world: TableWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parked(world, 3)
+    fail_records(world, 3)
     monkeypatch.setattr(records, "_MOST_RECORDS", 2)
     response = world.get("/records/failures", table="things")
     assert response.status_code == 400
@@ -164,7 +164,7 @@ def test_html_in_every_field_stays_text(world: TableWorld) -> None:
     report.failures_by_kind[EVIL] = 1
     log(world, EVIL, "things", function=EVIL).tell(Progress(1, 1, 0, 0, 1.0, 1.0), report)
     world.put("things", id=EVIL)
-    parked(world, 1, EVIL)
+    fail_records(world, 1, EVIL)
     page = world.page("/records/failures", table="things")
     form = {"csrf": csrf_of(page), "table": "things", "kind": EVIL, "message": EVIL, "bookkeeping": EVIL}
     for text in (world.page("/records"), page, world.post("/records/preview", form).text):

@@ -24,7 +24,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 
 PATIENCE_SECONDS = 120.0
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 APP = """
 import time
 
