@@ -33,7 +33,7 @@ from penstock.files.errors import (
 from penstock.files.file_store import Files, Sweep
 from penstock.files.keys import STAGING, is_key
 
-# ── calls of S3 ───────────────────────────────────────────────────────────────────────────────────
+# ── calls of S3 ──────────────────────────────────────────────────────────────────────────────────
 
 _ATTEMPTS = 5  # of each request, by botocore, with its own pauses
 _NOT_THERE = {"NoSuchKey", "404", "NotFound", "NoSuchUpload"}
@@ -146,7 +146,7 @@ class S3:
         return FileError(file, f"S3 said {code}: {message}", "See what it means in the documentation of S3")
 
 
-# ── uploads in parts ──────────────────────────────────────────────────────────────────────────────
+# ── uploads in parts ─────────────────────────────────────────────────────────────────────────────
 
 PART_BYTES = 8 * 1024 * 1024
 """One part is in memory at a time. S3's minimum is 5 MB, except for the last part."""
@@ -217,7 +217,7 @@ def copy(s3: S3, file: str, source: str, target: str, size: int, settings: dict[
             upload.add_copy(origin, first, min(first + COPY_BYTES, size) - 1)
 
 
-# ── the store ─────────────────────────────────────────────────────────────────────────────────────
+# ── the store ────────────────────────────────────────────────────────────────────────────────────
 _SHA256 = "penstock-sha256"
 _SAVED_AT = "penstock-saved-at"
 _RESUMES = 5  # of one download

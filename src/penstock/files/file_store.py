@@ -218,7 +218,7 @@ class Sweep:
         return True
 
 
-# ── opening ───────────────────────────────────────────────────────────────────────────────────────
+# ── opening ──────────────────────────────────────────────────────────────────────────────────────
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")  # of two letters at least: C:\ is a folder
 _BUCKET = re.compile(r"[a-z0-9A-Z][a-z0-9A-Z._-]{1,253}[a-z0-9A-Z]")
@@ -276,7 +276,7 @@ def _bucket(url: str, clock: Clock, client: Any) -> Files:
     return BucketFiles(S3(parts.netloc, options.get("region"), options.get("profile"), client), prefix, clock)
 
 
-# ── verifying ─────────────────────────────────────────────────────────────────────────────────────
+# ── verifying ────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

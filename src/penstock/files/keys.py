@@ -108,7 +108,7 @@ def _bad(key: str, reason: str, next_step: str) -> BadKey:
     return BadKey(f"key {escaped!r}", reason, next_step)
 
 
-# ── Unicode ───────────────────────────────────────────────────────────────────────────────────────
+# ── Unicode ──────────────────────────────────────────────────────────────────────────────────────
 
 MOST_MARKS: Final = 30
 _JOINER: Final = "\u034f"
@@ -145,7 +145,7 @@ def _is_mark(character: str) -> bool:
     return unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) > 0
 
 
-# ── names ─────────────────────────────────────────────────────────────────────────────────────────
+# ── names ────────────────────────────────────────────────────────────────────────────────────────
 
 _APOSTROPHES = re.compile("['’ʼ`]")
 _OTHERS = re.compile(r"[\W_]+")

@@ -99,7 +99,7 @@ def _static_route() -> BaseRoute:
     return Mount("/static", CachedFiles(packages=[("penstock.web.dashboard", "static")]))
 
 
-# ── error pages ───────────────────────────────────────────────────────────────────────────────────
+# ── error pages ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _handlers(site: Site) -> Mapping[Any, Any]:
@@ -137,7 +137,7 @@ def _handlers(site: Site) -> Mapping[Any, Any]:
 _REFRESH_SECONDS: Final = 5
 
 
-# ── serving ───────────────────────────────────────────────────────────────────────────────────────
+# ── serving ──────────────────────────────────────────────────────────────────────────────────────
 
 _CONNECTIONS: Final = 2_000
 _GRACE_SECONDS: Final = 3

@@ -131,7 +131,7 @@ def _partition_query(store: JobStore, listing: Listing, partition: str, limit: i
     }
 
 
-# ── the overview ──────────────────────────────────────────────────────────────────────────────────
+# ── the overview ─────────────────────────────────────────────────────────────────────────────────
 
 HOUR_SECONDS: Final = 3600.0
 _FRESH_SECONDS: Final = 2.0

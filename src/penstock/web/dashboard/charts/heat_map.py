@@ -78,7 +78,7 @@ class Resource:
         return self.index or "table"
 
 
-# ── reading the counters ──────────────────────────────────────────────────────────────────────────
+# ── reading the counters ─────────────────────────────────────────────────────────────────────────
 
 
 def read_counters(db: Database) -> dict[str, Any] | None:
@@ -148,7 +148,7 @@ def _reason(name: str, count: int) -> Reason:
     return Reason(name, count, "", "")
 
 
-# ── drawing ───────────────────────────────────────────────────────────────────────────────────────
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def shade(part: float) -> int:

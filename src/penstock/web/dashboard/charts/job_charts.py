@@ -13,7 +13,7 @@ from penstock.jobs.explain import span
 from penstock.jobs.model.job import Entry, Event, Job
 from penstock.jobs.model.state import TERMINAL, State
 
-# ── finished jobs ─────────────────────────────────────────────────────────────────────────────────
+# ── finished jobs ────────────────────────────────────────────────────────────────────────────────
 
 _BARS: Final = 60
 _BAR: Final = 10
@@ -45,7 +45,7 @@ def _tall(number: int, top: int) -> float:
     return 0.0 if not number else max(2.0, number / top * (_HEIGHT - 4))
 
 
-# ── progress ──────────────────────────────────────────────────────────────────────────────────────
+# ── progress ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def progress_curve(job: Job, entries: Sequence[Entry], now: float) -> Markup:
     return _svg(width, height, drawn, label, "chart curve-chart", stretch=True)
 
 
-# ── attempts ──────────────────────────────────────────────────────────────────────────────────────
+# ── attempts ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _title(one: Stretch) -> str:
     return f"attempt {one.attempt} on {one.owner}: {one.outcome.replace('_', ' ')}" if one.attempt else "waiting"
 
 
-# ── drawing ───────────────────────────────────────────────────────────────────────────────────────
+# ── drawing ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _rect(left: float, top: float, wide: float, tall: float, classes: str, title: str = "") -> str:

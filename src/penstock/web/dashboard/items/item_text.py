@@ -30,7 +30,7 @@ class BadItem(ValueError):
     """The text is no item: what is wrong, and where."""
 
 
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def item_text(item: Item) -> str:
@@ -88,7 +88,7 @@ def _bytes_of(base64: str) -> int:
     return len(base64) * 3 // 4 - base64[-2:].count("=")
 
 
-# ── hashes of what a form showed ──────────────────────────────────────────────────────────────────
+# ── hashes of what a form showed ─────────────────────────────────────────────────────────────────
 
 
 def seen_of(item: Item) -> dict[str, str]:
@@ -141,7 +141,7 @@ def changes_since(seen: Mapping[str, str], now: Item | None) -> list[AttributeCh
     return found
 
 
-# ── parsing ───────────────────────────────────────────────────────────────────────────────────────
+# ── parsing ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_item(text: str) -> Item:

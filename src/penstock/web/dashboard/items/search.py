@@ -123,7 +123,7 @@ class Search:
         return not (self.is_query or self.filters)
 
 
-# ── the request ───────────────────────────────────────────────────────────────────────────────────
+# ── the request ──────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -259,7 +259,7 @@ def typed_value(kind: str, text: str, name: str) -> AttributeValue:
     raise BadSearch(f"{name}: there is no type {kind[:20]!r} to look for.")
 
 
-# ── pages of items ────────────────────────────────────────────────────────────────────────────────
+# ── pages of items ───────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def _columns(keys: list[str], items: Sequence[Item]) -> tuple[list[str], int]:
     return [*keys, *others[:room]], max(0, len(others) - room)
 
 
-# ── one item ──────────────────────────────────────────────────────────────────────────────────────
+# ── one item ─────────────────────────────────────────────────────────────────────────────────────
 
 _SHOWN_CHARACTERS: Final = 20_000
 _EDITABLE_BYTES: Final = 100_000
@@ -237,7 +237,7 @@ def _in_order(table: Table, item: Item) -> list[str]:
     return [*table.key.names, *sorted(name for name in item if name not in table.key.names)]
 
 
-# ── changing ──────────────────────────────────────────────────────────────────────────────────────
+# ── changing ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _change_routes(site: Site) -> list[Route]:

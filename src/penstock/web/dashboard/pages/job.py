@@ -62,7 +62,7 @@ def feeds(site: Site) -> dict[str, Feed]:
     return {"job": _JobFeed(site)}
 
 
-# ── live ──────────────────────────────────────────────────────────────────────────────────────────
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────
 
 _RENDERED_A_POLL: Final = 20
 """Changed jobs that one poll reads whole; more of them take turns."""
@@ -142,7 +142,7 @@ class _JobFeed:
         return Message("line", self._site.fragment("log_line.html", entry=entry), number=entry.number)
 
 
-# ── the page ──────────────────────────────────────────────────────────────────────────────────────
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _context(site: Site, store: JobStore, history: History) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _lines_upto(entries: Sequence[Entry], upto: str) -> list[Entry]:
     return list(entries[-LOG_LINES:])
 
 
-# ── checkpoints ───────────────────────────────────────────────────────────────────────────────────
+# ── checkpoints ──────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def _label(point: Checkpoint) -> str:
     return f"{point.name} (version {point.version})"
 
 
-# ── cost ──────────────────────────────────────────────────────────────────────────────────────────
+# ── cost ─────────────────────────────────────────────────────────────────────────────────────────
 
 _UNIT_BYTES: Final = 1024
 _INDEXES: Final = 4

@@ -108,7 +108,7 @@ def _quote(part: str) -> str:
     return f'"{part}"' if any(letter.isspace() for letter in part) or not part else part
 
 
-# ── the list ──────────────────────────────────────────────────────────────────────────────────────
+# ── the list ─────────────────────────────────────────────────────────────────────────────────────
 
 PAGE_JOBS: Final = 50
 _MOST_SEARCHED: Final = 1_000
@@ -198,7 +198,7 @@ def _counts_apply(wanted: Filter) -> bool:
     return wanted.task is None and wanted.tenant is None and not wanted.words
 
 
-# ── cancelling and retrying ───────────────────────────────────────────────────────────────────────
+# ── cancelling and retrying ──────────────────────────────────────────────────────────────────────
 
 Verb = Literal["cancel", "retry"]
 Handler = Callable[[Request], Awaitable[Response]]

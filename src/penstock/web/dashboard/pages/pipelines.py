@@ -50,7 +50,7 @@ def round_of(job_id: str) -> int:
     return 1 if found is None else int(found.group(1))
 
 
-# ── finding runs ──────────────────────────────────────────────────────────────────────────────────
+# ── finding runs ─────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def carries_pipeline(store: JobStore, job: Job) -> bool:
     return isinstance(note, Mapping) and "pipeline" in note and "inputs" in note
 
 
-# ── reading a run ─────────────────────────────────────────────────────────────────────────────────
+# ── reading a run ────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def _with_note(line: StepLine, note: Mapping[str, Any] | None) -> StepLine:
     )
 
 
-# ── pictures ──────────────────────────────────────────────────────────────────────────────────────
+# ── pictures ─────────────────────────────────────────────────────────────────────────────────────
 
 SVG: Final = "image/svg+xml"
 SVG_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -244,7 +244,7 @@ def pictures_of(made: Lineage | None) -> list[str]:
     return list(stems.values())
 
 
-# ── the pages ─────────────────────────────────────────────────────────────────────────────────────
+# ── the pages ────────────────────────────────────────────────────────────────────────────────────
 
 _SHOWN_TOPICS: Final = 200
 
@@ -323,7 +323,7 @@ def _requested_output(site: Site, request: Request) -> tuple[JobStore, Origin]:
     return store, origin
 
 
-# ── one run ───────────────────────────────────────────────────────────────────────────────────────
+# ── one run ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def _context(run: PipelineRun) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def topics_of(named: Any) -> list[tuple[str, str]]:
     return [(str(key), text) for key, text in names.items()]
 
 
-# ── live ──────────────────────────────────────────────────────────────────────────────────────────
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def feeds(site: Site) -> dict[str, Feed]:

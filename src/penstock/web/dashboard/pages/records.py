@@ -33,7 +33,7 @@ _MOST_REDRIVEN: Final = 10_000
 _SHOWN_GROUPS: Final = 100
 
 
-# ── runs ──────────────────────────────────────────────────────────────────────────────────────────
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def feeds(site: Site) -> dict[str, Feed]:
     return {"records": PageFeed("records", lambda: site.fragment("records_live.html", **_runs(site)))}
 
 
-# ── failures ──────────────────────────────────────────────────────────────────────────────────────
+# ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)

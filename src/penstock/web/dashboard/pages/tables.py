@@ -142,7 +142,7 @@ def _unknown(db: Database, name: str) -> Problem:
     return Problem(404, f"There is no table {name[:100]} in {db.name}.", hint)
 
 
-# ── expired items ─────────────────────────────────────────────────────────────────────────────────
+# ── expired items ────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def count_backlog(db: Database, name: str, attribute: str, now: float) -> Backlo
     return Backlog(count, looked_at, False)
 
 
-# ── drift ─────────────────────────────────────────────────────────────────────────────────────────
+# ── drift ────────────────────────────────────────────────────────────────────────────────────────
 
 # A form may name one of the systems that ship with Penstock, and nothing else: other definitions are Python modules or
 # files, and only whoever starts the dashboard names those (`penstock up --definitions`).
@@ -306,7 +306,7 @@ def guess_definitions(table: str, own: Definitions | None) -> tuple[str, str]:
     return "", ""
 
 
-# ── the pages ─────────────────────────────────────────────────────────────────────────────────────
+# ── the pages ────────────────────────────────────────────────────────────────────────────────────
 
 _PARALLEL_READS: Final = 8
 
@@ -370,7 +370,7 @@ def routes(site: Site) -> list[Route]:
     ]
 
 
-# ── the list ──────────────────────────────────────────────────────────────────────────────────────
+# ── the list ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _names(site: Site, start: str) -> tuple[list[str], str | None]:
@@ -396,7 +396,7 @@ def _read_view(site: Site, name: str) -> TableView | None:
         return None
 
 
-# ── drift ─────────────────────────────────────────────────────────────────────────────────────────
+# ── drift ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _choices(site: Site, request: Request) -> dict[str, Any]:
@@ -418,7 +418,7 @@ def _drift(site: Site, chosen: Mapping[str, Any]) -> Drift:
     return read_drift(source.db, source.definitions, chosen["chosen"], chosen["environment"], chosen["layout"])
 
 
-# ── live ──────────────────────────────────────────────────────────────────────────────────────────
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def feeds(site: Site) -> dict[str, Feed]:
