@@ -27,7 +27,7 @@ from penstock.jobs.model.new_job import NewJob, first_version
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import created
 from penstock.jobs.store.store import JobStore
-from penstock.records.leases import grant
+from penstock.leases import grant
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.poller import Poller, running_poller
 from penstock.web.dashboard.source import Source

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import penstock
-from penstock.jobs.tasks import Retries
 from penstock.pipelines import Pipeline, PipelineFile, StepContext
+from penstock.retry import RetryPolicy
 from trust.ledger import Ledger
 
 P = ParamSpec("P")
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 LEASE_SECONDS: Final = 1.0
 STEPS: Final = 4
-_AGAIN: Final = Retries(1_000, base_seconds=0.02, cap_seconds=0.5)
+_AGAIN: Final = RetryPolicy(1_000, base_seconds=0.02, cap_seconds=0.5)
 """Whatever the database does to an attempt, another one follows."""
 
 app = penstock.App()

@@ -9,7 +9,7 @@
     │   ├── DatabaseLost           it was deleted, replaced or overwritten under this process: end, and open it again
     │   └── (repeat it)            DatabaseLocked
     ├── JobNotFound, BadJob, …     a job is not there, or cannot be as it was asked for (penstock.jobs)
-    ├── LeaseLost, JobCancelled    stop working on it: nothing more will be stored (penstock.records, penstock.jobs)
+    ├── LeaseLost, JobCancelled    stop working on it: nothing more will be stored (penstock.leases, penstock.jobs)
     ├── FileError, …               a file is missing, has changed, or cannot be kept (penstock.files)
     ├── DefinitionError, …         a table's definition, export or plan is wrong (penstock.tables says which)
     └── TransportError             no answer came: it says from which endpoint, why, and what to do

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import penstock
-from penstock.jobs.tasks import Retries
+from penstock.retry import RetryPolicy
 
 app = penstock.App()
 
@@ -30,7 +30,7 @@ def steady(run: penstock.Run, steps: int, seconds: float) -> list[int]:
     return count(run, steps, seconds)  # type: ignore[no-any-return]
 
 
-@app.task(lease_seconds=1, retries=Retries(3, base_seconds=0.01))
+@app.task(lease_seconds=1, retries=RetryPolicy(3, base_seconds=0.01))
 def shaky(run: penstock.Run, failures: int) -> int:
     if run.attempt <= failures:
         raise ConnectionError(f"attempt {run.attempt}")

@@ -14,7 +14,7 @@ from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.claims import LimitReached
 from penstock.jobs.store.store import JobStore
-from penstock.records.leases import LeaseLost, allowance_seconds
+from penstock.leases import LeaseLost, allowance_seconds
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from penstock.jobs.model.state import diagram
-from penstock.records.leases import allowance_seconds
+from penstock.leases import allowance_seconds
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -28,7 +28,7 @@ from penstock.errors import InternalServerError
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 
 
 def test_the_expiry_is_in_seconds_and_the_same_for_all_records(store: JobStore, clock: ManualClock) -> None:

@@ -1,7 +1,7 @@
 """Workers whose clocks differ, in every order: claims, renewals, reports, freezes, expiries, steals and ends.
 
 A model in Python says what each call should do; after each step the whole table is compared with it. The invariants
-are those of records/leases.py (1-5), jobs/store/store.py (1-5) and jobs/store/side_items.py (1-2).
+are those of leases.py (1-5), jobs/store/store.py (1-5) and jobs/store/side_items.py (1-2).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.claims import LimitReached
 from penstock.jobs.store.store import BadJob, JobStore
-from penstock.records.leases import LeaseLost, allowance_seconds
+from penstock.leases import LeaseLost, allowance_seconds
 
 LEASE = 10.0
 LIMIT = 2

@@ -17,7 +17,7 @@ from penstock.jobs.layouts.item_collection import CollectionLayout
 from penstock.jobs.model.job import Checkpoint, Entry, Event, Job, JobError, JobFile, Payload
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.records.leases import Lease
+from penstock.leases import Lease
 
 LAYOUT = CollectionLayout()
 

@@ -17,8 +17,8 @@ from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
 from penstock.jobs.iam_policy import FILE_ACTIONS, TABLE_ACTIONS, policy
 from penstock.jobs.layouts.tables import jobs_table
-from penstock.jobs.tasks import Retries
 from penstock.jobs.worker.worker import Worker
+from penstock.retry import RetryPolicy
 from penstock.tables.apply.single_table import make
 
 PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
@@ -65,7 +65,7 @@ def app(penstock_server: str, noted: set[str], tmp_path: Path) -> Iterator[penst
     db = Database(Calls(penstock_server, noted))
     app = penstock.App(db, files=tmp_path / "files")
 
-    @app.task(retries=Retries(1, base_seconds=0.01))
+    @app.task(retries=RetryPolicy(1, base_seconds=0.01))
     def report(run: penstock.Run, project: str) -> int:
         run.step("rows", lambda: [1, 2, 3])
         run.progress(50, step="rendering")

@@ -14,7 +14,7 @@ from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobError, Payload
 from penstock.jobs.model.state import TERMINAL, TRANSITIONS, BadTransition, State, diagram, target
 from penstock.jobs.model.transitions import MOST_CRASHES, Changed
-from penstock.records.leases import grant
+from penstock.leases import grant
 
 EVENTS = [transition.event for transition in TRANSITIONS]
 NOW = 1_900_000_000.0

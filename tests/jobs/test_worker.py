@@ -17,8 +17,8 @@ from penstock.jobs.app import JobFailed
 from penstock.jobs.model.json_text import NotJson, from_json
 from penstock.jobs.model.new_job import BadJob
 from penstock.jobs.model.state import State
-from penstock.jobs.tasks import Retries
 from penstock.jobs.worker.worker import Worker
+from penstock.retry import BadRetryPolicy, RetryPolicy
 from penstock.testing.invariants import check
 
 
@@ -55,7 +55,7 @@ def test_a_task_that_raises_is_retried_and_then_failed(app: penstock.App) -> Non
 
 
 def test_only_the_named_exceptions_are_retried(app: penstock.App) -> None:
-    @app.task(retries=Retries(5, on=(OSError,), never_on=(FileNotFoundError,), base_seconds=0))
+    @app.task(retries=RetryPolicy(5, on=(OSError,), never_on=(FileNotFoundError,), base_seconds=0))
     def picky(run: penstock.Run, which: str) -> None:
         raise {"retried": ConnectionError, "other": KeyError, "never": FileNotFoundError}[which](which)
 
@@ -443,11 +443,11 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
             Worker(app, concurrency=0)
         with pytest.raises(penstock.PenstockError, match="lease_seconds"):
             app.task("short", lease_seconds=0)(one.function)
-        with pytest.raises(BadJob, match="retries is a whole number from 0"):
+        with pytest.raises(BadRetryPolicy, match="retries is a whole number from 0"):
             app.task("less", retries=-1)(one.function)
-        with pytest.raises(BadJob, match=r"Retries\(on=…\) has types of exceptions"):
-            Retries(1, on=("OSError",))  # type: ignore[arg-type]
-        assert Retries(1, on=[OSError]).allows(OSError(), 0)  # type: ignore[arg-type]
+        with pytest.raises(BadRetryPolicy, match=r"RetryPolicy\(on=…\) has types of exceptions"):
+            RetryPolicy(1, on=("OSError",))
+        assert RetryPolicy(1, on=[OSError]).allows(OSError(), 0)  # type: ignore[arg-type]
         with pytest.raises(BadJob, match=r"A schedule gives no arguments.*'name'"):
             app.task("hourly", cron="@hourly")(_greet)
         for after in ("job_1", [app.enqueue(one)]):

@@ -7,12 +7,12 @@ from typing import Any
 
 import penstock
 from penstock.jobs.model.job import Job
-from penstock.jobs.tasks import Retries
 from penstock.jobs.worker.outcomes import Counts
 from penstock.jobs.worker.worker import Worker
+from penstock.retry import RetryPolicy
 from penstock.testing.invariants import check
 
-AT_ONCE = Retries(2, base_seconds=0.0)
+AT_ONCE = RetryPolicy(2, base_seconds=0.0)
 
 
 def work(app: penstock.App, **options: Any) -> Counts:

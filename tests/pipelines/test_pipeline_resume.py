@@ -17,6 +17,7 @@ from penstock.jobs.model.job import JobCancelled, JobNotFound
 from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
+from penstock.leases import LeaseLost
 from penstock.pipelines import (
     BadPipeline,
     Pipeline,
@@ -27,7 +28,6 @@ from penstock.pipelines import (
     lineage,
     outputs,
 )
-from penstock.records.leases import LeaseLost
 
 JOB = "words_1"
 TEXT = {"text": "so much depends upon"}

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from penstock.records.executors.attempts import RetryRules, attempt
+from penstock.records.executors.attempts import attempt
 from penstock.records.executors.forks import for_handlers, not_in_children, without_children
+from penstock.retry import RetryPolicy
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
@@ -70,7 +71,7 @@ def test_a_child_of_a_coroutine_ends_there_too() -> None:
 
 def test_a_records_function_may_fork() -> None:
     ends: list[int | str] = []
-    ended = attempt(forks(lambda: None, ends), {"id": "r1"}, RetryRules())
+    ended = attempt(forks(lambda: None, ends), {"id": "r1"}, RetryPolicy())
     assert ended.failure is None
     assert ends == [0]
 

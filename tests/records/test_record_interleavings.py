@@ -16,7 +16,7 @@ from record_worlds import NAME, filled, key
 from penstock.client.database import connect
 from penstock.client.tables.values import encode
 from penstock.clock import ManualClock
-from penstock.records.leases import allowance_seconds
+from penstock.leases import allowance_seconds
 from penstock.records.source.selection import Found, Source, Work
 from penstock.records.state.answers import Changed, Claim, Gone, Lost, NotPending, Written
 from penstock.records.state.record_state import Held, Later, Poison, Settled

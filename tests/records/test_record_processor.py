@@ -165,7 +165,7 @@ def test_a_failed_record_succeeds_at_a_later_attempt(db: Database) -> None:
     ("rules", "attempts"),
     [
         ({"give_up_on": [LookupError]}, 1),
-        ({"give_up_on": ["KeyError"]}, 3),
+        ({"give_up_on": ["NoSuchKey"]}, 3),
         ({"retry_on": [ValueError]}, 1),
         ({"retry_on": [LookupError]}, 3),
         ({"max_retries": 0}, 1),

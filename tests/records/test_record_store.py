@@ -12,7 +12,7 @@ from penstock.client.tables.conditions import F
 from penstock.client.tables.values import encode
 from penstock.clock import ManualClock
 from penstock.errors import ConditionalCheckFailedException
-from penstock.records.leases import allowance_seconds
+from penstock.leases import allowance_seconds
 from penstock.records.source.selection import Found, Source, Work
 from penstock.records.state.answers import Changed, Claim, Gone, Lost, NotPending, Written
 from penstock.records.state.record_state import BOOKKEEPING, Held, Poison, Settled

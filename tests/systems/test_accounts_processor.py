@@ -17,7 +17,7 @@ from accounts_world import LAYOUTS, model, new_database, record, stored
 
 import penstock
 from penstock.client.database import connect
-from penstock.records.executors.attempts import Backoff
+from penstock.retry import Backoff
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.demo import demo
 from penstock.systems.account_records.models.record import Record, RecordModel
@@ -136,7 +136,7 @@ def test_S4_11_waits_grow_with_full_jitter_up_to_a_cap() -> None:
     backoff = Backoff(0.1, 2.0, 30.0)
     draw = random.Random(1)
     for failures, bound in ((1, 0.1), (2, 0.2), (3, 0.4), (20, 30.0)):
-        waits = [backoff.seconds(failures, draw) for _ in range(200)]
+        waits = [backoff.wait(failures, draw.random) for _ in range(200)]
         assert 0 <= min(waits) < bound / 4
         assert bound * 0.75 < max(waits) <= bound
 

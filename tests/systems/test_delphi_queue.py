@@ -19,7 +19,7 @@ from penstock.jobs.app import App
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.model.state import State
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 from penstock.systems.delphi.poller import JobQueue
 from penstock.systems.delphi.queue_layout import QueueLayout
 from penstock.systems.delphi.results import Results

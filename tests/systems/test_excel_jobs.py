@@ -20,7 +20,7 @@ from penstock.errors import PenstockError
 from penstock.files.errors import FileMissing, NotAllowed
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import BadTransition
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 from penstock.systems.excel_reports.failures import category_of, duration_text
 from penstock.systems.excel_reports.record_ids import (
     RecordId,

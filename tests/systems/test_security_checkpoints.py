@@ -19,7 +19,7 @@ from security_world import clock_at, made, storage_of
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.jobs.model.state import State
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 from penstock.systems.security_assistant import changes
 from penstock.systems.security_assistant.agents import Agents, Answer, default_agents, load_agents
 from penstock.systems.security_assistant.components import Components

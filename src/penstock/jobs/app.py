@@ -32,9 +32,10 @@ from penstock.jobs.model.new_job import BadJob
 from penstock.jobs.model.state import State
 from penstock.jobs.scheduler.cron import Schedule
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tasks import Retries, Task, settings_of
+from penstock.jobs.tasks import Task, settings_of
 from penstock.jobs.worker.context import AsyncRun, Run
-from penstock.records.leases import DEFAULT_LEASE_SECONDS
+from penstock.leases import DEFAULT_LEASE_SECONDS
+from penstock.retry import RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,7 +89,7 @@ class App:
         *,
         queue: str = "default",
         priority: int = DEFAULT_PRIORITY,
-        retries: int | Retries = 0,
+        retries: int | RetryPolicy = 0,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         time_limit_seconds: float | None = None,
         margin_seconds: float | None = None,

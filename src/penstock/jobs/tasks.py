@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from penstock.jobs.model.job import DEFAULT_PRIORITY
-from penstock.jobs.model.new_job import MOST_RETRIES, BadJob, NewJob, checked_name
+from penstock.jobs.model.new_job import BadJob, NewJob, checked_name
 from penstock.jobs.worker.invocation import called_by_a_worker
-from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds
+from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
+from penstock.retry import NO_RETRIES, RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,41 +21,10 @@ _LARGEST_MARGIN_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
-    """How often a task that raised is tried again, for which exceptions, and after how long."""
-
-    times: int = 0
-    on: tuple[type[BaseException], ...] = (Exception,)
-    never_on: tuple[type[BaseException], ...] = ()
-    base_seconds: float = 1.0
-    cap_seconds: float = 300.0
-
-    def __post_init__(self) -> None:
-        if type(self.times) is not int or not 0 <= self.times <= MOST_RETRIES:
-            raise BadJob(f"retries is a whole number from 0 to {MOST_RETRIES:,}, not {self.times!r}.")
-        for name in ("on", "never_on"):
-            given = getattr(self, name)
-            kinds = tuple(given) if isinstance(given, tuple | list) else (given,)
-            if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds):
-                raise BadJob(f"Retries({name}=…) has types of exceptions, such as (OSError,); not {given!r}.")
-            object.__setattr__(self, name, kinds)
-        if not (self.base_seconds >= 0 and self.cap_seconds >= 0):  # also False for NaN
-            raise BadJob("Retries(base_seconds=…, cap_seconds=…) are 0 or more.")
-
-    def allows(self, error: BaseException, failures: int) -> bool:
-        """Whether the attempt after `failures` failed ones and this one may be made."""
-        return failures < self.times and isinstance(error, self.on) and not isinstance(error, self.never_on)
-
-    def delay(self, failures: int, random_: Callable[[], float] = random.random) -> float:
-        """Full jitter: anything up to a bound that doubles with each failure."""
-        return random_() * min(self.cap_seconds, self.base_seconds * 2.0 ** min(failures, 30))
-
-
-@dataclass(frozen=True, slots=True)
 class TaskSettings:
     queue: str = "default"
     priority: int = DEFAULT_PRIORITY
-    retries: Retries = Retries()
+    retries: RetryPolicy = NO_RETRIES
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     time_limit_seconds: float | None = None
     """An attempt that takes longer has failed."""
@@ -183,7 +152,7 @@ def settings_of(
     *,
     queue: str = "default",
     priority: int = DEFAULT_PRIORITY,
-    retries: int | Retries = 0,
+    retries: int | RetryPolicy = 0,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     time_limit_seconds: float | None = None,
     margin_seconds: float | None = None,
@@ -196,5 +165,5 @@ def settings_of(
         margin = min((time_limit_seconds or 0.0) * _MARGIN_PART, _LARGEST_MARGIN_SECONDS)
     if time_limit_seconds is not None and not 0 <= margin < time_limit_seconds:
         raise BadJob(f"margin_seconds is at least 0 and less than the limit of {time_limit_seconds}, not {margin}.")
-    policy = retries if isinstance(retries, Retries) else Retries(retries)
+    policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
     return TaskSettings(queue, priority, policy, lease_seconds, time_limit_seconds, margin)

@@ -21,10 +21,10 @@ from penstock.files import FileChanged, FileMissing
 from penstock.jobs.model.job import JobCancelled
 from penstock.jobs.model.json_text import NotJson, to_json
 from penstock.jobs.worker.context import HandOver
+from penstock.leases import LeaseLost
 from penstock.pipelines.errors import ItemFailure, ItemsFailed
 from penstock.pipelines.ledger import Ledger
 from penstock.pipelines.values import PipelineFile, Product, value_hash
-from penstock.records.leases import LeaseLost
 
 Key = Callable[[Any], str]
 

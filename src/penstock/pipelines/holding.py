@@ -19,9 +19,9 @@ from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.context import Run
+from penstock.leases import LeaseLost, new_owner
 from penstock.pipelines.errors import PipelineHeld
 from penstock.pipelines.ledger import round_id
-from penstock.records.leases import LeaseLost, new_owner
 
 QUEUE: Final = "pipelines"
 """Of jobs that are run by whoever calls `run`: no worker looks there unless it is told to."""

@@ -25,6 +25,7 @@ from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import settings_of
 from penstock.jobs.worker.context import HandOver, Run
 from penstock.jobs.worker.outcomes import job_error
+from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost
 from penstock.pipelines.definition import Step, in_order, name_problems, problems
 from penstock.pipelines.errors import BadPipeline, JobIdRequired
 from penstock.pipelines.execution import Execution, NotDone, Tell
@@ -32,7 +33,6 @@ from penstock.pipelines.holding import Renewing, claimed
 from penstock.pipelines.inputs import Inputs
 from penstock.pipelines.ledger import Ledger, checked_job_id, rounds
 from penstock.pipelines.report import PipelineReport
-from penstock.records.leases import DEFAULT_LEASE_SECONDS, LeaseLost
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -10,9 +10,9 @@ from typing import Any
 from penstock.client.tables.conditions import Condition
 from penstock.client.tables.table import Table
 from penstock.clock import Clock
-from penstock.records.executors.attempts import Backoff, Cause, Function, RetryRules, check_function
+from penstock.leases import DEFAULT_LEASE_SECONDS
+from penstock.records.executors.attempts import Function, check_function
 from penstock.records.executors.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Runner
-from penstock.records.leases import DEFAULT_LEASE_SECONDS
 from penstock.records.run.outcomes import Rules
 from penstock.records.run.report import MOST_ERRORS, Progress, Report
 from penstock.records.run.run import Run
@@ -21,6 +21,7 @@ from penstock.records.source.selection import Mark, Source, Work
 from penstock.records.state.failed_records import FailureGroup, Failures
 from penstock.records.state.record_state import BOOKKEEPING
 from penstock.records.state.store import DEFAULT_MAX_CRASHES, RecordStore
+from penstock.retry import Cause, RetryPolicy
 
 MOST_WORKERS = 1_000
 
@@ -90,13 +91,18 @@ class RecordProcessor:
         self._draw = draw or random.Random()
         self._rules = Rules(
             max_workers=max_workers,
-            max_retries=max_retries,
             max_iterations=max_iterations,
             timeout_seconds=timeout_seconds,
             grace_seconds=grace_seconds,
             most_errors=max_errors,
-            retries=RetryRules(tuple(retry_on), tuple(give_up_on)),
-            backoff=Backoff(backoff_base_ms / 1000, backoff_multiplier, backoff_cap_ms / 1000),
+            retries=RetryPolicy(
+                times=max_retries,
+                on=tuple(retry_on),
+                never_on=tuple(give_up_on),
+                base_seconds=backoff_base_ms / 1000,
+                cap_seconds=backoff_cap_ms / 1000,
+                multiplier=backoff_multiplier,
+            ),
         )
         self._source = Source(table.database, work)
         self._store = RecordStore(

@@ -20,7 +20,7 @@ from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import Job, JobNotFound, Payload
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.store.store import JobStore
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ import click
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.security.options import agents_option, opened, storage_options
 from penstock.cli.security.process import StageLines
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 from penstock.systems.security_assistant.agents import default_agents, load_agents
 from penstock.systems.security_assistant.job import DrawingJob
 from penstock.systems.security_assistant.processor import SAFETY_MARGIN_SECONDS, TIME_LIMIT_SECONDS, Processor

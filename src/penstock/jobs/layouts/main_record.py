@@ -18,7 +18,7 @@ from penstock.jobs.layouts.attributes import error_of, error_value, number_text,
 from penstock.jobs.layouts.layout import WRITE_NAME, Item, claim_place, shard_of
 from penstock.jobs.model.job import DEFAULT_PRIORITY, Event, Job, Payload, made
 from penstock.jobs.model.state import State
-from penstock.records.leases import Lease
+from penstock.leases import Lease
 
 _MAIN: Final = {"S": "main"}
 _REMEMBERED: Final = 4_096

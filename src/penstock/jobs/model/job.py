@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
 from penstock.jobs.model.state import TERMINAL, State
-from penstock.records.leases import Lease
+from penstock.leases import Lease
 
 LOWEST_PRIORITY: Final = 0
 DEFAULT_PRIORITY: Final = 5
@@ -200,13 +200,6 @@ class JobPage:
 
     jobs: tuple[Job, ...]
     token: str | None
-
-
-def cut(text: str, characters: int) -> str:
-    """Text as it may be stored: not longer than that, and half surrogate pairs (bytes of file names) spelt out."""
-    if len(text) > characters:
-        text = text[: characters - 1] + "…"
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def new_id(now: float) -> str:

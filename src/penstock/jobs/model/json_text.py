@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.errors import PenstockError
+from penstock.stored_text import storable
 
 _DEPTH: Final = 100
 _SLOW: Final = " "
@@ -67,15 +68,10 @@ def shown(data: dict[str, Any]) -> dict[str, Any]:
     for name, value in data.items():
         try:
             to_json(value, name)
-            found[writable(name)] = value
+            found[storable(name)] = value
         except NotJson:
-            found[writable(name)] = writable(repr(value))
+            found[storable(name)] = storable(repr(value))
     return found
-
-
-def writable(text: str) -> str:
-    """Text that every database holds: half surrogate pairs are spelt out."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _sorted(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.jobs.model.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY, Job, new_id
 from penstock.jobs.model.state import State
+from penstock.retry import MOST_RETRIES
 
 MOST_DEPENDENCIES: Final = 1_000
 """A job waits for at most so many others: their ids are in its main record."""
@@ -19,7 +20,6 @@ RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
 _NAME_BYTES: Final = 200
 _NOT_IN_NAMES: Final = frozenset("/\\#" + "".join(map(chr, range(32))))
 _KEY_BYTES: Final = 1_000
-MOST_RETRIES: Final = 1_000_000
 _FULL: Final = 100.0
 _LATEST: Final = 32_503_680_000.0
 """The year 3000: a run_at after it is in milliseconds, or a mistake."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.jobs.model.job import Event, Job, JobError, Payload, altered, cut
+from penstock.jobs.model.job import Event, Job, JobError, Payload, altered
 from penstock.jobs.model.state import target
-from penstock.records.leases import Lease, grant
+from penstock.leases import Lease, grant
+from penstock.stored_text import cut
 
 MOST_CRASHES: Final = 3
 """A job that has killed this many workers is parked: the next one would very likely die too."""

@@ -35,7 +35,6 @@ from penstock.jobs.model.job import (
     JobNotFound,
     JobPage,
     Payload,
-    cut,
 )
 from penstock.jobs.model.new_job import BadJob, NewJob, checked_name, checked_progress, is_id
 from penstock.jobs.model.state import State
@@ -48,7 +47,8 @@ from penstock.jobs.store.payloads import RECORD_BYTES, Payloads, to_json
 from penstock.jobs.store.queries import Claimable, JobReader, Wanted
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Queue, Sides
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
+from penstock.stored_text import cut
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.survey import survey

@@ -19,10 +19,11 @@ from typing import Any, BinaryIO, Final, TypeVar, cast
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Data, Files
 from penstock.jobs.model.job import Job, JobCancelled, JobFile
-from penstock.jobs.model.json_text import NotJson, shown, writable
+from penstock.jobs.model.json_text import NotJson, shown
 from penstock.jobs.model.new_job import BadJob, checked_name
 from penstock.jobs.store.store import JobStore
-from penstock.records.leases import RENEWALS, LeaseLost
+from penstock.leases import RENEWALS, LeaseLost
+from penstock.stored_text import storable
 
 T = TypeVar("T")
 _LOG = logging.getLogger("penstock.jobs")
@@ -112,7 +113,7 @@ class Run:
     def log(self, message: object, **data: Any) -> None:
         """A numbered entry of words. Bytes and other values, in its data too, are written as Python shows them."""
         text = message if isinstance(message, str) else repr(message)
-        self._report(message=writable(text), data=data or None)
+        self._report(message=storable(text), data=data or None)
 
     def _report(self, **entry: Any) -> None:
         try:

@@ -15,7 +15,7 @@ from penstock.jobs.model.job import JobCancelled
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.worker.context import Run
 from penstock.jobs.worker.registry import BEAT_SECONDS, Firing, Registry
-from penstock.records.leases import RENEWALS, LeaseLost
+from penstock.leases import RENEWALS, LeaseLost
 
 if TYPE_CHECKING:
     from penstock.jobs.app import App

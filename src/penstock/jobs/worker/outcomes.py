@@ -11,24 +11,21 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.jobs.model.job import Job, JobCancelled, JobError
-from penstock.jobs.model.json_text import writable
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.context import Run
 from penstock.jobs.worker.fetcher import Feed
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
+from penstock.retry import Failure
 
 _LOG = logging.getLogger("penstock.jobs")
 
-_TRACE_CHARACTERS: Final = 4_000
-_MESSAGE_CHARACTERS: Final = 2_000
 _AGAIN_SECONDS: Final = 0.1
 
 
@@ -117,8 +114,8 @@ class Ends:
 
 def job_error(error: BaseException) -> JobError:
     """An exception as it is stored (3)."""
-    trace = "".join(traceback.format_exception(error))[-_TRACE_CHARACTERS:]
-    return JobError(type(error).__name__, writable(str(error))[:_MESSAGE_CHARACTERS], writable(trace))
+    failure = Failure.of(error)
+    return JobError(failure.kind, failure.message, failure.trace)
 
 
 def _may_pass(error: Exception) -> bool:

@@ -32,7 +32,7 @@ from penstock.jobs.worker.group_commit import MOST_TOGETHER, Returned, Turn
 from penstock.jobs.worker.heartbeat import Keeper
 from penstock.jobs.worker.outcomes import Counts, Ends
 from penstock.jobs.worker.registry import Registry, WorkerInfo
-from penstock.records.leases import LeaseLost, new_owner
+from penstock.leases import LeaseLost, new_owner
 
 _LOG = logging.getLogger("penstock.jobs")
 

@@ -17,7 +17,8 @@ from typing import Protocol
 
 from penstock.client.tables.values import Item
 from penstock.errors import PenstockError
-from penstock.records.executors.attempts import Ended, Function, RetryRules, attempt, failure_of
+from penstock.records.executors.attempts import Ended, Function, attempt, failure_of
+from penstock.retry import RetryPolicy
 
 ExecutorOrMaker = Executor | Callable[[], Executor]
 
@@ -70,12 +71,12 @@ class DirectRunner:
 
     watches_time = False
 
-    def __init__(self, rules: RetryRules) -> None:
-        self._rules = rules
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
 
     def run(self, function: Function, item: Item, serial: int, *, alone: bool) -> Ended:
         del alone
-        return attempt(function, item, self._rules, serial)
+        return attempt(function, item, self._policy, serial)
 
     def check(self, function: Function) -> None:
         """Any function will do."""
@@ -93,11 +94,11 @@ class ExecutorRunner:
     watches_time = True
 
     def __init__(
-        self, executor: ExecutorOrMaker, rules: RetryRules, *, timeout_seconds: float | None, workers: int
+        self, executor: ExecutorOrMaker, policy: RetryPolicy, *, timeout_seconds: float | None, workers: int
     ) -> None:
         self._make = None if isinstance(executor, Executor) else executor
         self._executor = executor if isinstance(executor, Executor) else executor()
-        self._rules = rules
+        self._policy = policy
         self._timeout = timeout_seconds
         self._workers = workers
         self._turns = _Turns()
@@ -124,7 +125,7 @@ class ExecutorRunner:
             except BaseException as error:
                 if _is_killed_worker(error):
                     raise Died(str(error)) from None
-                return Ended(failure=failure_of(error, self._rules))  # it could not be sent, or not be sent back
+                return Ended(failure=failure_of(error, self._policy))  # it could not be sent, or not be sent back
             finally:
                 with self._lock:
                     self._futures.discard(future)
@@ -133,7 +134,7 @@ class ExecutorRunner:
         for _ in range(_SUBMIT_TRIES):
             executor = self._executor
             try:
-                future = executor.submit(attempt, function, item, self._rules, serial)
+                future = executor.submit(attempt, function, item, self._policy, serial)
             except BrokenExecutor:
                 unusable = self._replace(executor)
                 if unusable is not None:
@@ -184,7 +185,7 @@ class ExecutorRunner:
         """Refuses a function that cannot be sent to another process."""
         if isinstance(self._executor, ProcessPoolExecutor):
             try:
-                ForkingPickler.dumps((function, self._rules))
+                ForkingPickler.dumps((function, self._policy))
             except Exception as error:
                 raise TypeError(
                     f"{function!r} cannot be sent to another process ({error}): use a function of a module's top level"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.errors import PenstockError
-from penstock.records.leases import RENEWALS
+from penstock.leases import RENEWALS
 from penstock.records.run.run_context import Running, Shift
 from penstock.records.state.answers import Written
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.tables.values import InvalidValue, decode_item
 from penstock.errors import PenstockError, ValidationException
 from penstock.records.executors.attempts import (
     MESSAGE_CHARACTERS,
-    Backoff,
     BadResult,
     Ended,
-    Failure,
-    RetryRules,
     failure_of,
 )
 from penstock.records.executors.executors import Died, NotRun, Overran
@@ -30,6 +27,7 @@ from penstock.records.state.answers import Changed, Claim, ClaimAnswer, Gone, Ma
 from penstock.records.state.other_processors import Neighbours
 from penstock.records.state.record_state import WORKER_DIED, Held, Later, Poison, Settled, Standing
 from penstock.records.state.store import RecordStore
+from penstock.retry import NO_RETRIES, Failure, RetryPolicy
 
 RECORD_CHANGED: Final = "RecordChanged"
 _LOOK_AGAIN_SECONDS: Final = 0.1
@@ -45,13 +43,11 @@ class Rules:
     """How a run treats its records."""
 
     max_workers: int = 5
-    max_retries: int = 3
     max_iterations: int = 10
     timeout_seconds: float | None = None
     grace_seconds: float = 30.0
     most_errors: int = MOST_ERRORS
-    retries: RetryRules = field(default_factory=RetryRules)
-    backoff: Backoff = field(default_factory=Backoff)
+    retries: RetryPolicy = NO_RETRIES
 
 
 class Outcomes:
@@ -169,7 +165,7 @@ class Outcomes:
     def overran(self, claim: Claim) -> None:
         self.count("timed_out")
         error = TimeoutError(f"still running after {self._rules.timeout_seconds:g} s")
-        self._failed(claim, Failure("TimeoutError", str(error), self._rules.retries.retryable(error)))
+        self._failed(claim, Failure("TimeoutError", str(error), self._rules.retries.covers(error)))
 
     def give_back(self, claim: Claim, *, again: bool = False) -> None:
         standing = claim.standing.given_back()
@@ -182,11 +178,11 @@ class Outcomes:
 
     def _failed(self, claim: Claim, failure: Failure) -> None:
         standing, now = claim.standing, self._store.clock.now()
-        if not failure.retryable or standing.failures >= self._rules.max_retries:
-            self._park(claim, standing.parked_for(failure.kind, failure.message, now), failure.trace)
+        if not failure.retryable or standing.failures >= self._rules.retries.times:
+            self._park(claim, standing.parked_for(failure.name, failure.message, now), failure.trace)
             return
-        wait = self._rules.backoff.seconds(standing.failures + 1, self._draw)
-        self._try_again(claim, standing.after_failure(failure.kind, failure.message, now, now + wait))
+        wait = self._rules.retries.delay(standing.failures, self._draw.random)
+        self._try_again(claim, standing.after_failure(failure.name, failure.message, now, now + wait))
 
     def _crashed(self, claim: Claim, message: str) -> None:
         self.count("crashed")
@@ -194,7 +190,7 @@ class Outcomes:
         if standing.crashes + 1 >= self._store.max_crashes:
             self._park(claim, standing.parked_as_poison(now, message), "")
             return
-        wait = self._rules.backoff.seconds(standing.crashes + 1, self._draw)
+        wait = self._rules.retries.delay(standing.crashes, self._draw.random)
         self._try_again(claim, standing.after_crash(message, now, now + wait))
 
     def _try_again(self, claim: Claim, standing: Standing) -> None:

@@ -14,15 +14,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.records.executors.attempts import Ended, Failure, Function
+from penstock.leases import RENEWALS
+from penstock.records.executors.attempts import Ended, Function
 from penstock.records.executors.executors import Died, NotRun, Overran, Runner
-from penstock.records.leases import RENEWALS
 from penstock.records.run.outcomes import End, Outcomes, Rules
 from penstock.records.run.report import Report
 from penstock.records.run.schedule import Schedule, Task
 from penstock.records.state.answers import Claim
 from penstock.records.state.other_processors import Neighbours
 from penstock.records.state.store import RecordStore
+from penstock.retry import Failure
 
 _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
 
@@ -148,7 +149,7 @@ class Shift:
         if not isinstance(error, PenstockError) or not error.retryable or hopeless:
             self.fail(error)
         elif task is not None:
-            wait = self.rules.backoff.seconds(self._errors_in_a_row, self.draw)
+            wait = self.rules.retries.backoff.wait(self._errors_in_a_row, self.draw.random)
             self.schedule.postpone(task, self.store.clock.now() + wait)
 
     def fail(self, error: BaseException) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.records.leases import Lease, allowance_seconds, grant
+from penstock.leases import Lease, allowance_seconds, grant
 from penstock.wire.values import AttributeValue
 
 BOOKKEEPING: Final = "_penstock"

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConditionalCheckFailedException, PenstockError
-from penstock.records.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
+from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
 from penstock.records.source.done_marks import Marks, Unchanged, same
 from penstock.records.source.selection import Found, Source
 from penstock.records.state.answers import (

@@ -23,7 +23,7 @@ from penstock.client.tables.failures import ConditionFailed, TransactionFailed
 from penstock.client.tables.transactions import Action
 from penstock.client.tables.values import Item
 from penstock.clock import utc_text
-from penstock.records.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
+from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
 from penstock.systems.construction_expenses import dead_letter, webhook_record
 from penstock.systems.construction_expenses.books import Books, DeadLetters
 from penstock.systems.construction_expenses.collection import NotThere

@@ -19,7 +19,7 @@ from typing import Any, Final
 from penstock.client.tables.conditions import Condition, F
 from penstock.client.tables.values import Item
 from penstock.clock import utc_text
-from penstock.records.leases import Lease, grant
+from penstock.leases import Lease, grant
 from penstock.systems.construction_expenses.failures import Failure
 from penstock.systems.construction_expenses.webhook import Webhook
 

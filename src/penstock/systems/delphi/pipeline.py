@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from penstock.clock import Clock, utc_text
 from penstock.jobs.store.store import JobStore
+from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepContext, StepReport
-from penstock.records.leases import DEFAULT_LEASE_SECONDS
 from penstock.systems.delphi import forms, picture
 from penstock.systems.delphi.clustering import Clusterer, clustered
 from penstock.systems.delphi.conversation import BadConversation, parse_conversation

@@ -18,9 +18,9 @@ from penstock.jobs.app import App
 from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
 from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.store.payloads import INLINE_BYTES, to_json
-from penstock.jobs.tasks import Retries
 from penstock.jobs.worker.context import Run
 from penstock.jobs.worker.worker import Worker
+from penstock.retry import RetryPolicy
 from penstock.systems.delphi.child import ChildFailed, ChildFailedForGood, run_child
 from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, REPORT_ID_VARIABLE
 from penstock.systems.delphi.queue_layout import QueueLayout
@@ -53,7 +53,7 @@ class JobQueue:
         self.app = App(url, layout=QueueLayout(), files=files)
         self._commands = {FULL_PIPELINE: self._pipeline_command, **(commands or {})}
         for job_type in self._commands:
-            retries = Retries(_MOST_RETRIES, on=(ChildFailed,), never_on=(ChildFailedForGood,))
+            retries = RetryPolicy(_MOST_RETRIES, on=(ChildFailed,), never_on=(ChildFailedForGood,))
             self.app.task(job_type, retries=retries, lease_seconds=lease_seconds)(self._task(job_type))
 
     def enqueue(

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.jobs.model.job import cut
 from penstock.jobs.model.new_job import checked_progress
 from penstock.jobs.model.state import BadTransition, State, target
+from penstock.stored_text import cut
 from penstock.systems.excel_reports.record_ids import log_record_id
 from penstock.systems.excel_reports.records import (
     COMPLETION,

@@ -23,9 +23,9 @@ from penstock.files.content import SavedFile
 from penstock.files.errors import HomeUnreachable
 from penstock.files.file_store import LONGEST_URL_SECONDS
 from penstock.jobs.model.job import JobCancelled, JobNotFound
-from penstock.jobs.tasks import Retries
 from penstock.jobs.worker.context import HandOver, Run
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
+from penstock.retry import RetryPolicy
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import MadeUpProject, Row, Source
 from penstock.systems.excel_reports.records import JobExists, ReportJob
@@ -35,7 +35,7 @@ from penstock.systems.excel_reports.workbook import ReportBook, Statistics
 
 _LOG = logging.getLogger("penstock.excel_reports")
 
-RETRIES: Final = Retries(3, on=(TransportError, DynamoDBError, HomeUnreachable))
+RETRIES: Final = RetryPolicy(3, on=(TransportError, DynamoDBError, HomeUnreachable))
 """What may pass is tried again; a report that cannot be made fails at once."""
 _BATCHES: Final = 6
 """Images are told of so often."""

@@ -26,7 +26,7 @@ from penstock.client.tables.conditions import Condition, F
 from penstock.client.tables.failures import ConditionFailed, TransactionFailed
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 from penstock.systems.excel_reports import changes
 from penstock.systems.excel_reports.changes import Change, Changed
 from penstock.systems.excel_reports.failures import category_of, duration_text

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from penstock.clock import utc_text
 from penstock.files.content import SavedFile
-from penstock.jobs.model.job import cut
 from penstock.jobs.model.state import State, target
-from penstock.records.leases import LeaseLost, grant
+from penstock.leases import LeaseLost, grant
+from penstock.stored_text import cut
 from penstock.systems.security_assistant.job import KEEP_SECONDS, Checkpoint, DrawingJob
 
 Change = Callable[[DrawingJob], DrawingJob]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from penstock.jobs.model.job import cut, new_id
+from penstock.jobs.model.job import new_id
 from penstock.jobs.model.state import State
+from penstock.stored_text import cut
 from penstock.systems.security_assistant.context import check_context, ending_of
 from penstock.systems.security_assistant.drawing import check_drawing
 from penstock.systems.security_assistant.events import new_event

@@ -21,7 +21,7 @@ from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
 from penstock.jobs.model.state import TERMINAL, State
-from penstock.records.leases import Lease
+from penstock.leases import Lease
 from penstock.systems.security_assistant.names import BadName, JobName, part_of, parts_of_key
 from penstock.systems.security_assistant.tables import JOB_KEY
 

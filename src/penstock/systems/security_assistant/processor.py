@@ -22,7 +22,7 @@ import orjson
 from penstock.errors import PenstockError
 from penstock.files import SavedFile
 from penstock.jobs.model.state import State
-from penstock.records.leases import DEFAULT_LEASE_SECONDS, RENEWALS, LeaseLost, checked_seconds, new_owner
+from penstock.leases import DEFAULT_LEASE_SECONDS, RENEWALS, LeaseLost, checked_seconds, new_owner
 from penstock.systems.security_assistant import changes
 from penstock.systems.security_assistant.agents import Agents, default_agents
 from penstock.systems.security_assistant.events import Event, new_event

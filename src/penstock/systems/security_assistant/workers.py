@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from penstock.records.leases import LeaseLost
+from penstock.leases import LeaseLost
 from penstock.systems.security_assistant.agents import Agents
 from penstock.systems.security_assistant.processor import Processor
 from penstock.systems.security_assistant.storage import Storage

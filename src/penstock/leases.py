@@ -1,0 +1,240 @@
+"""Leases: who may work on a record, until when, and how the one before is kept from writing.
+
+1. At most one worker holds an unexpired lease on a record: it is granted by a conditional write, on a record that is
+   free or whose lease has expired.
+2. Every grant has a token, and tokens of a record only grow. Every write under a lease is conditional on its token, so
+   a holder that was frozen and wakes up after another grant is refused, whatever the clocks say.
+3. An expired lease may be taken, `allowance_seconds` after its end: clocks that differ by less take nothing from
+   each other early.
+4. A holder counts its own time from before it asked, on a clock that nobody can set: it stops believing in its lease
+   no later than the others do.
+5. A renewal moves the end; it never changes owner or token.
+6. A lease is renewed after a third of its life. A renewal that fails is tried again until the lease is over by its
+   holder's own clock; then the holder gives it up.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from penstock.errors import PenstockError
+
+DEFAULT_LEASE_SECONDS: Final = 30.0
+SHORTEST_LEASE_SECONDS: Final = 0.5
+LONGEST_LEASE_SECONDS: Final = 12 * 3600.0
+
+# Of a lease: long ones are given to jobs that report seldom, on machines whose clocks are kept by NTP anyway.
+_ALLOWANCE_PART: Final = 0.1
+_LARGEST_ALLOWANCE_SECONDS: Final = 2.0
+RENEWALS: Final = 3
+"""A lease is renewed after this part of its life: two renewals may fail before it ends (6)."""
+
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+_SHORTEST_PAUSE_SECONDS: Final = 0.01
+_AGAIN_SECONDS: Final = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class BadLease(PenstockError, ValueError):
+    """A lease that cannot be so long."""
+
+
+class LeaseLost(PenstockError):
+    """Another worker has the record now, or nobody may: what this holder still wanted to write was refused."""
+
+    def __init__(self, record: str, held_by: str | None = None, reason: str = "") -> None:
+        if not reason:
+            reason = f"{held_by} holds it now" if held_by else "nobody holds it now"
+        super().__init__(f"{record}: the lease is lost ({reason}). Stop working on it: nothing more will be stored.")
+        self.record = record
+        self.held_by = held_by
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """`until` is in the store's time (seconds since the epoch); `token` is the fence."""
+
+    owner: str
+    token: int
+    until: float
+    seconds: float
+
+    @property
+    def takeable_at(self) -> float:
+        """From when on another worker may take it (3)."""
+        return self.until + allowance_seconds(self.seconds)
+
+    def renewed(self, now: float) -> Lease:
+        """The same with a later end (5). A clock that was set back shortens nothing."""
+        return replace(self, until=max(self.until, now + self.seconds))
+
+
+def grant(last_token: int, owner: str, now: float, seconds: float) -> Lease:
+    """A lease on a record whose last one had `last_token` (2)."""
+    return Lease(owner, last_token + 1, now + checked_seconds(seconds), seconds)
+
+
+def checked_seconds(seconds: float) -> float:
+    if not SHORTEST_LEASE_SECONDS <= seconds <= LONGEST_LEASE_SECONDS:  # also False for NaN
+        raise BadLease(
+            f"lease_seconds is {SHORTEST_LEASE_SECONDS:g} to {LONGEST_LEASE_SECONDS:g}, not {seconds}: "
+            "a worker that dies is noticed after that long."
+        )
+    return seconds
+
+
+def allowance_seconds(lease_seconds: float) -> float:
+    """By how much the clocks of two workers may differ (3)."""
+    return min(lease_seconds * _ALLOWANCE_PART, _LARGEST_ALLOWANCE_SECONDS)
+
+
+def new_owner() -> str:
+    """A name for a worker that no other has, and that says where it runs."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+# ── renewal ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Renewable(Protocol):
+    """What a LeaseRenewer renews: an attempt that holds a lease."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the lease is over by the holder's own clock (4)."""
+
+    def renewal_due_in(self) -> float:
+        """Seconds until it should be renewed. Other writes of the holder may have put that off."""
+
+    def renew(self) -> object:
+        """Writes a later end. Raises LeaseLost where the lease is another's now."""
+
+    def give_up(self, lost: LeaseLost) -> None:
+        """Nothing more may be written under it."""
+
+
+class HeldLease:
+    """A lease that this process holds, with the write that renews it; for whoever has no such object of its own."""
+
+    def __init__(self, id: str, seconds: float, write: Callable[[], object]) -> None:
+        """It was granted just now. `write` stores a later end, and raises LeaseLost where it is another's."""
+        self.id = id
+        self.seconds = seconds
+        self.lost: LeaseLost | None = None
+        self._write = write
+        self._renewed_at = time.monotonic()
+
+    @property
+    def has_expired(self) -> bool:
+        return time.monotonic() - self._renewed_at > self.seconds
+
+    def renewal_due_in(self) -> float:
+        if self.lost is not None:
+            return float("inf")
+        return self._renewed_at + self.seconds / RENEWALS - time.monotonic()
+
+    def renew(self) -> None:
+        asked_at = time.monotonic()
+        self._write()
+        self._renewed_at = asked_at
+
+    def give_up(self, lost: LeaseLost) -> None:
+        self.lost = lost
+
+    def check(self, margin_seconds: float = 0.0) -> None:
+        """Raises LeaseLost unless it is ours for `margin_seconds` yet. Asked before each write."""
+        if self.lost is not None:
+            raise self.lost
+        if time.monotonic() - self._renewed_at > self.seconds - margin_seconds:
+            raise LeaseLost(self.id, None, "it could not be renewed in time")
+
+
+class LeaseRenewer:
+    """One thread that renews all leases of a process's attempts (6).
+
+    `held` gives those that are held now. They need not be registered, so an attempt that ends before its first renewal
+    costs nothing here. `beside` is whatever else is due from time to time, such as time limits; it is called in every
+    round, and says in how many seconds it wants to be called again.
+    """
+
+    def __init__(
+        self,
+        held: Callable[[], Iterable[Renewable]],
+        *,
+        beside: Callable[[], float] | None = None,
+        name: str = "penstock-leases",
+    ) -> None:
+        self._held = held
+        self._beside = beside
+        self._woken = threading.Event()
+        self._stopped = False
+        # A daemon: a holder that hangs must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Renews nothing more, and waits for the renewal that is under way."""
+        self._stopped = True
+        self._woken.set()
+        self._thread.join(timeout)
+
+    def wake(self) -> None:
+        """Something is due earlier than was known."""
+        self._woken.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            pause = self.round()
+            self._woken.wait(pause)
+            self._woken.clear()
+
+    def round(self) -> float:
+        """Renews what is due; how many seconds until something is due again."""
+        try:
+            pause = min(_LONGEST_PAUSE_SECONDS, self._beside() if self._beside is not None else _LONGEST_PAUSE_SECONDS)
+            for lease in self._held():
+                due_in = lease.renewal_due_in()
+                if due_in <= 0:
+                    _renew(lease)
+                    due_in = _AGAIN_SECONDS
+                pause = min(pause, due_in)
+        except Exception as error:  # the database is away: leases that end meanwhile are given up
+            _log.warning("The upkeep of leases failed, and is tried again: %s", error)
+            pause = _AGAIN_SECONDS
+        return max(pause, _SHORTEST_PAUSE_SECONDS)
+
+
+def _renew(lease: Renewable) -> None:
+    try:
+        lease.renew()
+    except LeaseLost as lost:
+        _log.warning("%s", lost)
+        lease.give_up(lost)
+    except Exception as error:
+        _log.warning("%s: its lease could not be renewed: %s", lease.id, error)
+        if lease.has_expired:
+            lease.give_up(LeaseLost(lease.id, None, f"it could not be renewed: {error}"))
