@@ -19,7 +19,7 @@ from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.rekey.plan import plan
 from penstock.tables.rekey.rekey import Options, Rekey
-from penstock.tables.rekey.state import Job, JobStore
+from penstock.tables.rekey.state import RekeyRun, RekeyStore
 
 OLD = Table(
     "old",
@@ -52,10 +52,12 @@ def filled_world(url: str = ":memory:", count: int = 2_000, table: Table = OLD) 
     return db
 
 
-def rekeyed(db: Database, options: Options | None = None, lease_seconds: float = LEASE_SECONDS, **more: Any) -> Job:
+def rekeyed(
+    db: Database, options: Options | None = None, lease_seconds: float = LEASE_SECONDS, **more: Any
+) -> RekeyRun:
     """Begins the rekey, or goes on with it, until it is ready."""
-    run = Rekey(db, JobStore(db, lease_seconds=lease_seconds), options or Options(page_items=200))
-    if JobStore(db).read("old") is not None:
+    run = Rekey(db, RekeyStore(db, lease_seconds=lease_seconds), options or Options(page_items=200))
+    if RekeyStore(db).read("old") is not None:
         return run.go_on("old")
     return run.start(plan(db, "old", "new", NEW_KEY, **more))
 

@@ -18,7 +18,7 @@ from penstock.tables.data.transfers import ItemTable
 from penstock.tables.plan.inspect import inspect, required
 from penstock.tables.rekey.plan import plan
 from penstock.tables.rekey.rekey import Options, Rekey
-from penstock.tables.rekey.state import JobStore
+from penstock.tables.rekey.state import RekeyStore
 
 COUNT = 120
 
@@ -39,7 +39,7 @@ def test_a_key_is_changed_beside_a_writer(db: Database) -> None:
     ItemTable.of(db, "old").write(comment(number) for number in range(COUNT))
     writer = Writer(db, COUNT)
     writer.start()
-    run = Rekey(db, JobStore(db), Options(page_items=20))
+    run = Rekey(db, RekeyStore(db), Options(page_items=20))
     run.start(plan(db, "old", "new", NEW_KEY))
     writer.finish()
     assert run.confirm("old", quiet_seconds=0.0).phase == "confirmed"
@@ -50,7 +50,7 @@ def test_a_key_is_changed_beside_a_writer(db: Database) -> None:
 def test_a_rekey_is_rolled_back(db: Database) -> None:
     make(db, OLD, "old")
     ItemTable.of(db, "old").write(comment(number) for number in range(50))
-    run = Rekey(db, JobStore(db), Options(page_items=20))
+    run = Rekey(db, RekeyStore(db), Options(page_items=20))
     run.start(plan(db, "old", "new", NEW_KEY))
     run.rollback("old")
     assert inspect(db, "new") is None

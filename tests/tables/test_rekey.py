@@ -30,13 +30,13 @@ from penstock.tables.rekey.catch_up import TooManyProblems
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
 from penstock.tables.rekey.plan import new_definition, plan
 from penstock.tables.rekey.rekey import Options, Rekey, Unmapped
-from penstock.tables.rekey.state import Job, JobHeld, JobLost, JobStore
+from penstock.tables.rekey.state import RekeyHeld, RekeyLost, RekeyRun, RekeyStore
 
 COUNT = 2_000
 
 
 def run_of(db: object) -> Rekey:
-    return Rekey(db, JobStore(db, lease_seconds=LEASE_SECONDS), Options(page_items=200))  # type: ignore[arg-type]
+    return Rekey(db, RekeyStore(db, lease_seconds=LEASE_SECONDS), Options(page_items=200))  # type: ignore[arg-type]
 
 
 # ── the whole way ────────────────────────────────────────────────────────────────────────────────
@@ -71,7 +71,7 @@ def test_the_order_of_reading_and_writing_alone_is_enough(monkeypatch: pytest.Mo
     with filled_world(count=3_000) as db:
         writer = Writer(db, 3_000, seed=5)
         writer.start()
-        run = Rekey(db, JobStore(db), Options(page_items=500, segments=1))
+        run = Rekey(db, RekeyStore(db), Options(page_items=500, segments=1))
         run.start(plan(db, "old", "new", NEW_KEY))
         writer.finish()
         run.confirm("old", quiet_seconds=0.0)
@@ -144,15 +144,15 @@ def test_stopped_after_any_of_its_steps_it_continues(monkeypatch: pytest.MonkeyP
     with filled_world(count=600) as db:
         writer = Writer(db, 600, seed=at)
         writer.start()
-        real, saved = JobStore.save, []
+        real, saved = RekeyStore.save, []
 
-        def save(self: JobStore, job: Job) -> None:
+        def save(self: RekeyStore, job: RekeyRun) -> None:
             saved.append(job.phase)
             if len(saved) == at:
                 raise Stopped  # what was written is written, what was to be remembered is not
             real(self, job)
 
-        monkeypatch.setattr(JobStore, "save", save)
+        monkeypatch.setattr(RekeyStore, "save", save)
         options = Options(page_items=100, segments=2, save_seconds=0.0)
         try:
             rekeyed(db, options)
@@ -169,15 +169,15 @@ def test_a_confirm_that_was_stopped_is_simply_confirmed_again(monkeypatch: pytes
     with filled_world(count=60) as db:
         rekeyed(db)
         for at in range(1, 5):
-            real, saved = JobStore.save, []
+            real, saved = RekeyStore.save, []
 
-            def save(self: JobStore, job: Job, at: int = at, saved: list[str] = saved, real: Any = real) -> None:
+            def save(self: RekeyStore, job: RekeyRun, at: int = at, saved: list[str] = saved, real: Any = real) -> None:
                 saved.append(job.phase)
                 if len(saved) == at:
                     raise Stopped
                 real(self, job)
 
-            monkeypatch.setattr(JobStore, "save", save)
+            monkeypatch.setattr(RekeyStore, "save", save)
             with pytest.raises(Stopped):
                 run_of(db).confirm("old", quiet_seconds=0.0)
             monkeypatch.undo()
@@ -252,23 +252,24 @@ def test_a_stream_that_was_switched_off_and_on_again_is_noticed() -> None:
 def test_two_runs_cannot_both_work() -> None:
     with filled_world(count=50) as db:
         rekeyed(db)
-        holder = JobStore(db, lease_seconds=5.0)
+        holder = RekeyStore(db, lease_seconds=5.0)
         holder.take("old")
-        with pytest.raises(JobHeld, match="being worked on by"):
-            JobStore(db, lease_seconds=0.2).take("old")
+        with pytest.raises(RekeyHeld, match="being worked on by"):
+            RekeyStore(db, lease_seconds=0.2).take("old")
         holder.release("old")
-        JobStore(db, lease_seconds=0.2).take("old")
+        RekeyStore(db, lease_seconds=0.2).take("old")
 
 
 def test_a_run_whose_lease_was_taken_writes_nothing_more() -> None:
     with filled_world(count=50) as db:
         rekeyed(db)
-        sleeper = JobStore(db, lease_seconds=0.3)
+        sleeper = RekeyStore(db, lease_seconds=0.3)
         job = sleeper.take("old")
-        sleeper._stop.set()  # it is stopped: nothing renews its lease
-        other = JobStore(db, lease_seconds=5.0)
+        assert sleeper._renewer is not None
+        sleeper._renewer.stop()  # it is suspended: nothing renews its lease
+        other = RekeyStore(db, lease_seconds=5.0)
         other.take("old")
-        with pytest.raises(JobLost):
+        with pytest.raises(RekeyLost):
             sleeper.save(job)
         other.release("old")
 
@@ -292,14 +293,14 @@ def test_a_problem_is_not_forgotten_by_a_run_that_continues(phase: str, monkeypa
     with filled_world(count=100) as db:
         broken = {name: value for name, value in comment(7).items() if name != "job_id"}
         db.execute("PutItem", {"TableName": "old", "Item": broken})
-        real = JobStore.save
+        real = RekeyStore.save
 
-        def save(self: JobStore, job: Job) -> None:
+        def save(self: RekeyStore, job: RekeyRun) -> None:
             real(self, job)
             if job.phase == phase:
                 raise Stopped
 
-        monkeypatch.setattr(JobStore, "save", save)
+        monkeypatch.setattr(RekeyStore, "save", save)
         with pytest.raises(Stopped):
             rekeyed(db)
         monkeypatch.undo()
@@ -335,7 +336,7 @@ def test_a_mapping_that_fits_nothing_stops_early() -> None:
     with filled_world(count=1_500) as db:
         with pytest.raises(TooManyProblems, match="another --map"):
             rekeyed(db, map="job_id=nowhere")
-        kept = JobStore(db).read("old")
+        kept = RekeyStore(db).read("old")
         assert kept is not None
         assert (kept.problem_count, len(kept.problems)) == (1_001, 20)
         assert run_of(db).go_on("old", map="").phase == "ready"

@@ -15,7 +15,7 @@ from rekey_world import NEW_KEY, Writer, check_new_table, comment, filled_world,
 
 from penstock.client.database import connect
 from penstock.tables.rekey.rekey import Options, Rekey
-from penstock.tables.rekey.state import JobStore
+from penstock.tables.rekey.state import RekeyStore
 
 
 @pytest.mark.crash
@@ -28,11 +28,11 @@ def test_killed_again_and_again_it_goes_on_and_loses_nothing(tmp_path: Path) -> 
         phases = []
         for _ in range(3):
             _start_and_kill(path, chance.uniform(0.1, 0.6))
-            found = JobStore(db).read("old")
+            found = RekeyStore(db).read("old")
             phases.append(None if found is None else found.phase)
         rekeyed(db, Options(page_items=200))
         writer.finish()
-        Rekey(db, JobStore(db), Options()).confirm("old", quiet_seconds=0.0)
+        Rekey(db, RekeyStore(db), Options()).confirm("old", quiet_seconds=0.0)
         check_new_table(db, writer.known)
         assert phases[0] != "ready", "the kill came too late to prove anything"
 
@@ -58,13 +58,13 @@ def test_ctrl_c_leaves_a_job_that_goes_on_and_says_how(tmp_path: Path) -> None:
         [program, *words, "--rate", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with connect(path) as db:
-        _wait_until(lambda: JobStore(db).holder("old") is not None)
+        _wait_until(lambda: RekeyStore(db).holder("old") is not None)
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=30)
         assert child.returncode == 130, told
         assert "To go on, run it again" in told
-        assert JobStore(db).holder("old") is None
+        assert RekeyStore(db).holder("old") is None
         assert rekeyed(db).phase == "ready"
         check_new_table(db, {number: comment(number) for number in range(600)})
 

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.tables.formats.export_file import read_export
 from penstock.tables.rekey import rekey
 from penstock.tables.rekey.plan import plan
-from penstock.tables.rekey.state import LEASE_SECONDS, Job, JobStore
+from penstock.tables.rekey.state import LEASE_SECONDS, RekeyRun, RekeyStore
 
 _ACTIONS = ("status", "confirm", "rollback")
 
@@ -59,7 +59,7 @@ def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> 
     action, table = _words(words)
     line = Line(quiet=as_json)
     with permitted("rekey", table, *filter(None, [options["into"]])), opened(url) as db:
-        run = rekey.Rekey(db, JobStore(db, lease_seconds=options["lease"]), _options(db, line, options))
+        run = rekey.Rekey(db, RekeyStore(db, lease_seconds=options["lease"]), _options(db, line, options))
         if action == "status":
             _status(db, table, as_json)
         elif options["dry_run"] and action != "work":
@@ -93,7 +93,7 @@ def _options(db: Database, line: Line, given: dict[str, Any]) -> rekey.Options:
 
 
 def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool, given: dict[str, Any]) -> None:
-    found = JobStore(db).read(table)
+    found = RekeyStore(db).read(table)
     if found is not None and found.phase != "confirmed":
         _same_job(found, given)
         if given["dry_run"]:
@@ -115,7 +115,7 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool,
     _show(job, as_json, _READY)
 
 
-def _same_job(found: Job, given: dict[str, Any]) -> None:
+def _same_job(found: RekeyRun, given: dict[str, Any]) -> None:
     """A job that was begun is not changed by the way, except for its mapping."""
     for name, old in (("key", found.key), ("into", found.into)):
         if given[name] and given[name] != old:
@@ -125,7 +125,7 @@ def _same_job(found: Job, given: dict[str, Any]) -> None:
             )
 
 
-def _plan(db: Database, job: Job) -> str:
+def _plan(db: Database, job: RekeyRun) -> str:
     wanted = read_export(job.definition, "the plan")
     old = ", ".join(db.key_of(job.source).names)
     stream = "\n  ~ its stream is switched on until you confirm" if job.stream_is_ours else ""
@@ -136,7 +136,7 @@ def _plan(db: Database, job: Job) -> str:
 
 
 def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
-    job = JobStore(db).read(table)
+    job = RekeyStore(db).read(table)
     if job is not None and job.phase != "confirmed":
         confirmed(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
     with continued("the rollback is not finished."):
@@ -154,19 +154,19 @@ def _show_planned(db: Database, action: str, table: str) -> None:
     click.echo(f"Would {deed}; the rekey of {table} is {job.phase}.")
 
 
-def _job(db: Database, table: str) -> Job:
-    job = JobStore(db).read(table)
+def _job(db: Database, table: str) -> RekeyRun:
+    job = RekeyStore(db).read(table)
     if job is None:
         raise PenstockError(f"There is no rekey of {table} in {db.name}. `--key` and `--into` begin one.")
     return job
 
 
 def _status(db: Database, table: str, as_json: bool) -> None:
-    store, job = JobStore(db), _job(db, table)
+    store, job = RekeyStore(db), _job(db, table)
     _show(job, as_json, {"ready": _READY, "confirmed": _CONFIRMED}.get(job.phase, ""), held_by=store.holder(table))
 
 
-def _progress(job: Job) -> str:
+def _progress(job: RekeyRun) -> str:
     lag = "" if job.lag_seconds is None else f", {job.lag_seconds:.0f} s behind"
     return (
         f"{job.phase}: {job.copied:,} copied, {job.followed:,} changes followed, {job.compared:,} compared, "
@@ -186,7 +186,7 @@ Confirmed: {into} is complete. Give your programs that name; {source} is left as
 and `penstock tables destroy` deletes it when you no longer want it."""
 
 
-def _show(job: Job, as_json: bool, text: str, *, held_by: str | None = None) -> None:
+def _show(job: RekeyRun, as_json: bool, text: str, *, held_by: str | None = None) -> None:
     if as_json:
         form = asdict(job) | {"held_by": held_by}
         for inner in ("places", "shards", "doubts", "definition"):

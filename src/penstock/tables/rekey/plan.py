@@ -1,4 +1,4 @@
-"""What a rekey is to make: the new table's definition, and a job that has been checked as far as it can be."""
+"""What a rekey is to make: the new table's definition, checked as far as it can be."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from penstock.tables.definitions.definition import Index, Table, attributes_of
 from penstock.tables.formats.export_file import export_text
 from penstock.tables.plan.inspect import inspect, required
 from penstock.tables.rekey.item_mapping import parse_mapping
-from penstock.tables.rekey.state import Job
+from penstock.tables.rekey.state import RekeyRun
 
 VIEW = "NEW_AND_OLD_IMAGES"
 
 
-def plan(db: Database, source: str, into: str, key: str, *, map: str = "", indexes: Iterable[str] = ()) -> Job:
-    """The job, checked as far as it can be before anything is done. `key` is "job_id:S,comment_id:N"; an index is
+def plan(db: Database, source: str, into: str, key: str, *, map: str = "", indexes: Iterable[str] = ()) -> RekeyRun:
+    """The rekey, checked as far as it can be before anything is done. `key` is "job_id:S,comment_id:N"; an index is
     "name=conversation_id:S,comment_id:N".
     """
     table = required(db, source).table
@@ -33,7 +33,7 @@ def plan(db: Database, source: str, into: str, key: str, *, map: str = "", index
         )
     wanted = new_definition(table, into, key, indexes)
     parse_mapping(map, TableKey.described(_described(table)), TableKey.described(_described(wanted)))
-    return Job(source, into, key, map, list(indexes), export_text(wanted), stream_is_ours=table.stream is None)
+    return RekeyRun(source, into, key, map, list(indexes), export_text(wanted), stream_is_ours=table.stream is None)
 
 
 def new_definition(old: Table, name: str, key: str, indexes: Iterable[str] = ()) -> Table:

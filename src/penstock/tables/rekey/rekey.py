@@ -2,12 +2,12 @@
 
     preparing → copying → following → summing → comparing → clearing → ready → (confirm) → confirmed
 
-1. Copying reads pages of the old table and settles them (rekey_settling); between two rounds of pages the stream's
+1. Copying reads pages of the old table and settles them (catch_up.py); between two rounds of pages the stream's
    changes are settled. One thread does both in turn: that order is what keeps old values from newer ones.
 2. Places in scans and stream are kept after what they stand for was written. Killed anywhere, a run that follows does
    the last round again, which changes nothing.
 3. `ready` is reached only if every old item is in the new table as mapped, and nothing else is in it: by the sums of
-   all items (rekey_sums), and where those leave a doubt, item by item.
+   all items (checksums.py), and where those leave a doubt, item by item.
 4. The old table is never written to. Until `confirm`, `rollback` leaves everything as it was.
 5. What acts on its own (TTL, the stream, deletion protection) comes to the new table when it is confirmed.
 """
@@ -33,7 +33,7 @@ from penstock.tables.rekey.catch_up import Settler, TooManyProblems
 from penstock.tables.rekey.checksums import Changed, Doubts, Sums
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
 from penstock.tables.rekey.plan import VIEW
-from penstock.tables.rekey.state import Job, JobStore, Phase
+from penstock.tables.rekey.state import Phase, RekeyRun, RekeyStore
 from penstock.tables.rekey.stream import StreamReader
 from penstock.wire.values import Item
 
@@ -45,14 +45,14 @@ _LOOKS = 5  # at keys that differ, with the stream followed in between, before t
 _SORTED_PAGES = 4  # are written together, in the order of their new keys: of one page, few items are neighbours
 _SHOWN_PROBLEMS = 20
 
-Tell = Callable[[Job], object]
+Tell = Callable[[RekeyRun], object]
 
 
 class Unmapped(PenstockError):
     """Items that have no place in the new table."""
 
-    def __init__(self, job: Job, problems: Iterable[Problem]) -> None:
-        self.source = job.source
+    def __init__(self, run: RekeyRun, problems: Iterable[Problem]) -> None:
+        self.source = run.source
         self.problems = list(problems)
         super().__init__(self.problems)
 
@@ -78,73 +78,73 @@ class Options:
     pacer: Pacer | None = None
     clock: Clock = field(default_factory=SystemClock)
     sleep: Callable[[float], object] = time.sleep
-    tell: Tell = lambda job: None
+    tell: Tell = lambda run: None
 
 
-# ── the job ──────────────────────────────────────────────────────────────────────────────────────
+# ── what a user asks for ─────────────────────────────────────────────────────────────────────────
 
 
 class Rekey:
-    """One run of a job; `store` holds it."""
+    """The work on a rekey; `store` holds it."""
 
-    def __init__(self, db: Database, store: JobStore, options: Options | None = None) -> None:
+    def __init__(self, db: Database, store: RekeyStore, options: Options | None = None) -> None:
         self._db = db
         self._store = store
         self._options = options or Options()
         self._settler: Settler
         self._reader: StreamReader
-        self._job: Job
+        self._run: RekeyRun
 
-    def start(self, job: Job) -> Job:
-        """Begins a job and works until it is ready."""
-        job.started_at = self._options.clock.now()
-        self._store.begin(job)
-        return self._held(job, self._until_ready)
+    def start(self, run: RekeyRun) -> RekeyRun:
+        """Begins a rekey and works until it is ready."""
+        run.started_at = self._options.clock.now()
+        self._store.begin(run)
+        return self._held(run, self._until_ready)
 
-    def go_on(self, source: str, map: str | None = None) -> Job:
-        """Continues a job, with another mapping if one is given; one that is ready is caught up and compared again."""
-        job = self._taken(source)
-        if map is not None and map != job.map:
-            job.map, job.verified_at = map, None
-            job.phase, job.places = ("copying", None) if job.phase != "preparing" else (job.phase, None)
-        if job.phase == "ready" or (job.phase in ("comparing", "clearing") and job.problem_count):
+    def go_on(self, source: str, map: str | None = None) -> RekeyRun:
+        """Continues a rekey, with another mapping if one is given. One that is ready catches up and is compared again."""
+        run = self._taken(source)
+        if map is not None and map != run.map:
+            run.map, run.verified_at = map, None
+            run.phase, run.places = ("copying", None) if run.phase != "preparing" else (run.phase, None)
+        if run.phase == "ready" or (run.phase in ("comparing", "clearing") and run.problem_count):
             # Items that cannot be moved were known to the run that read them all: they are found again.
-            job.phase, job.places = "following", None
-        return self._held(job, self._until_ready)
+            run.phase, run.places = "following", None
+        return self._held(run, self._until_ready)
 
-    def confirm(self, source: str, *, quiet_seconds: float = 2.0, force: bool = False) -> Job:
+    def confirm(self, source: str, *, quiet_seconds: float = 2.0, force: bool = False) -> RekeyRun:
         """The last catching up, a last comparison, and the settings that were left out. Writers must have stopped."""
-        job = self._taken(source)
-        if job.verified_at is None:  # one that was ready may be on its way there again: an interrupted confirm
+        run = self._taken(source)
+        if run.verified_at is None:  # one that was ready may be on its way there again: an interrupted confirm
             self._store.release(source)
             raise PenstockError(
-                f"The rekey of {source} is {job.phase}, not ready. Run `penstock tables rekey {source}`."
+                f"The rekey of {source} is {run.phase}, not ready. Run `penstock tables rekey {source}`."
             )
-        return self._held(job, lambda: self._finish(quiet_seconds, force=force))
+        return self._held(run, lambda: self._finish(quiet_seconds, force=force))
 
-    def rollback(self, source: str) -> Job:
-        """Deletes the new table and forgets the job; the old table is as it was."""
-        job = self._taken(source)
-        return self._held(job, self._undo, forget=True)
+    def rollback(self, source: str) -> RekeyRun:
+        """Deletes the new table and forgets the rekey; the old table is as it was."""
+        run = self._taken(source)
+        return self._held(run, self._undo, forget=True)
 
-    def _taken(self, source: str) -> Job:
+    def _taken(self, source: str) -> RekeyRun:
         if self._store.read(source) is None:
             raise PenstockError(f"There is no rekey of {source} in {self._db.name}. `--key` and `--into` begin one.")
-        job = self._store.take(source)
-        if job.phase == "confirmed":
+        run = self._store.take(source)
+        if run.phase == "confirmed":
             self._store.release(source)
-            raise PenstockError(f"The rekey of {source} into {job.into} is confirmed: it is over.")
-        return job
+            raise PenstockError(f"The rekey of {source} into {run.into} is confirmed: it is over.")
+        return run
 
-    def _held(self, job: Job, work: Callable[[], None], *, forget: bool = False) -> Job:
-        self._job = job
+    def _held(self, run: RekeyRun, work: Callable[[], None], *, forget: bool = False) -> RekeyRun:
+        self._run = run
         try:
             work()
             if forget:
-                self._store.delete(job.source)
+                self._store.delete(run.source)
         finally:
-            self._store.release(job.source)
-        return job
+            self._store.release(run.source)
+        return run
 
     # ── phases ───────────────────────────────────────────────────────────────────────────────────
 
@@ -156,43 +156,43 @@ class Rekey:
             "comparing": self._compare,
             "clearing": self._clear,
         }
-        if self._job.phase == "preparing":
+        if self._run.phase == "preparing":
             self._prepare()
         self._open()
-        while self._job.phase in steps:
+        while self._run.phase in steps:
             try:
                 with self._trimmed_is_begun_again():
-                    steps[self._job.phase]()
+                    steps[self._run.phase]()
             except TooManyProblems:
                 self._save()  # so that `status` shows them
                 raise
 
     def _prepare(self) -> None:
         """The stream first: what changes from now on is told."""
-        job = self._job
-        if required(self._db, job.source, settings=False).table.stream is None:
-            change(self._db, job.source, SetStream(VIEW))
-        make(self._db, self._definition().altered(ttl=None, stream=None, deletion_protection=False), job.into)
+        run = self._run
+        if required(self._db, run.source, settings=False).table.stream is None:
+            change(self._db, run.source, SetStream(VIEW))
+        make(self._db, self._definition().altered(ttl=None, stream=None, deletion_protection=False), run.into)
         self._enter("copying")
 
     def _definition(self) -> Table:
-        return read_export(self._job.definition, f"the job of {self._job.source}")
+        return read_export(self._run.definition, f"the rekey of {self._run.source}")
 
     def _open(self) -> None:
-        job, db, options = self._job, self._db, self._options
-        arn = required(db, job.source, settings=False).facts.stream_arn
+        run, db, options = self._run, self._db, self._options
+        arn = required(db, run.source, settings=False).facts.stream_arn
         if arn is None:
-            raise PenstockError(f"The stream of {job.source} was switched off. Roll back, and begin again.")
-        if job.stream_arn not in (None, arn):
+            raise PenstockError(f"The stream of {run.source} was switched off. Roll back, and begin again.")
+        if run.stream_arn not in (None, arn):
             # It was switched off and on again: what changed in between, nobody tells.
-            job.shards.clear()
-            job.phase, job.places = "copying", None
-        job.stream_arn = arn
-        mapping = parse_mapping(job.map, fresh_key(db, job.source), fresh_key(db, job.into))
-        old, new = (ItemTable.of(db, name, options.pacer) for name in (job.source, job.into))
+            run.shards.clear()
+            run.phase, run.places = "copying", None
+        run.stream_arn = arn
+        mapping = parse_mapping(run.map, fresh_key(db, run.source), fresh_key(db, run.into))
+        old, new = (ItemTable.of(db, name, options.pacer) for name in (run.source, run.into))
         self._settler = Settler(old, new, mapping, self._store.check)
-        fresh = job.phase == "copying" and job.places is None
-        self._reader = StreamReader(db, arn, job.shards, from_now=fresh and not job.stream_is_ours)
+        fresh = run.phase == "copying" and run.places is None
+        self._reader = StreamReader(db, arn, run.shards, from_now=fresh and not run.stream_is_ours)
 
     @contextmanager
     def _trimmed_is_begun_again(self) -> Iterator[None]:
@@ -200,42 +200,42 @@ class Rekey:
         try:
             yield
         except TrimmedDataAccessException:
-            self._job.shards.clear()
+            self._run.shards.clear()
             self._enter("copying")
             self._open()
 
     def _enter(self, phase: Phase) -> None:
-        self._job.phase, self._job.places = phase, None
+        self._run.phase, self._run.places = phase, None
         self._save()
 
     def _save(self) -> None:
-        job = self._job
+        run = self._run
         if hasattr(self, "_settler"):
             problems = self._settler.problems
-            job.problem_count = len(problems)
-            job.problems = [str(one) for _, one in zip(range(_SHOWN_PROBLEMS), problems.values(), strict=False)]
-        self._store.save(job)
-        self._options.tell(job)
+            run.problem_count = len(problems)
+            run.problems = [str(one) for _, one in zip(range(_SHOWN_PROBLEMS), problems.values(), strict=False)]
+        self._store.save(run)
+        self._options.tell(run)
 
     def _pages(self, table: ItemTable, *, ahead: bool = False) -> Iterator[list[Item]]:
         """The items of a table, a round of pages at a time; the place is kept when a round has been dealt with.
 
         With `ahead` the next round is read meanwhile: for work that does not write what it reads.
         """
-        job, options = self._job, self._options
-        places = Places(options.segments) if job.places is None else Places.parse(job.places)
+        run, options = self._run, self._options
+        places = Places(options.segments) if run.places is None else Places.parse(run.places)
         kept_at = options.clock.now()
         at_once = _SORTED_PAGES if table.is_in_process and not ahead else None
         for pages in table.rounds(places, limit=options.page_items, ahead=ahead, at_once=at_once):
             yield [item for page in pages for item in page.items]
-            job.places = _after(places, pages)
+            run.places = _after(places, pages)
             if options.clock.now() - kept_at >= options.save_seconds:
                 self._save()
                 kept_at = options.clock.now()
 
     def _copy(self) -> None:
         for items in self._pages(self._settler.old):
-            self._job.copied += self._settler.copy(items)
+            self._run.copied += self._settler.copy(items)
             self._follow()
         self._enter("following")
 
@@ -243,57 +243,57 @@ class Rekey:
         """Settles what the stream tells; whether it has told everything."""
         for _ in range(sweeps):
             swept = self._reader.sweep()
-            self._job.followed += self._settler.follow(swept.touched, changed)
-            self._job.lag_seconds = 0.0 if swept.oldest is None else max(0.0, self._options.clock.now() - swept.oldest)
+            self._run.followed += self._settler.follow(swept.touched, changed)
+            self._run.lag_seconds = 0.0 if swept.oldest is None else max(0.0, self._options.clock.now() - swept.oldest)
             if swept.is_last:
                 return True
         return False
 
     def _catch_up(self) -> None:
         """The convergence gate: on when the newest changes are settled within the bound."""
-        while not (self._follow() and (self._job.lag_seconds or 0.0) <= self._options.max_lag_seconds):
+        while not (self._follow() and (self._run.lag_seconds or 0.0) <= self._options.max_lag_seconds):
             self._save()
         self._settler.problems.clear()
         self._enter("summing")
 
     def _sum(self) -> None:
         """Every item of both tables read once. Sums live as long as the run: another one begins them again."""
-        job, settler, sums, changed = self._job, self._settler, Sums(), Changed()
-        job.places, job.doubts = None, None
-        job.source_items = job.into_items = job.compared = 0
+        run, settler, sums, changed = self._run, self._settler, Sums(), Changed()
+        run.places, run.doubts = None, None
+        run.source_items = run.into_items = run.compared = 0
         for items in self._pages(settler.old, ahead=True):
             for item in items:
                 mapped = settler.map(item)
                 if mapped is not None:
                     sums.add(settler.old.text_of(item), mapped)
-            job.source_items += len(items)
-            job.compared = job.source_items
+            run.source_items += len(items)
+            run.compared = run.source_items
             self._follow(changed=changed)
-        job.places = None
+        run.places = None
         for items in self._pages(settler.new, ahead=True):
             for item in items:
                 sums.subtract(settler.origin(item), item)
-            job.into_items += len(items)
+            run.into_items += len(items)
             self._follow(changed=changed)
         self._follow(changed=changed)
         self._look_up(changed)
-        job.doubts = sums.doubts(changed).text()
+        run.doubts = sums.doubts(changed).text()
         self._enter("comparing")
 
     def _look_up(self, changed: Changed) -> None:
         """The keys that changed meanwhile, in both tables: their sums say nothing."""
         settler = self._settler
-        self._job.looked_up += len(changed.keys)
+        self._run.looked_up += len(changed.keys)
         self._repair(settler.missing_or_different(settler.old.get(changed.keys.values()).values()))
         self._remove(settler.strangers(settler.new.get(changed.places.values()).values()))
 
     def _doubtful(self, table: ItemTable) -> Iterator[list[Item]]:
         """The items of a table whose sums left a doubt; without any, nothing is read."""
-        doubts = Doubts.parse(self._job.doubts)
+        doubts = Doubts.parse(self._run.doubts)
         if doubts:
             for items in self._pages(table):
                 found = [item for item in items if self._settler.origin(item) in doubts]
-                self._job.looked_up += len(found)
+                self._run.looked_up += len(found)
                 yield found
 
     def _compare(self) -> None:
@@ -314,7 +314,7 @@ class Rekey:
             keys = settler.missing_or_different(now.values())
             self._pause(look)
             self._follow()
-        self._job.repaired += settler.refresh(keys, {})
+        self._run.repaired += settler.refresh(keys, {})
 
     def _pause(self, look: int) -> None:
         """AWS's stream is up to seconds late; the embedded engine's is not."""
@@ -329,10 +329,10 @@ class Rekey:
             self._follow()
             self._remove(strangers)
         if settler.problems:
-            self._job.phase, self._job.places = "following", None
+            self._run.phase, self._run.places = "following", None
             self._save()
-            raise Unmapped(self._job, settler.problems.values())
-        self._job.verified_at = self._options.clock.now()
+            raise Unmapped(self._run, settler.problems.values())
+        self._run.verified_at = self._options.clock.now()
         self._enter("ready")
 
     def _remove(self, strangers: dict[KeyText, tuple[Item, Item]]) -> None:
@@ -345,14 +345,14 @@ class Rekey:
             self._pause(look)
             self._follow()
         for place, (old, new) in strangers.items():
-            self._job.repaired += settler.refresh(
+            self._run.repaired += settler.refresh(
                 {settler.old.text_of(old): old}, {settler.old.text_of(old): {place: new}}
             )
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, quiet_seconds: float, *, force: bool) -> None:
-        job = self._job
+        run = self._run
         self._open()
         while not self._follow():
             self._save()
@@ -362,25 +362,25 @@ class Rekey:
         if late and not force:
             self._save()
             raise PenstockError(
-                f"{job.source} is still written to: {len(late):,} changes in the last {quiet_seconds:g} s. "
+                f"{run.source} is still written to: {len(late):,} changes in the last {quiet_seconds:g} s. "
                 "Stop its writers first, or what they write from now on is in the old table only (--force)."
             )
-        if job.phase != "copying":  # which it is again where the stream was lost
-            job.phase = "following"
+        if run.phase != "copying":  # which it is again where the stream was lost
+            run.phase = "following"
         self._until_ready()
-        left = put_right(self._db, job.into, self._definition())
+        left = put_right(self._db, run.into, self._definition())
         if left:
-            raise PenstockError(f"{job.into} still differs from its definition: {left[0]}. Run confirm again.")
-        if job.stream_is_ours:
-            change(self._db, job.source, ClearStream(VIEW))
+            raise PenstockError(f"{run.into} still differs from its definition: {left[0]}. Run confirm again.")
+        if run.stream_is_ours:
+            change(self._db, run.source, ClearStream(VIEW))
         self._enter("confirmed")
 
     def _undo(self) -> None:
-        job = self._job
-        delete(self._db, job.into)
-        found = inspect(self._db, job.source, settings=False)
-        if job.stream_is_ours and found is not None and found.table.stream is not None:
-            change(self._db, job.source, ClearStream(VIEW))
+        run = self._run
+        delete(self._db, run.into)
+        found = inspect(self._db, run.source, settings=False)
+        if run.stream_is_ours and found is not None and found.table.stream is not None:
+            change(self._db, run.source, ClearStream(VIEW))
 
 
 def _after(places: Places, pages: list[Page]) -> dict[str, object]:

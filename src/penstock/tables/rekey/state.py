@@ -1,16 +1,15 @@
-"""What is known of a rekey between its runs: an item of the table `penstock-rekey`, in the same database.
+"""What is stored of a rekey: an item of the table `penstock-rekey`, in the same database.
 
-1. One job a source table.
-2. Every write of a job's item is conditional on the run's own token: of two runs, one works and the other is refused.
-3. A run holds the job for `lease_seconds` and renews that all the time. One that was killed lets go by itself.
-4. A run that finds its lease lost writes nothing more, neither here nor to the new table.
+1. One rekey a source table.
+2. Every write of its item is conditional on the owner: of two processes, one works and the other is refused.
+3. A process holds the rekey for `lease_seconds`, and renews that lease. The lease of one that was killed runs out.
+4. A process that finds its lease lost writes nothing more, neither here nor to the new table.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -23,6 +22,7 @@ import orjson
 from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConditionalCheckFailedException, PenstockError, ResourceNotFoundException
+from penstock.leases import HeldLease, LeaseLost, LeaseRenewer
 from penstock.tables.apply.single_table import make
 from penstock.tables.definitions.definition import Table
 
@@ -37,8 +37,8 @@ table, and clearing whether nothing else is.
 _DEFINITION = Table(TABLE, key="source:S", tags={"ManagedBy": "penstock"})
 
 
-class JobHeld(PenstockError):
-    """Another run works on the job."""
+class RekeyHeld(PenstockError):
+    """Another process works on the rekey."""
 
     def __init__(self, source: str, held_by: str) -> None:
         super().__init__(source, held_by)
@@ -49,15 +49,15 @@ class JobHeld(PenstockError):
         return f"The rekey of {self.source} is being worked on by {self.held_by}. Stop that run, or let it finish."
 
 
-class JobLost(PenstockError):
-    """The lease ran out, and another run may have the job."""
+class RekeyLost(LeaseLost):
+    """The lease ran out, and another process may work on the rekey."""
 
     def __str__(self) -> str:
         return "This run was held up so long that its lease ran out. Run it again: it continues, or says who has it."
 
 
 @dataclass(slots=True)
-class Job:
+class RekeyRun:
     """A rekey: what is wanted, and how far it is."""
 
     source: str
@@ -80,7 +80,7 @@ class Job:
     compared: int = 0
     """Items of the old table whose sums were compared with the new one's."""
     doubts: str | None = None
-    """The buckets that the sums left in doubt (rekey_sums); None: everything."""
+    """The buckets that the sums left in doubt (checksums.py); None: everything."""
     looked_up: int = 0
     """Items of both tables that were in doubt."""
     repaired: int = 0
@@ -94,25 +94,24 @@ class Job:
     into_items: int = 0
 
 
-class JobStore:
-    """The jobs of a database, and this run's hold on one of them."""
+class RekeyStore:
+    """The rekeys of a database, and this process's lease on one of them."""
 
     def __init__(self, db: Database, *, lease_seconds: float = LEASE_SECONDS, clock: Clock | None = None) -> None:
         self._db = db
         self._lease_seconds = lease_seconds
         self._clock = clock or SystemClock()
         self.owner = f"{socket.gethostname()} pid {os.getpid()} {uuid.uuid4().hex[:8]}"
-        self._beat: threading.Thread | None = None
-        self._stop = threading.Event()
-        self._good_until = 0.0
+        self._lease: HeldLease | None = None
+        self._renewer: LeaseRenewer | None = None
 
-    def read(self, source: str) -> Job | None:
-        """The job, whoever works on it."""
+    def read(self, source: str) -> RekeyRun | None:
+        """The rekey, whoever works on it."""
         item = self._item(source)
-        return None if item is None else _job(item)
+        return None if item is None else RekeyRun(**orjson.loads(item["job"]["S"]))
 
     def holder(self, source: str) -> str | None:
-        """Who works on the job now."""
+        """Who works on the rekey now."""
         item = self._item(source)
         if item is None or float(item["lease_until"]["N"]) <= self._clock.now():
             return None
@@ -126,30 +125,30 @@ class JobStore:
             return None
         return found
 
-    # ── holding ──────────────────────────────────────────────────────────────────────────────────
+    # ── the lease ────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self, job: Job) -> None:
-        """A new job, held by this run; raises JobHeld if another run was faster."""
+    def begin(self, run: RekeyRun) -> None:
+        """A new rekey, held by this process; raises RekeyHeld if another one was faster."""
         make(self._db, _DEFINITION, TABLE)
         try:
-            self._put(job, "attribute_not_exists(#source)", {})
+            self._put(run, "attribute_not_exists(#source)", {})
         except ConditionalCheckFailedException:
-            raise JobHeld(job.source, self.holder(job.source) or "another run") from None
-        self._hold(job.source)
+            raise RekeyHeld(run.source, self.holder(run.source) or "another run") from None
+        self._hold(run.source)
 
-    def take(self, source: str, *, sleep: Callable[[float], object] = time.sleep) -> Job:
-        """Holds a job that exists; waits once for the lease of a run that was killed."""
+    def take(self, source: str, *, sleep: Callable[[float], object] = time.sleep) -> RekeyRun:
+        """Holds a rekey that exists; waits once for the lease of a process that was killed."""
         ends_at = time.monotonic() + self._lease_seconds + 1.0
-        while not self._grasp(source):
+        while not self._claim(source):
             if time.monotonic() > ends_at:
-                raise JobHeld(source, self.holder(source) or "another run")
+                raise RekeyHeld(source, self.holder(source) or "another run")
             sleep(min(0.25, self._lease_seconds / 4))
         self._hold(source)
-        job = self.read(source)
-        assert job is not None  # it was there when it was grasped, and only its holder deletes it
-        return job
+        run = self.read(source)
+        assert run is not None  # it was there when it was claimed, and only its holder deletes it
+        return run
 
-    def _grasp(self, source: str) -> bool:
+    def _claim(self, source: str) -> bool:
         now = self._clock.now()
         try:
             self._update(source, self._until(), "#lease <= :now OR #owner = :owner", {":now": {"N": repr(now)}})
@@ -158,51 +157,46 @@ class JobStore:
         return True
 
     def _hold(self, source: str) -> None:
-        self._good_until = time.monotonic() + self._lease_seconds
-        self._stop.clear()
-        self._beat = threading.Thread(target=self._renew, args=(source,), name="penstock-rekey-lease", daemon=True)
-        self._beat.start()
+        lease = HeldLease(f"The rekey of {source}", self._lease_seconds, lambda: self._renew(source))
+        self._lease = lease
+        self._renewer = LeaseRenewer(lambda: (lease,), name="penstock-rekey-lease")
+        self._renewer.start()
 
     def _renew(self, source: str) -> None:
-        while not self._stop.wait(self._lease_seconds / 4):
-            sent_at = time.monotonic()
-            try:
-                self._update(source, self._until(), "#owner = :owner", {})
-            except ConditionalCheckFailedException:
-                self._good_until = 0.0
-                return
-            except PenstockError:
-                continue  # the lease has time left; if not, check() says so
-            self._good_until = sent_at + self._lease_seconds
+        try:
+            self._update(source, self._until(), "#owner = :owner", {})
+        except ConditionalCheckFailedException:
+            raise RekeyLost(source) from None
 
     def check(self) -> None:
-        """Raises JobLost unless this run holds the job for a while yet. Asked before each write."""
-        if time.monotonic() > self._good_until - self._lease_seconds / 4:
-            raise JobLost
+        """Raises RekeyLost unless this process holds the rekey for a while yet. Asked before each write."""
+        try:
+            if self._lease is None:
+                raise RekeyLost("the rekey")
+            self._lease.check(margin_seconds=self._lease_seconds / 4)
+        except LeaseLost as lost:
+            raise RekeyLost(lost.record) from None
 
-    def save(self, job: Job) -> None:
+    def save(self, run: RekeyRun) -> None:
         self.check()
         try:
-            self._put(job, "#owner = :owner", {":owner": {"S": self.owner}})
+            self._put(run, "#owner = :owner", {":owner": {"S": self.owner}})
         except ConditionalCheckFailedException:
-            self._good_until = 0.0
-            raise JobLost from None
+            self._lease = None
+            raise RekeyLost(run.source) from None
 
     def release(self, source: str) -> None:
-        """Lets another run have the job at once."""
-        self._stop.set()
-        if self._beat is not None:
-            self._beat.join()
-        if self._good_until > 0.0:
-            self._good_until = 0.0
+        """Lets another process have the rekey at once."""
+        lease = self._stop_renewing()
+        if lease is not None and lease.lost is None:
             # Otherwise it is somebody else's by now, or gone.
             with suppress(ConditionalCheckFailedException, ResourceNotFoundException):
                 self._update(source, 0.0, "#owner = :owner", {})
 
     def delete(self, source: str) -> None:
-        """Forgets the job that this run holds."""
+        """Forgets the rekey that this process holds."""
         self.check()
-        self._stop.set()
+        self._stop_renewing()
         self._db.execute(
             "DeleteItem",
             {
@@ -213,22 +207,29 @@ class JobStore:
                 "ExpressionAttributeValues": {":owner": {"S": self.owner}},
             },
         )
-        self._good_until = 0.0
+
+    def _stop_renewing(self) -> HeldLease | None:
+        """The lease as it is when nothing renews it any more."""
+        if self._renewer is not None:
+            self._renewer.stop()
+            self._renewer = None
+        lease, self._lease = self._lease, None
+        return lease
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def _until(self) -> float:
         return self._clock.now() + self._lease_seconds
 
-    def _put(self, job: Job, condition: str, values: dict[str, Any]) -> None:
+    def _put(self, run: RekeyRun, condition: str, values: dict[str, Any]) -> None:
         request: dict[str, Any] = {
             "TableName": TABLE,
             "Item": {
-                "source": {"S": job.source},
-                "phase": {"S": job.phase},
+                "source": {"S": run.source},
+                "phase": {"S": run.phase},
                 "owner": {"S": self.owner},
                 "lease_until": {"N": repr(self._until())},
-                "job": {"S": orjson.dumps(asdict(job)).decode()},
+                "job": {"S": orjson.dumps(asdict(run)).decode()},
             },
             "ConditionExpression": condition,
             "ExpressionAttributeNames": {"#owner": "owner"} if values else {"#source": "source"},
@@ -249,7 +250,3 @@ class JobStore:
                 "ExpressionAttributeValues": {":until": {"N": repr(until)}, ":owner": {"S": self.owner}, **values},
             },
         )
-
-
-def _job(item: dict[str, Any]) -> Job:
-    return Job(**orjson.loads(item["job"]["S"]))
