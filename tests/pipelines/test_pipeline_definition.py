@@ -17,7 +17,7 @@ from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.store.store import JobStore
 from penstock.pipelines import BadPipeline, JobIdRequired, Pipeline, StepContext, lineage, outputs, required_job_id
 from penstock.pipelines.definition import sorted_by_need
-from penstock.pipelines.ledger import Ledger
+from penstock.pipelines.rounds import Ledger
 from penstock.pipelines.values import value_hash
 
 

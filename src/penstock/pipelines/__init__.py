@@ -1,4 +1,14 @@
-"""Pipelines: steps with declared inputs and outputs, under a job id, resumed where they stopped (docs/pipelines.md)."""
+"""Pipelines: steps with declared inputs and outputs, under a job id, resumed where they stopped (docs/pipelines.md).
+
+pipeline.py    Pipeline: its steps, and a run of it
+definition.py  steps, and how they fit together
+rounds.py      the job in the store: who runs it, what it has written down
+execution.py   the inputs, the steps run or reused, the report
+context.py     what a step is given beside its inputs
+fanout.py      a step's function on many items
+values.py      inputs and outputs: values, files, their hashes
+lineage.py     what was made from what
+"""
 
 from __future__ import annotations
 
@@ -11,10 +21,10 @@ from penstock.pipelines.errors import (
     PipelineHeld,
     required_job_id,
 )
+from penstock.pipelines.execution import PipelineReport, StepReport
 from penstock.pipelines.fanout import ExecutorDied
 from penstock.pipelines.lineage import Lineage, Origin, lineage, outputs
 from penstock.pipelines.pipeline import Pipeline
-from penstock.pipelines.report import PipelineReport, StepReport
 from penstock.pipelines.values import PipelineFile
 
 __all__ = [

@@ -11,7 +11,7 @@ from penstock.jobs.model.new_job import checked_progress
 from penstock.jobs.worker.context import Run
 from penstock.pipelines.errors import ItemFailure, required_job_id
 from penstock.pipelines.fanout import IN_FLIGHT, FanOut, Key
-from penstock.pipelines.ledger import Ledger
+from penstock.pipelines.rounds import Ledger
 from penstock.pipelines.values import PipelineFile, name_in_attempt
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from penstock.jobs.model.json_text import NotJson, to_json
 from penstock.jobs.worker.context import HandOver
 from penstock.leases import LeaseLost
 from penstock.pipelines.errors import ItemFailure, ItemsFailed
-from penstock.pipelines.ledger import Ledger
+from penstock.pipelines.rounds import Ledger
 from penstock.pipelines.values import PipelineFile, Product, value_hash
 
 Key = Callable[[Any], str]

@@ -12,9 +12,8 @@ from penstock.jobs.model.job import Checkpoint, Job, JobNotFound
 from penstock.jobs.store.store import JobStore
 from penstock.pipelines.definition import sorted_by_need
 from penstock.pipelines.errors import required_job_id
-from penstock.pipelines.execution import note_name
-from penstock.pipelines.inputs import NOTE
-from penstock.pipelines.ledger import rounds
+from penstock.pipelines.execution import INPUTS_NOTE, note_name
+from penstock.pipelines.rounds import rounds
 from penstock.pipelines.values import Product
 
 _HASH_CHARACTERS: Final = 12
@@ -97,7 +96,9 @@ def lineage(store: JobStore, job_id: str | None) -> Lineage:
     """What the job's checkpoints tell. Raises JobIdRequired, JobNotFound."""
     job_id = required_job_id(job_id)
     notes = _notes(store, job_id)
-    origins = [_origin(name, Product.parse(form)) for name, form in notes.pop(NOTE, {"inputs": {}})["inputs"].items()]
+    origins = [
+        _origin(name, Product.parse(form)) for name, form in notes.pop(INPUTS_NOTE, {"inputs": {}})["inputs"].items()
+    ]
     told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
     ordered, circular = sorted_by_need([(note, note["inputs"], note["outputs"]) for note in told])
     for note in (*ordered, *circular):  # steps that were since declared otherwise may seem to need each other
@@ -108,7 +109,7 @@ def lineage(store: JobStore, job_id: str | None) -> Lineage:
 def outputs(store: JobStore, job_id: str | None) -> dict[str, Any]:
     """What the job's steps have made so far: JSON values and PipelineFiles. Raises JobIdRequired, JobNotFound."""
     notes = _notes(store, required_job_id(job_id))
-    notes.pop(NOTE, None)
+    notes.pop(INPUTS_NOTE, None)
     told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
     return {name: Product.parse(form).given(store.files) for note in told for name, form in note["outputs"].items()}
 
@@ -125,7 +126,11 @@ def _notes(store: JobStore, job_id: str) -> dict[str, Any]:
 
 
 def _points(store: JobStore, job: Job) -> list[Checkpoint]:
-    return [one for one in store.history(job.id).checkpoints if one.name == NOTE or one.name.startswith(note_name(""))]
+    return [
+        one
+        for one in store.history(job.id).checkpoints
+        if one.name == INPUTS_NOTE or one.name.startswith(note_name(""))
+    ]
 
 
 def _made(note: Mapping[str, Any]) -> list[Origin]:

@@ -25,14 +25,11 @@ from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import settings_of
 from penstock.jobs.worker.context import HandOver, Run
 from penstock.jobs.worker.outcomes import job_error
-from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost
+from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost, LeaseRenewer
 from penstock.pipelines.definition import Step, in_order, name_problems, problems
 from penstock.pipelines.errors import BadPipeline, JobIdRequired
-from penstock.pipelines.execution import Execution, NotDone, Tell
-from penstock.pipelines.holding import Renewing, claimed
-from penstock.pipelines.inputs import Inputs
-from penstock.pipelines.ledger import Ledger, checked_job_id, rounds
-from penstock.pipelines.report import PipelineReport
+from penstock.pipelines.execution import Execution, Inputs, NotDone, PipelineReport, Tell
+from penstock.pipelines.rounds import Ledger, checked_job_id, claim_round, rounds
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -138,7 +135,7 @@ class Pipeline:
                     return report
             else:
                 found = found[1:]  # its newest round is the one to go on with
-            job = claimed(
+            job = claim_round(
                 store, self.name, job_id, len(found) + 1, lease_seconds=lease_seconds, wait_seconds=wait_seconds
             )
             if job is not None:
@@ -189,7 +186,7 @@ class Pipeline:
         """Runs a job that is ours, and ends it as it ended."""
         store = run.store
         execution: Execution | None = None
-        with Renewing(run):
+        with LeaseRenewer(lambda: (run,), name="penstock-pipeline-lease"):
             try:
                 execution = self._execution(store, Ledger(store, found, run), job_id, wanted, executor, tell)
                 execution.perform()

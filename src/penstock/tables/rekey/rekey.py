@@ -102,7 +102,7 @@ class Rekey:
         return self._held(run, self._until_ready)
 
     def go_on(self, source: str, map: str | None = None) -> RekeyRun:
-        """Continues a rekey, with another mapping if one is given. One that is ready catches up and is compared again."""
+        """Continues a rekey, with another mapping if one is given. One that is ready catches up and compares again."""
         run = self._taken(source)
         if map is not None and map != run.map:
             run.map, run.verified_at = map, None

@@ -19,11 +19,9 @@ from penstock.files import FileError, SavedFile
 from penstock.jobs.model.job import History, Job, JobNotFound
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.pipelines.execution import note_name
-from penstock.pipelines.holding import QUEUE
-from penstock.pipelines.inputs import NOTE
-from penstock.pipelines.ledger import rounds
+from penstock.pipelines.execution import INPUTS_NOTE, note_name
 from penstock.pipelines.lineage import Lineage, Origin, lineage, outputs
+from penstock.pipelines.rounds import QUEUE, rounds
 from penstock.web.dashboard.charts.lineage_chart import draw_lineage
 from penstock.web.dashboard.poller import Feed, KeyedFeed
 from penstock.web.dashboard.site import Site, download, pretty
@@ -88,7 +86,7 @@ class RunFinder:
 
 def carries_pipeline(store: JobStore, job: Job) -> bool:
     """Whether a pipeline has written its inputs into the job."""
-    point = store.checkpoint(job.id, NOTE)
+    point = store.checkpoint(job.id, INPUTS_NOTE)
     if point is None:
         return False
     try:
@@ -148,7 +146,7 @@ def read_run(store: JobStore, job_id: str) -> PipelineRun:
         if isinstance(error, PenstockError) and error.retryable:
             raise  # the database does not answer
         made, trouble, notes = None, str(error), {}
-    name = str((notes.get(NOTE) or {}).get("pipeline", job.task))
+    name = str((notes.get(INPUTS_NOTE) or {}).get("pipeline", job.task))
     return PipelineRun(job, name, tuple(known), tuple(steps_of(history, notes)), made, trouble)
 
 
@@ -157,7 +155,7 @@ def _notes(store: JobStore, histories: Sequence[History]) -> dict[str, Mapping[s
     found: dict[str, Mapping[str, Any]] = {}
     for history in histories:
         for point in history.checkpoints:
-            if point.name == NOTE or point.name.startswith(note_name("")):
+            if point.name == INPUTS_NOTE or point.name.startswith(note_name("")):
                 note = store.load(history.job, point.data)
                 if isinstance(note, Mapping):
                     found[point.name] = note

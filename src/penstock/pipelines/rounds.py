@@ -1,23 +1,30 @@
-"""What a pipeline's job has written down: its checkpoints.
+"""A pipeline's job in the store: its rounds, who runs one, and what they have written down.
 
-1. A run writes under its lease, and only into its own job.
-2. A job that has completed is never changed. Running it again is a job of its own, `{job_id}~2`, which reads what the
+1. A job that has completed is never changed. Running it again is a job of its own, `{job_id}~2`, which reads what the
    ones before wrote: the newest of a name is what counts.
+2. One run at a time, by the job's lease: a run holds its job from before its first write to after its last, and writes
+   under that lease, only into its own job.
+3. A run that is alive is never taken over: its lease is renewed beside it. One that was killed is, when its lease has
+   run out.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from penstock.errors import PenstockError
 from penstock.files import Files
 from penstock.files.keys import checked_key
-from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.model.state import State
+from penstock.jobs.model.job import Job, JobCancelled, JobNotFound
+from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.context import HandOver, Run
-from penstock.pipelines.errors import BadPipeline, required_job_id
+from penstock.leases import new_owner
+from penstock.pipelines.errors import BadPipeline, PipelineHeld, required_job_id
 
 MOST_ROUNDS: Final = 1_000
 _ROUND: Final = re.compile(r"~\d+$")
@@ -103,3 +110,65 @@ def checked_job_id(pipeline: str, job_id: str | None) -> str:
         problem = f"the job id {job_id!r} ends as that of a further round does: name the job itself"
         raise BadPipeline(pipeline, [problem])
     return job_id
+
+
+QUEUE: Final = "pipelines"
+"""Of jobs that are run by whoever calls `run`: no worker looks there unless it is told to."""
+
+_PAUSES_SECONDS: Final = (0.02, 0.5)
+_TRIES: Final = 100
+
+
+def claim_round(
+    store: JobStore, pipeline: str, job_id: str, number: int, *, lease_seconds: float, wait_seconds: float
+) -> Job | None:
+    """The round of the job, held by us; None where it has completed meanwhile. Raises PipelineHeld, JobCancelled."""
+    new = NewJob(pipeline, {"job_id": job_id}, queue=QUEUE, id=round_id(job_id, number))
+    owner = new_owner()
+    end = time.monotonic() + wait_seconds
+    tries = 0
+    while True:
+        job = _made(store, new)
+        if job.state is State.COMPLETED:
+            return None
+        if job.state is State.CANCELLED:
+            raise JobCancelled(job.id, job.cancel_reason or "")
+        got = _claim(store, job, owner, lease_seconds)
+        if got is not None:
+            return got
+        tries += 1
+        _wait(store.get(job.id), end, tries)
+
+
+def _made(store: JobStore, new: NewJob) -> Job:
+    """The job, which is made if it is new."""
+    assert new.id is not None
+    try:
+        job = store.get(new.id)
+    except JobNotFound:
+        job, _ = store.create(new)
+    if job.task != new.task or store.load(job, job.args) != new.args:
+        raise BadJob(f"{job.id} is no job of the pipeline {new.task}: something else has that id. Choose another one.")
+    return job
+
+
+def _claim(store: JobStore, job: Job, owner: str, lease_seconds: float) -> Job | None:
+    """The job if it can be had now. One that failed, or was parked, is tried again: somebody has asked for it."""
+    if job.state is State.FAILED:
+        try:
+            job = store.retry(job.id)
+        except BadTransition:  # another run was quicker
+            return None
+    return store.claim(job, owner, lease_seconds)
+
+
+def _wait(job: Job, end: float, tries: int) -> None:
+    """Waits a little for whoever holds the job; raises PipelineHeld when the time is over."""
+    lease = job.lease
+    if job.state is State.PROCESSING and lease is not None:
+        if time.monotonic() >= end:
+            raise PipelineHeld(job.id, lease.owner, lease.takeable_at)
+    elif tries > _TRIES:
+        raise PenstockError(f"{job.id}: others took and left it {tries} times. Try again.")
+    shortest, longest = _PAUSES_SECONDS
+    time.sleep(min(longest, shortest * tries))
