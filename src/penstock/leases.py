@@ -200,7 +200,8 @@ class LeaseRenewer:
         """Renews nothing more, and waits for the renewal that is under way."""
         self._stopped = True
         self._woken.set()
-        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
 
     def wake(self) -> None:
         """Something is due earlier than was known."""

@@ -1,7 +1,7 @@
 """Processors whose clocks differ, on the same records, in every order: claims, renewals, ends, freezes and expiries.
 
 A model says what each call should do. The invariants are those of leases.py (1-5), record_state.py (1-4)
-and records/state/store.py (1-4).
+and records/store.py (1-4).
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from penstock.client.database import connect
 from penstock.client.tables.values import encode
 from penstock.clock import ManualClock
 from penstock.leases import allowance_seconds
-from penstock.records.source.selection import Found, Source, Work
-from penstock.records.state.answers import Changed, Claim, Gone, Lost, NotPending, Written
-from penstock.records.state.record_state import Held, Later, Poison, Settled
-from penstock.records.state.store import RecordStore
+from penstock.records.record_state import Changed, Claim, Gone, Held, Later, Lost, NotPending, Poison, Settled, Written
+from penstock.records.source import Candidate, Source, Work
+from penstock.records.store import RecordStore
 
 LEASE = 10.0
 RECORDS = 3
@@ -91,15 +90,15 @@ class Interleavings(RuleBasedStateMachine):
         model, now = self.model[number], self.stores[store].clock.now()
         answer = self.stores[store].claim(found(number))
         match answer:
-            case Claim(standing=standing):
+            case Claim(state=state):
                 assert model.state == "pending"
                 self._nobody_else_believes(number)
-                assert (standing.owner, standing.token) not in self.grants
-                self.grants.add((standing.owner, standing.token))
-                assert standing.token > model.last_token
+                assert (state.owner, state.token) not in self.grants
+                self.grants.add((state.owner, state.token))
+                assert state.token > model.last_token
                 model.crashes += model.grant is not None
-                assert standing.crashes == model.crashes
-                model.last_token = standing.token
+                assert state.crashes == model.crashes
+                model.last_token = state.token
                 assert answer.item["Number"] == number + 100 * model.changes
                 model.grant = Holder(store, number, answer, model.changes)
                 self.held.append(model.grant)
@@ -109,13 +108,13 @@ class Interleavings(RuleBasedStateMachine):
             case Later(due_at):
                 assert model.state == "pending"
                 assert now < due_at
-            case Poison(standing):
+            case Poison(state):
                 assert model.grant is not None
                 self._nobody_else_believes(number)
                 assert model.crashes + 1 >= MAX_CRASHES
-                assert self.stores[store].park_poison(found(number), standing) is not None
+                assert self.stores[store].fail_poison(found(number), state) is not None
                 model.state, model.grant = "parked", None
-            case Settled(parked=True):
+            case Settled(failed=True):
                 assert model.state == "parked"
             case NotPending():
                 assert model.state == "done"
@@ -126,7 +125,7 @@ class Interleavings(RuleBasedStateMachine):
         """No holder takes itself for one by its own clock (leases.py, 1, 3 and 4)."""
         grant = self.model[number].grant
         if grant is not None:
-            assert self.stores[grant.store].clock.now() >= grant.claim.standing.until
+            assert self.stores[grant.store].clock.now() >= grant.claim.state.until
 
     # ── under a claim: also by holders that were frozen, and have lost it long ago ───────────────
 
@@ -163,14 +162,14 @@ class Interleavings(RuleBasedStateMachine):
     def end_otherwise(self, which: int, how: str) -> None:
         held = self._holder(which)
         model, current = self.model[held.number], self._is_current(held)
-        store, standing = self.stores[held.store], held.claim.standing
+        store, state = self.stores[held.store], held.claim.state
         now = store.clock.now()
         wanted = {
-            "failed": lambda: standing.after_failure("E", "m", now, now + 3),
-            "parked": lambda: standing.parked_for("E", "m", now),
-            "given back": standing.given_back,
+            "failed": lambda: state.after_failure("E", "m", now, now + 3),
+            "parked": lambda: state.failed_for_good("E", "m", now),
+            "given back": state.given_back,
         }[how]()
-        answer = store.put_standing(held.claim, wanted)
+        answer = store.put_state(held.claim, wanted)
         assert isinstance(answer, Written) == current
         if current:
             model.state, model.grant = "parked" if how == "parked" else "pending", None
@@ -197,10 +196,10 @@ class Interleavings(RuleBasedStateMachine):
     def redrive(self, number: int, store: int) -> None:
         model = self.model[number]
         if model.state == "parked":
-            from penstock.records.state.failed_records import Failures
+            from penstock.records.failed_records import Failures
 
             (parked,) = [one for one in Failures(self.stores[store]) if one.key == found(number).key]
-            assert self.stores[store].replace_standing(parked.key, parked.seen, parked.standing.redriven())
+            assert self.stores[store].replace_state(parked.key, parked.seen, parked.state.redriven())
             model.state, model.crashes = "pending", 0
 
     def _nothing_is_lost(self) -> None:
@@ -217,8 +216,8 @@ class Interleavings(RuleBasedStateMachine):
             assert not isinstance(answer, Gone)
 
 
-def found(number: int) -> Found:
-    return Found({name: encode(value) for name, value in key(number).items()}, None, {"N": "0"})
+def found(number: int) -> Candidate:
+    return Candidate({name: encode(value) for name, value in key(number).items()}, None, {"N": "0"})
 
 
 Interleavings.TestCase.settings = settings(max_examples=60, stateful_step_count=40)

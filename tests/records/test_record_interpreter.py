@@ -1,6 +1,6 @@
-"""Functions that compute, and the clerk: when it lets them finish, and that nobody else waits for it.
+"""Functions that compute, and the group writer: when it lets them finish, and that nobody else waits for it.
 
-The numbers are the invariants of records/executors/interpreter.py.
+The numbers are the invariants of records/run/workers.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from record_worlds import filled, processed, processor
 from penstock.client.database import Database
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.clock import ManualClock
-from penstock.records.executors.interpreter import Interpreter
-from penstock.records.run import group_writer
+from penstock.records.run import workers
 from penstock.records.run.schedule import Schedule
-from penstock.records.source.selection import Found
+from penstock.records.run.workers import Interpreter
+from penstock.records.source import Candidate
 
 LONG = 60.0  # nothing here takes so long
 
@@ -113,7 +113,7 @@ def test_who_waited_for_what_did_not_compute_does_not_wait_again_for_a_while(mac
     assert machine.interpreter.is_crowded()
 
 
-# ── a clerk that does ────────────────────────────────────────────────────────────────────────────
+# ── a group writer that does ────────────────────────────────────────────────────────────────────────────
 
 
 class Crowded(Interpreter):
@@ -133,7 +133,7 @@ class Impatient(Crowded):
         finished(0.001)
 
 
-def test_no_function_runs_while_a_crowded_clerk_writes(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_function_runs_while_a_crowded_group_writer_writes(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     lock, running, at_writes = threading.Lock(), 0, list[int]()
     together = EmbeddedTransport.execute_together
 
@@ -149,7 +149,7 @@ def test_no_function_runs_while_a_crowded_clerk_writes(db: Database, monkeypatch
         with lock:
             running -= 1
 
-    monkeypatch.setattr(group_writer, "Interpreter", Crowded)
+    monkeypatch.setattr(workers, "Interpreter", Crowded)
     monkeypatch.setattr(EmbeddedTransport, "execute_together", watched)
     table = filled(db, 300)
     assert processor(table).process_all(handle).processed == 300
@@ -159,7 +159,7 @@ def test_no_function_runs_while_a_crowded_clerk_writes(db: Database, monkeypatch
 
 
 def test_a_function_that_takes_long_holds_up_nobody(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_writer, "Interpreter", Impatient)
+    monkeypatch.setattr(workers, "Interpreter", Impatient)
     others, all_others = set[int](), threading.Event()
 
     def handle(record: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def test_a_function_that_takes_long_holds_up_nobody(db: Database, monkeypatch: p
 
 
 def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_writer, "Interpreter", Crowded)
+    monkeypatch.setattr(workers, "Interpreter", Crowded)
     table = filled(db, 200)
     records = processor(table)
 
@@ -196,7 +196,7 @@ def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(db: Database, mo
 
 def test_who_is_hungry_takes_what_is_ready_with_the_ends_so_far() -> None:
     schedule = Schedule(ManualClock())
-    schedule.feed([Found({"pk": {"S": str(number)}}) for number in range(5)])
+    schedule.feed([Candidate({"pk": {"S": str(number)}}) for number in range(5)])
     schedule.report("end")
     batch = schedule.batch(3, 9, 8, LONG, hungry=True)
     assert batch is not None
@@ -206,7 +206,7 @@ def test_who_is_hungry_takes_what_is_ready_with_the_ends_so_far() -> None:
 
 def test_for_each_that_ends_late_there_is_one_more_record() -> None:
     schedule = Schedule(ManualClock())
-    schedule.feed([Found({"pk": {"S": str(number)}}) for number in range(5)])
+    schedule.feed([Candidate({"pk": {"S": str(number)}}) for number in range(5)])
     for _ in range(2):
         schedule.report("end")
     ends, tasks = schedule.more(2, LONG)

@@ -20,11 +20,10 @@ from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.errors import ThrottlingException
 from penstock.records.processor import RecordProcessor
+from penstock.records.record_state import BOOKKEEPING, Claim
 from penstock.records.run.report import Progress, Report
 from penstock.records.run.run import Interrupted, ProcessingStopped
-from penstock.records.source.selection import BadWork, Found
-from penstock.records.state.answers import Claim
-from penstock.records.state.record_state import BOOKKEEPING
+from penstock.records.source import BadWork, Candidate
 from penstock.systems.account_records.tables import tables
 from penstock.tables.apply.single_table import make
 from penstock.tables.definitions.definition import Index, Table
@@ -39,10 +38,10 @@ class OneByOne:
         self.close = inner.close
 
 
-@pytest.fixture(params=["by a clerk", "by the workers"])
+@pytest.fixture(params=["by a group writer", "by the workers"])
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     with connect(tmp_path / "records.db") as db:
-        yield db if request.param == "by a clerk" else Database(OneByOne(db.transport))
+        yield db if request.param == "by a group writer" else Database(OneByOne(db.transport))
 
 
 def test_every_record_is_processed_once(any_db: Database) -> None:
@@ -342,7 +341,7 @@ def test_a_claim_that_was_held_up_until_its_lease_ended_is_not_run(db: Database)
     records = processor(table)
     claiming, late = records._store.claiming, list[Claim]()
 
-    def held_up(found: Found) -> Any:
+    def held_up(found: Candidate) -> Any:
         answer = yield from claiming(found)
         if not late and isinstance(answer, Claim):
             late.append(answer)

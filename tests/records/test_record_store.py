@@ -13,15 +13,25 @@ from penstock.client.tables.values import encode
 from penstock.clock import ManualClock
 from penstock.errors import ConditionalCheckFailedException
 from penstock.leases import allowance_seconds
-from penstock.records.source.selection import Found, Source, Work
-from penstock.records.state.answers import Changed, Claim, Gone, Lost, NotPending, Written
-from penstock.records.state.record_state import BOOKKEEPING, Held, Poison, Settled
-from penstock.records.state.store import BookkeepingTaken, RecordStore
+from penstock.records.record_state import (
+    BOOKKEEPING,
+    Changed,
+    Claim,
+    Gone,
+    Held,
+    Lost,
+    NotPending,
+    Poison,
+    Settled,
+    Written,
+)
+from penstock.records.source import Candidate, Source, Work
+from penstock.records.store import BookkeepingTaken, RecordStore
 
 LEASE = 10.0
 DONE = {"Processed": 1}
-FOUND = Found({name: encode(value) for name, value in key(0).items()}, None, {"N": "0"})
-UNMARKED = Found(FOUND.key)
+FOUND = Candidate({name: encode(value) for name, value in key(0).items()}, None, {"N": "0"})
+UNMARKED = Candidate(FOUND.key)
 
 
 class World:
@@ -64,11 +74,11 @@ def test_an_expired_lease_is_taken_and_its_old_holder_is_refused(any_db: Databas
     old = claimed(world.a.claim(FOUND))
     world.expire()
     new = claimed(world.b.claim(FOUND))
-    assert new.standing.token > old.standing.token
-    assert (new.standing.attempts, new.standing.crashes) == (2, 1)
+    assert new.state.token > old.state.token
+    assert (new.state.attempts, new.state.crashes) == (2, 1)
     assert world.a.mark(old, None) == Lost("b")
     assert world.a.renew(old) == Lost("b")
-    assert world.a.put_standing(old, old.standing.given_back()) == Lost("b")
+    assert world.a.put_state(old, old.state.given_back()) == Lost("b")
     assert isinstance(world.b.mark(new, None), Written)
     assert world.a.mark(old, None) == Lost("")
 
@@ -86,10 +96,10 @@ def test_a_renewed_lease_is_not_taken(any_db: Database) -> None:
 def test_a_renewal_that_the_marker_has_not_heard_of_takes_nothing_from_it(any_db: Database) -> None:
     world = World(any_db)
     claim = claimed(world.a.claim(FOUND))
-    before, wire = claim.standing, claim.wire
+    before, wire = claim.state, claim.wire
     world.clock.advance(1)
     assert isinstance(world.a.renew(claim), Written)
-    claim.standing, claim.wire = before, wire
+    claim.state, claim.wire = before, wire
     assert isinstance(world.a.mark(claim, None), Written)
 
 
@@ -125,8 +135,8 @@ def test_a_renewal_before_a_failure_is_written_takes_nothing_from_it(
         return execute(*call)
 
     monkeypatch.setattr(world.a, "_execute", renew_first)
-    failed = claim.standing.after_failure("E", "m", world.clock.now(), world.clock.now() + 3)
-    assert isinstance(world.a.put_standing(claim, failed), Written)
+    failed = claim.state.after_failure("E", "m", world.clock.now(), world.clock.now() + 3)
+    assert isinstance(world.a.put_state(claim, failed), Written)
 
 
 def test_a_record_that_is_changed_while_it_runs_is_not_marked(any_db: Database) -> None:
@@ -156,7 +166,7 @@ def test_a_deleted_record_stays_deleted(any_db: Database) -> None:
     world.table.delete(key(0))
     assert world.a.mark(claim, {"Double": 0}) == Gone()
     assert world.a.renew(claim) == Gone()
-    assert world.a.put_standing(claim, claim.standing.given_back()) == Gone()
+    assert world.a.put_state(claim, claim.state.given_back()) == Gone()
     assert world.b.claim(FOUND) == Gone()
     assert list(world.table.scan()) == []
 
@@ -164,13 +174,13 @@ def test_a_deleted_record_stays_deleted(any_db: Database) -> None:
 def test_a_parked_record_is_claimed_by_nobody_until_it_is_redriven(any_db: Database) -> None:
     world = World(any_db)
     claim = claimed(world.a.claim(FOUND))
-    parked = claim.standing.parked_for("ValueError", "no", world.clock.now())
-    assert isinstance(world.a.put_standing(claim, parked), Written)
+    parked = claim.state.failed_for_good("ValueError", "no", world.clock.now())
+    assert isinstance(world.a.put_state(claim, parked), Written)
     world.clock.advance(1e6)
-    assert world.b.claim(FOUND) == Settled(parked=True)
-    assert world.a.replace_standing(FOUND.key, parked.wire(), parked.redriven())
-    assert not world.b.replace_standing(FOUND.key, parked.wire(), parked.redriven())
-    assert claimed(world.b.claim(FOUND)).standing.attempts == 1
+    assert world.b.claim(FOUND) == Settled(failed=True)
+    assert world.a.replace_state(FOUND.key, parked.wire(), parked.redriven())
+    assert not world.b.replace_state(FOUND.key, parked.wire(), parked.redriven())
+    assert claimed(world.b.claim(FOUND)).state.attempts == 1
 
 
 def test_a_record_whose_workers_die_is_poison(any_db: Database) -> None:
@@ -181,18 +191,18 @@ def test_a_record_whose_workers_die_is_poison(any_db: Database) -> None:
     world.expire()
     answer = world.a.claim(FOUND)
     assert isinstance(answer, Poison)
-    parked = world.a.park_poison(FOUND, answer.standing)
+    parked = world.a.fail_poison(FOUND, answer.state)
     assert parked is not None
     assert (parked.crashes, parked.kind) == (2, "WorkerDied")
-    assert world.b.park_poison(FOUND, answer.standing) is None
-    assert world.b.claim(FOUND) == Settled(parked=True)
+    assert world.b.fail_poison(FOUND, answer.state) is None
+    assert world.b.claim(FOUND) == Settled(failed=True)
 
 
 def test_without_marks_the_bookkeeping_says_what_is_done(any_db: Database) -> None:
     world = World(any_db, Work(NAME))
     claim = claimed(world.a.claim(UNMARKED))
     assert isinstance(world.a.mark(claim, None), Written)
-    assert world.b.claim(UNMARKED) == Settled(parked=False)
+    assert world.b.claim(UNMARKED) == Settled(failed=False)
     assert world.item()[BOOKKEEPING].startswith("done ")
 
 

@@ -16,11 +16,10 @@ from penstock.client.database import Database
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.clock import ManualClock
 from penstock.records.processor import RecordProcessor
-from penstock.records.source.selection import Found
-from penstock.records.state.answers import Claim
-from penstock.records.state.other_processors import Neighbours
-from penstock.records.state.record_state import NONE, Standing
-from penstock.records.state.steps import drive_together
+from penstock.records.record_state import NONE, Claim, RecordState
+from penstock.records.run.schedule import OtherProcessors
+from penstock.records.source import Candidate
+from penstock.records.store import drive_together
 
 
 @contextmanager
@@ -36,7 +35,9 @@ def statements(db: Database) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize(("group", "most"), [(8, 9), (25, 12), (31, 20)])
 @pytest.mark.parametrize("by", ["index", "table"])
-def test_what_a_clerk_claims_and_marks_together_is_few_statements(db: Database, by: str, group: int, most: int) -> None:
+def test_what_a_group_writer_claims_and_marks_together_is_few_statements(
+    db: Database, by: str, group: int, most: int
+) -> None:
     table = filled(db, 2 * group)
     records = processor(table) if by == "index" else RecordProcessor(table)
     found = [one for page in records._source.pages(random.Random(1)) for one in page]
@@ -101,10 +102,10 @@ def clock() -> ManualClock:
     return ManualClock(1_000.0)
 
 
-PAGE = [Found({"pk": {"S": str(number)}}) for number in range(40)]
+PAGE = [Candidate({"pk": {"S": str(number)}}) for number in range(40)]
 
 
-def leased(clock: ManualClock, owner: str) -> Standing:
+def leased(clock: ManualClock, owner: str) -> RecordState:
     return NONE.claimed(owner, clock.now(), 10.0)
 
 
@@ -112,42 +113,42 @@ def test_processors_that_see_each_other_share_a_page_between_them(clock: ManualC
     owners = ["a", "b", "c"]
     shares = []
     for owner in owners:
-        neighbours = Neighbours(owner, clock)
+        other_processors = OtherProcessors(owner, clock)
         for other in owners:
-            neighbours.met(leased(clock, other))
-        shares.append([found.key["pk"]["S"] for found in neighbours.ours(PAGE, 0)])
+            other_processors.met(leased(clock, other))
+        shares.append([found.key["pk"]["S"] for found in other_processors.ours(PAGE, 0)])
     assert sorted(name for share in shares for name in share) == sorted(found.key["pk"]["S"] for found in PAGE)
     assert all(shares)
 
 
 def test_what_was_left_is_shared_otherwise_in_the_next_pass(clock: ManualClock) -> None:
-    neighbours = Neighbours("a", clock)
-    neighbours.met(leased(clock, "b"))
-    assert neighbours.ours(PAGE, 0) != neighbours.ours(PAGE, 1)
+    other_processors = OtherProcessors("a", clock)
+    other_processors.met(leased(clock, "b"))
+    assert other_processors.ours(PAGE, 0) != other_processors.ours(PAGE, 1)
 
 
 def test_a_neighbour_that_was_not_met_for_some_pages_is_in_nobodys_way(clock: ManualClock) -> None:
-    neighbours = Neighbours("a", clock)
-    neighbours.met(leased(clock, "b"))
-    assert [len(neighbours.ours(PAGE, 0)) == len(PAGE) for _ in range(4)] == [False, False, True, True]
+    other_processors = OtherProcessors("a", clock)
+    other_processors.met(leased(clock, "b"))
+    assert [len(other_processors.ours(PAGE, 0)) == len(PAGE) for _ in range(4)] == [False, False, True, True]
 
 
 def test_one_that_claims_and_renews_nothing_is_no_neighbour_but_keeps_its_records(clock: ManualClock) -> None:
-    held = Found({"pk": {"S": "held"}}, leased(clock, "dead").wire())
+    held = Candidate({"pk": {"S": "held"}}, leased(clock, "dead").wire())
     clock.advance(6.0)
-    assert Neighbours("a", clock).ours([held, *PAGE], 0) == PAGE
+    assert OtherProcessors("a", clock).ours([held, *PAGE], 0) == PAGE
     clock.advance(10.0)
-    assert Neighbours("a", clock).ours([held, *PAGE], 0) == [held, *PAGE]
+    assert OtherProcessors("a", clock).ours([held, *PAGE], 0) == [held, *PAGE]
 
 
 def test_what_failed_is_left_to_a_pass_that_waits(clock: ManualClock) -> None:
     failed = leased(clock, "a").after_failure("ValueError", "no price", clock.now(), clock.now() + 5)
-    found = Found({"pk": {"S": "failed"}}, failed.wire())
-    neighbours = Neighbours("a", clock)
-    assert neighbours.ours([found], 0) == [found]
-    assert neighbours.ours([found], 1) == []
+    found = Candidate({"pk": {"S": "failed"}}, failed.wire())
+    other_processors = OtherProcessors("a", clock)
+    assert other_processors.ours([found], 0) == [found]
+    assert other_processors.ours([found], 1) == []
     clock.advance(5.0)
-    assert neighbours.ours([found], 1) == [found]
+    assert other_processors.ours([found], 1) == [found]
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from penstock.cli.records.group import COMMANDS
 from penstock.cli.records.process import bar_text
 from penstock.client.database import Database, connect
 from penstock.records.run.report import Progress
-from penstock.records.run.run_records import RUNS_TABLE, runs
+from penstock.records.run_records import RUNS_TABLE, runs
 
 MODULE = """
 import time

@@ -220,5 +220,5 @@ def test_S4_20_the_parts_are_where_the_documents_layout_leads(theirs: str, modul
 
 def test_S4_20_retries_and_settings_of_the_processor_are_in_records() -> None:
     """utils/retry.ts and utils/processor-config.ts: every system uses the same."""
-    assert hasattr(import_module("penstock.records.executors.attempts"), "Backoff")
+    assert hasattr(import_module("penstock.retry"), "Backoff")
     assert hasattr(import_module("penstock.records.processor"), "RecordProcessor")

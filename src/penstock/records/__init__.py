@@ -1,13 +1,15 @@
-"""Work on records that several workers share: leases, and every pending record through a function.
+"""Every pending record of a table through a function, by any number of workers at once.
 
-    leases.py     who may work on a record, and until when
-    source/       which records are to be worked on, and what says that they are done
-    state/        what a record says of who works on it; the conditional writes that change it
-    executors/    where attempts run: threads, processes, any executor
-    run/          one run: the schedule, the workers, the outcomes, the report
-    processor.py  RecordProcessor, which puts them together
+    source.py          which records are to be worked on, and what says that they are done
+    record_state.py    what a record says of who works on it (pure)
+    store.py           the conditional writes that change it
+    executors/         where attempts run: threads, processes, any executor
+    run/               one run: the schedule, the workers, the outcomes, the report
+    processor.py       RecordProcessor, which puts them together
+    failed_records.py  what failed for good, listed and made pending again
+    run_records.py     what is stored of a run
 
-The names below are what a program needs. They are loaded when first used: jobs need the leases alone.
+The names below are what a program needs. They are loaded when first used.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.records.executors.executors import process_pool
+    from penstock.records.failed_records import FailureGroup
     from penstock.records.processor import RecordProcessor
     from penstock.records.run.report import Progress, RecordError, Report
     from penstock.records.run.run import Interrupted, ProcessingStopped
-    from penstock.records.state.failed_records import FailureGroup
 
 __all__ = [
     "FailureGroup",
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "FailureGroup": "state.failed_records",
+    "FailureGroup": "failed_records",
     "Interrupted": "run.run",
     "ProcessingStopped": "run.run",
     "Progress": "run.report",

@@ -13,14 +13,13 @@ from penstock.clock import Clock
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.records.executors.attempts import Function, check_function
 from penstock.records.executors.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Runner
+from penstock.records.failed_records import FailureGroup, Failures
+from penstock.records.record_state import BOOKKEEPING
 from penstock.records.run.outcomes import Rules
 from penstock.records.run.report import MOST_ERRORS, Progress, Report
 from penstock.records.run.run import Run
-from penstock.records.source.done_marks import Unchanged
-from penstock.records.source.selection import Mark, Source, Work
-from penstock.records.state.failed_records import FailureGroup, Failures
-from penstock.records.state.record_state import BOOKKEEPING
-from penstock.records.state.store import DEFAULT_MAX_CRASHES, RecordStore
+from penstock.records.source import Mark, Source, Unchanged, Work
+from penstock.records.store import DEFAULT_MAX_CRASHES, RecordStore
 from penstock.retry import Cause, RetryPolicy
 
 MOST_WORKERS = 1_000
@@ -41,7 +40,7 @@ class RecordProcessor:
 
     A record that fails is tried again `max_retries` times, after a random wait below `backoff_base_ms`, which grows by
     `backoff_multiplier` up to `backoff_cap_ms`, if its error is one of `retry_on` and none of `give_up_on` (types, or
-    error codes). Then it is parked, until it is redriven. So is one whose workers died `max_crashes` times.
+    error codes). Then it has failed, until it is redriven. So has one whose workers died `max_crashes` times.
 
     A result is stored only if the record is as the function was given it: as a whole, or in the attributes that
     `unchanged` names (a version, say), or in any case (None). A record that was changed is run again.
@@ -151,15 +150,15 @@ class RecordProcessor:
         return self._source.count()
 
     def failures(self) -> list[FailureGroup]:
-        """The parked records, grouped by the kind of their error and its message; the largest group first."""
+        """The failed records, grouped by the kind of their error and its message; the largest group first."""
         return Failures(self._store).groups()
 
     def count_failures(self, *, kind: str | None = None, message: str | None = None) -> int:
-        """How many records are parked, of this kind and with this message."""
-        return sum(parked.is_one_of(kind, message) for parked in Failures(self._store))
+        """How many records have failed, with an error of this kind and with this message."""
+        return sum(failed.is_one_of(kind, message) for failed in Failures(self._store))
 
     def redrive(self, *, kind: str | None = None, message: str | None = None, limit: int | None = None) -> int:
-        """Makes parked records pending again, with all their attempts before them; how many."""
+        """Makes failed records pending again, with all their attempts before them; how many."""
         return Failures(self._store).redrive(kind=kind, message=message, limit=limit)
 
     def _runner(self) -> Runner:

@@ -12,7 +12,7 @@ from dashboard_tables_world import EVIL, TableWorld, csrf_of
 
 from penstock.records.processor import RecordProcessor
 from penstock.records.run.report import Progress, Report
-from penstock.records.run.run_records import RunLog
+from penstock.records.run_records import RunLog
 from penstock.web.dashboard.pages import records
 from penstock.web.dashboard.pages.records import run_line
 

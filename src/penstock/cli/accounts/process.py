@@ -14,7 +14,7 @@ from penstock.cli.records.process import Bar
 from penstock.records.executors.attempts import Function
 from penstock.records.run.report import Report
 from penstock.records.run.run import Interrupted
-from penstock.records.run.run_records import recorded
+from penstock.records.run_records import recorded
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 
 _SHOWN_ERRORS = 20

@@ -9,8 +9,8 @@ from penstock.cli.databases import opened
 from penstock.cli.records.options import bookkeeping_option, table_argument, url_option
 from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
+from penstock.records.failed_records import FailureGroup
 from penstock.records.processor import RecordProcessor
-from penstock.records.state.failed_records import FailureGroup
 
 _SHOWN_EXAMPLES = 2
 

@@ -11,7 +11,7 @@ import orjson
 
 from penstock.errors import PenstockError
 from penstock.records.executors.attempts import Function, check_function
-from penstock.records.state.record_state import BOOKKEEPING
+from penstock.records.record_state import BOOKKEEPING
 from penstock.user_modules import NotAPlace, named
 
 FAILED = 3

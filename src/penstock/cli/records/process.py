@@ -37,8 +37,8 @@ from penstock.records.executors.executors import ExecutorOrMaker, process_pool
 from penstock.records.executors.forks import for_handlers, not_in_children
 from penstock.records.processor import MOST_WORKERS, RecordProcessor
 from penstock.records.run.report import Progress, Report, seconds_text
-from penstock.records.run.run_records import recorded
-from penstock.records.source.selection import key_type
+from penstock.records.run_records import recorded
+from penstock.records.source import key_type
 
 _SHOWN_ERRORS = 10
 _BAR_WIDTH = 24

@@ -1,7 +1,6 @@
 """Where attempts run.
 
-attempts.py     one attempt: the function on one record
-executors.py    in the worker's thread, or on any `concurrent.futures.Executor`
-forks.py        work that forks, and signals
-interpreter.py  whether functions that compute keep the writer from the interpreter
+attempts.py   one attempt: the function on one record
+executors.py  in the worker's thread, or on any `concurrent.futures.Executor`
+forks.py      work that forks, and signals
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -79,13 +78,3 @@ def failure_of(error: BaseException, policy: RetryPolicy) -> Failure:
     # The same function returns the same kind of thing: another attempt at a bad result is in vain.
     retryable = policy.covers(error) and not isinstance(error, BadResult)
     return Failure.of(error, retryable=retryable, characters=MESSAGE_CHARACTERS)
-
-
-_VARIABLE = re.compile(
-    r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\b(?=[0-9a-f]*[0-9])[0-9a-f]{8,}\b|'[^']*'|\"[^\"]*\"|\d+", re.IGNORECASE
-)
-
-
-def normalised(message: str) -> str:
-    """A message without what differs from record to record: numbers, ids and what stands in quotes become `…`."""
-    return _VARIABLE.sub("…", message.partition("\n")[0])[:200]

@@ -20,13 +20,25 @@ from penstock.records.executors.attempts import (
     failure_of,
 )
 from penstock.records.executors.executors import Died, NotRun, Overran
+from penstock.records.record_state import (
+    WORKER_DIED,
+    Changed,
+    Claim,
+    ClaimAnswer,
+    Gone,
+    Held,
+    Later,
+    MarkAnswer,
+    NotPending,
+    Poison,
+    RecordState,
+    Settled,
+    Written,
+)
 from penstock.records.run.report import MOST_ERRORS, RecordError, Report
-from penstock.records.run.schedule import Schedule, Task
-from penstock.records.source.selection import Found
-from penstock.records.state.answers import Changed, Claim, ClaimAnswer, Gone, MarkAnswer, NotPending, Written
-from penstock.records.state.other_processors import Neighbours
-from penstock.records.state.record_state import WORKER_DIED, Held, Later, Poison, Settled, Standing
-from penstock.records.state.store import RecordStore
+from penstock.records.run.schedule import OtherProcessors, Schedule, Task
+from penstock.records.source import Candidate
+from penstock.records.store import RecordStore
 from penstock.retry import NO_RETRIES, Failure, RetryPolicy
 
 RECORD_CHANGED: Final = "RecordChanged"
@@ -60,13 +72,13 @@ class Outcomes:
         rules: Rules,
         report: Report,
         draw: random.Random,
-        neighbours: Neighbours,
+        other_processors: OtherProcessors,
     ) -> None:
         self.report = report
         self.waits_for_others = True
         """Whether a record that another holds is looked at again until it is known what becomes of it."""
         self.passed_over = 0
-        self._neighbours = neighbours
+        self._other_processors = other_processors
         self._store = store
         self._schedule = schedule
         self._rules = rules
@@ -78,31 +90,31 @@ class Outcomes:
 
     def not_claimed(self, task: Task, answer: ClaimAnswer) -> None:
         match answer:
-            case Held(standing, takeable_at):
-                self._held(task, standing, takeable_at)
+            case Held(state, takeable_at):
+                self._held(task, state, takeable_at)
             case Later(due_at):
-                self._schedule.postpone(Task(task.found), due_at)
-            case Poison(standing):
-                parked = self._store.park_poison(task.found, standing)
-                if parked is not None:
+                self._schedule.postpone(Task(task.candidate), due_at)
+            case Poison(state):
+                failed = self._store.fail_poison(task.candidate, state)
+                if failed is not None:
                     self.count("crashed")
-                    self._parked(task.found, parked)
+                    self._count_failed(task.candidate, failed)
             case Gone() | NotPending():
                 self.count("skipped")
             case Settled() | Claim():
-                pass  # parked, or done
+                pass  # failed for good, or done
 
-    def _held(self, task: Task, standing: Standing, takeable_at: float) -> None:
-        self._neighbours.met(standing)
+    def _held(self, task: Task, state: RecordState, takeable_at: float) -> None:
+        self._other_processors.met(state)
         awaited = task.awaited
         if not self.waits_for_others:
             self.passed_over += 1
-        elif awaited is not None and (awaited.token, awaited.until) != (standing.token, standing.until):
+        elif awaited is not None and (awaited.token, awaited.until) != (state.token, state.until):
             self.count("held")  # renewed, or claimed anew: somebody alive has it
         else:
             wait = min(_LOOK_AGAIN_SECONDS * 2**task.looks, _LOOK_SELDOM_SECONDS)
             due = min(self._store.clock.now() + wait, takeable_at)
-            self._schedule.postpone(Task(task.found, standing, min(task.looks + 1, 10)), due)
+            self._schedule.postpone(Task(task.candidate, state, min(task.looks + 1, 10)), due)
 
     # ── ended ────────────────────────────────────────────────────────────────────────────────────
 
@@ -168,54 +180,54 @@ class Outcomes:
         self._failed(claim, Failure("TimeoutError", str(error), self._rules.retries.covers(error)))
 
     def give_back(self, claim: Claim, *, again: bool = False) -> None:
-        standing = claim.standing.given_back()
-        answer = self._store.put_standing(claim, standing)
+        state = claim.state.given_back()
+        answer = self._store.put_state(claim, state)
         self.count("given_back")
         if again and isinstance(answer, Written):
-            self._schedule.postpone(Task(Found(claim.key, standing.wire(), claim.value)), 0.0)
+            self._schedule.postpone(Task(Candidate(claim.key, state.wire(), claim.value)), 0.0)
 
     # ── failed ───────────────────────────────────────────────────────────────────────────────────
 
     def _failed(self, claim: Claim, failure: Failure) -> None:
-        standing, now = claim.standing, self._store.clock.now()
-        if not failure.retryable or standing.failures >= self._rules.retries.times:
-            self._park(claim, standing.parked_for(failure.name, failure.message, now), failure.trace)
+        state, now = claim.state, self._store.clock.now()
+        if not failure.retryable or state.failures >= self._rules.retries.times:
+            self._fail_for_good(claim, state.failed_for_good(failure.name, failure.message, now), failure.trace)
             return
-        wait = self._rules.retries.delay(standing.failures, self._draw.random)
-        self._try_again(claim, standing.after_failure(failure.name, failure.message, now, now + wait))
+        wait = self._rules.retries.delay(state.failures, self._draw.random)
+        self._try_again(claim, state.after_failure(failure.name, failure.message, now, now + wait))
 
     def _crashed(self, claim: Claim, message: str) -> None:
         self.count("crashed")
-        standing, now = claim.standing, self._store.clock.now()
-        if standing.crashes + 1 >= self._store.max_crashes:
-            self._park(claim, standing.parked_as_poison(now, message), "")
+        state, now = claim.state, self._store.clock.now()
+        if state.crashes + 1 >= self._store.max_crashes:
+            self._fail_for_good(claim, state.failed_as_poison(now, message), "")
             return
-        wait = self._rules.retries.delay(standing.crashes, self._draw.random)
-        self._try_again(claim, standing.after_crash(message, now, now + wait))
+        wait = self._rules.retries.delay(state.crashes, self._draw.random)
+        self._try_again(claim, state.after_crash(message, now, now + wait))
 
-    def _try_again(self, claim: Claim, standing: Standing) -> None:
-        answer = self._store.put_standing(claim, standing)
+    def _try_again(self, claim: Claim, state: RecordState) -> None:
+        answer = self._store.put_state(claim, state)
         if isinstance(answer, Written):
             self.count("retried")
-            self._schedule.postpone(Task(Found(claim.key, standing.wire(), claim.value)), standing.due)
+            self._schedule.postpone(Task(Candidate(claim.key, state.wire(), claim.value)), state.due)
         else:
             self._refused(answer)
 
-    def _park(self, claim: Claim, standing: Standing, trace: str) -> None:
-        answer = self._store.put_standing(claim, standing)
+    def _fail_for_good(self, claim: Claim, state: RecordState, trace: str) -> None:
+        answer = self._store.put_state(claim, state)
         if isinstance(answer, Written):
-            self._parked(Found(claim.key), standing, trace)
+            self._count_failed(Candidate(claim.key), state, trace)
         else:
             self._refused(answer)
 
-    def _parked(self, found: Found, standing: Standing, trace: str = "") -> None:
-        kind = standing.kind or WORKER_DIED
+    def _count_failed(self, candidate: Candidate, state: RecordState, trace: str = "") -> None:
+        kind = state.kind or WORKER_DIED
         with self._lock:
             self.report.failed += 1
             self.report.failures_by_kind[kind] += 1
             if len(self.report.errors) < self._rules.most_errors:
-                key = decode_item(found.key)
-                self.report.errors.append(RecordError(key, kind, standing.message, standing.attempts, trace))
+                key = decode_item(candidate.key)
+                self.report.errors.append(RecordError(key, kind, state.message, state.attempts, trace))
 
     def _refused(self, answer: object) -> None:
         self.count("deleted" if isinstance(answer, Gone) else "lost")

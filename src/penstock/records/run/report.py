@@ -14,7 +14,7 @@ MOST_ERRORS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RecordError:
-    """A record that failed for good. It is parked, and will not be run again until it is redriven."""
+    """A record that failed for good: it is not run again until it is redriven."""
 
     key: Item
     kind: str
@@ -31,7 +31,7 @@ class RecordError:
 class Report:
     """What became of the records of a run.
 
-    `processed` were marked as done. `failed` are parked, `errors` names the first of them. `skipped` were done,
+    `processed` were marked as done. `failed` did for good, `errors` names the first of them. `skipped` were done,
     changed or deleted by somebody else before they were claimed; `deleted` while they ran. `lost` were taken over by
     another processor while they ran, which then marked them. `held` were being run by others until the end.
     `left` were running when the run was stopped: their leases end by themselves.

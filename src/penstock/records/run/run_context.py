@@ -1,7 +1,7 @@
 """What the threads of one run share: the records in hand, an attempt at one, and what to do about trouble.
 
 1. A record's failure, whatever it is, stops nothing else. What stops a run is the database, the executor, or the user.
-2. An attempt has one end. Who takes it out of hand, its worker or the watcher, says what became of it.
+2. An attempt has one end. Who takes it out of hand, its worker or the time limit, says what became of it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.leases import RENEWALS
+from penstock.leases import RENEWALS, LeaseLost
 from penstock.records.executors.attempts import Ended, Function
 from penstock.records.executors.executors import Died, NotRun, Overran, Runner
+from penstock.records.record_state import Claim, Written
 from penstock.records.run.outcomes import End, Outcomes, Rules
 from penstock.records.run.report import Report
-from penstock.records.run.schedule import Schedule, Task
-from penstock.records.state.answers import Claim
-from penstock.records.state.other_processors import Neighbours
-from penstock.records.state.store import RecordStore
+from penstock.records.run.schedule import OtherProcessors, Schedule, Task
+from penstock.records.store import RecordStore
 from penstock.retry import Failure
 
 _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
@@ -30,15 +29,36 @@ _ERRORS_IN_A_ROW: Final = 20  # of a database that may be back soon
 
 @dataclass(eq=False, slots=True)
 class Running:
-    """A claim in hand. `began_at` and `ended_at` are its function's times; infinite before that."""
+    """A claim in hand, whose lease is renewed. `began_at` and `ended_at` are its function's times; infinite before."""
 
     claim: Claim
+    store: RecordStore
     renew_at: float
     began_at: float = float("inf")
     ended_at: float = float("inf")
 
+    @property
+    def id(self) -> str:
+        return self.store.source.key_text(self.claim.key)
 
-class Shift:
+    @property
+    def has_expired(self) -> bool:
+        return False  # a renewal may succeed late: until another takes the record, it is ours
+
+    def renewal_due_in(self) -> float:
+        return self.renew_at - time.monotonic()
+
+    def renew(self) -> None:
+        asked_at = time.monotonic()
+        is_ours = isinstance(self.store.renew(self.claim), Written)
+        # What is not ours any more is renewed no more: its end will be refused, and counted then.
+        self.renew_at = asked_at + self.store.lease_seconds / RENEWALS if is_ours else float("inf")
+
+    def give_up(self, lost: LeaseLost) -> None:
+        self.renew_at = float("inf")
+
+
+class RunContext:
     """Of one run."""
 
     def __init__(
@@ -56,8 +76,8 @@ class Shift:
         self.report = report
         self.draw = draw
         self.schedule = Schedule(store.clock, workers=rules.max_workers)
-        self.neighbours = Neighbours(store.owner, store.clock)
-        self.outcomes = Outcomes(store, self.schedule, rules, report, draw, self.neighbours)
+        self.other_processors = OtherProcessors(store.owner, store.clock)
+        self.outcomes = Outcomes(store, self.schedule, rules, report, draw, self.other_processors)
         self.claims = 0
         self.fatal: BaseException | None = None
         self.finished = threading.Event()
@@ -72,7 +92,7 @@ class Shift:
     def take_in(self, claims: Iterable[Claim]) -> list[Running]:
         """These are ours now."""
         renew_at = time.monotonic() + self.store.lease_seconds / RENEWALS
-        taken = [Running(claim, renew_at) for claim in claims]
+        taken = [Running(claim, self.store, renew_at) for claim in claims]
         with self._lock:
             self._running.update((id(running), running) for running in taken)
             self.claims += len(taken)
@@ -102,11 +122,11 @@ class Shift:
         """The record as it is now, if it is looked at once more; None if it is gone."""
         if task.awaited is None:
             return task
-        found = self.store.look(task.found)
-        if found is None:
+        candidate = self.store.look(task.candidate)
+        if candidate is None:
             self.outcomes.count("skipped")
             return None
-        return replace(task, found=found)
+        return replace(task, candidate=candidate)
 
     def end_of(self, running: Running) -> End | BaseException:
         """Runs the function. An exception that is no `End` is about the executor."""
@@ -119,9 +139,9 @@ class Shift:
             return Ended(failure=Failure("TooManyAttributes", refused, retryable=False))
         running.began_at = now
         self.outcomes.count("attempts")
-        standing = claim.standing
+        state = claim.state
         try:
-            return self.runner.run(self._function, claim.item, standing.token, alone=standing.crashes > 0)
+            return self.runner.run(self._function, claim.item, state.token, alone=state.crashes > 0)
         except BaseException as error:
             return error
 

@@ -1,8 +1,13 @@
-"""What is to be done next: records that were read, and records that wait for their time.
+"""What is to be done next: records that were read, and records that wait for their time; and which are left to others.
 
 1. It is bounded: the feeder waits for room, and what has no room among the waiting is in the table, for the next pass.
 2. A record that waits occupies no worker.
 3. `idle` means that nothing is ready, nothing waits and nobody works.
+
+Processors that read the same page at the same time want the same records, and all claims but one of each are in vain.
+Those who see each other, by their leases, share a page instead: a hash of each record's key says whose it is. Nothing
+depends on it that all agree, or are right about who is there: what is left to another is looked at again in the next
+pass, and a claim is decided by its condition alone.
 """
 
 from __future__ import annotations
@@ -14,10 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
+from zlib import crc32
+
+import orjson
 
 from penstock.clock import Clock
-from penstock.records.source.selection import Found
-from penstock.records.state.record_state import Standing
+from penstock.records.record_state import NotOurs, RecordState
+from penstock.records.source import Candidate
+from penstock.wire.values import AttributeValue
 
 MOST_WAITING: Final = 10_000
 LOW_WATER: Final = 32
@@ -31,8 +40,8 @@ _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
 class Task:
     """A record to look at. `awaited` is how it stood in another's hands at the last of `looks` looks."""
 
-    found: Found
-    awaited: Standing | None = None
+    candidate: Candidate
+    awaited: RecordState | None = None
     looks: int = 0
 
 
@@ -45,7 +54,7 @@ class Schedule:
         lock = threading.Lock()
         self._work = threading.Condition(lock)
         self._room = threading.Condition(lock)
-        self._ready: deque[Found] = deque()
+        self._ready: deque[Candidate] = deque()
         self._later: list[tuple[float, int, Task]] = []
         self._serial = count()
         self._ends: deque[Any] = deque()
@@ -67,7 +76,7 @@ class Schedule:
                 self._room.wait()
             return not self.stopping
 
-    def feed(self, page: Iterable[Found]) -> None:
+    def feed(self, page: Iterable[Candidate]) -> None:
         """Hands over a page."""
         with self._room:
             self._ready.extend(page)
@@ -122,14 +131,14 @@ class Schedule:
                 self._work.wait(min(wait, _LONGEST_WAIT) if self._later else None)
             return None
 
-    # ── the side of a clerk that writes for the workers ──────────────────────────────────────────
+    # ── the group writer's side ────────────────────────────────────────────────────────────────
 
     def report(self, end: Any) -> None:
-        """A worker is done with what it was given; the clerk hears of it in its next batch."""
+        """A worker is done with what it was given; the group writer hears of it in its next batch."""
         self._ends.append(end)  # without the lock: most ends wake nobody
         if len(self._ends) >= self._gathered:
             with self._work:
-                self._gathered = _NEVER  # the clerk has been called
+                self._gathered = _NEVER  # the group writer has been called
                 self._work.notify()
 
     def batch(
@@ -214,3 +223,57 @@ class Schedule:
 
     def _is_idle(self) -> bool:
         return not (self._busy or self._ready or self._later)
+
+
+_NEAR_PAGES: Final = 2
+"""How many pages ago another processor was last met. One that is further away is not in the way."""
+
+_MOST: Final = 1_000  # that are remembered
+
+
+class OtherProcessors:
+    """Those of one run. What they hold is told by the feeder from its pages, and by claims that were in vain."""
+
+    def __init__(self, owner: str, clock: Clock) -> None:
+        self._owner = owner
+        self._clock = clock
+        self._page = 0
+        self._met: dict[str, int] = {}
+
+    def met(self, state: RecordState) -> None:
+        """Another holds a record here. One that has neither claimed nor renewed for half a lease may be dead."""
+        is_alive = self._clock.now() < state.until - state.lease / 2
+        if state.owner != self._owner and is_alive and len(self._met) < _MOST:
+            self._met[state.owner] = self._page
+
+    def ours(self, page: list[Candidate], number: int) -> list[Candidate]:
+        """What is ours of a page, in the pass of this number."""
+        self._page += 1
+        free = [one for one in page if one.state is None or self._is_free(one.state, number)]
+        near = self._near()
+        if not near:
+            return free
+        near.append(self._owner)
+        near.sort()
+        ours, salt = near.index(self._owner), number.to_bytes(4, "big")
+        return [one for one in free if crc32(salt + orjson.dumps(one.key)) % len(near) == ours]
+
+    def _is_free(self, value: AttributeValue, number: int) -> bool:
+        """Whether nobody holds it. What failed a moment ago is not free either, in passes that follow at once: if it
+        failed here, it is scheduled already.
+        """
+        try:
+            state = RecordState.of(value)
+        except NotOurs:
+            return True  # whoever claims it says so
+        now = self._clock.now()
+        if state.owner:
+            self.met(state)
+            return now >= state.takeable_at
+        return not number or now >= state.due
+
+    def _near(self) -> list[str]:
+        for owner, page in list(self._met.items()):
+            if page < self._page - _NEAR_PAGES:
+                self._met.pop(owner, None)
+        return list(self._met)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.client.database import Database
-from penstock.records.run.run_records import recorded
+from penstock.records.run_records import recorded
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import Record, RecordModel
 from penstock.systems.account_records.models.user import UserModel

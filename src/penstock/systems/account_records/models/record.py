@@ -21,7 +21,7 @@ from penstock.client.tables.conditions import Condition, F
 from penstock.client.tables.failures import ConditionFailed
 from penstock.client.tables.values import InvalidValue, Item
 from penstock.errors import PenstockError
-from penstock.records.state.record_state import BOOKKEEPING
+from penstock.records.record_state import BOOKKEEPING
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.services.dynamodb import default_database
 from penstock.systems.account_records.tables import PENDING_INDEX, PENDING_SHARD, PROCESSED_INDEX, PROCESSED_SHARD

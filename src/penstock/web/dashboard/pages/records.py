@@ -14,10 +14,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.client.tables.values import Item
+from penstock.records.failed_records import OTHERS, FailureGroup
 from penstock.records.processor import RecordProcessor
-from penstock.records.run.run_records import runs
-from penstock.records.state.failed_records import OTHERS, FailureGroup
-from penstock.records.state.record_state import BOOKKEEPING, NotOurs
+from penstock.records.record_state import BOOKKEEPING, NotOurs
+from penstock.records.run_records import runs
 from penstock.web.dashboard.pages.tables import read_table
 from penstock.web.dashboard.poller import Feed, PageFeed
 from penstock.web.dashboard.site import Site

@@ -1,41 +1,102 @@
 """The writes of a processor, each one conditional UpdateItem.
 
-1. A record is claimed only if it is pending and stands as it was judged; so at most one holds an unexpired lease.
-2. Done, failed, given back and renewed are written only while the record stands as the claim, or its last renewal, left
-   it: under its owner and token.
+1. A record is claimed only if it is pending and its state is the one that was judged; so at most one holds an unexpired
+   lease.
+2. Done, failed, given back and renewed are written only while the state is as the claim, or its last renewal, left it:
+   under its owner and token.
 3. Done is written only if the record is as the function was given it: the condition decides, not the last writer.
 4. No write makes a record: one that was deleted meanwhile stays deleted.
 5. A write whose answer was lost, and which was repeated, is recognised by what it left.
+
+A claim and a mark are conversations: generators that yield a request, and are sent its answer or its error. So they
+need not know whether they are alone, or whether their requests share a commit with others.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConditionalCheckFailedException, PenstockError
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds, new_owner
-from penstock.records.source.done_marks import Marks, Unchanged, same
-from penstock.records.source.selection import Found, Source
-from penstock.records.state.answers import (
+from penstock.records.record_state import (
     Changed,
     Claim,
     ClaimAnswer,
+    Free,
     Gone,
+    Later,
     Lost,
     MarkAnswer,
+    NotOurs,
     NotPending,
+    RecordState,
     WriteAnswer,
     Written,
 )
-from penstock.records.state.record_state import Free, Later, NotOurs, Standing
-from penstock.records.state.steps import Request, Steps, drive
+from penstock.records.source import Candidate, Marks, Source, Unchanged, same
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
+
+T = TypeVar("T")
+
+Request = tuple[str, dict[str, Any]]
+Answer = dict[str, Any]
+Steps = Generator[Request, Answer, T]
+
+
+def drive(steps: Steps[T], execute: Callable[..., Answer]) -> T:
+    """What comes of the conversation, held alone."""
+    try:
+        return _rest(steps, next(steps), execute)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def drive_together(conversations: Sequence[Steps[T]], db: Database) -> list[T | Exception]:
+    """What comes of each, or what it raised. All first requests are one commit, where the database can do that."""
+    results: dict[int, T | Exception] = {}
+    requests: dict[int, Request] = {}
+    for number, steps in enumerate(conversations):
+        try:
+            requests[number] = next(steps)
+        except StopIteration as stop:
+            results[number] = stop.value
+        except Exception as error:
+            results[number] = error
+    answers = db.execute_together(list(requests.values()))
+    for number, answer in zip(requests, answers, strict=True):
+        steps = conversations[number]
+        try:
+            request = steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
+            results[number] = _rest(steps, request, db.execute)
+        except StopIteration as stop:  # most end with their first answer
+            results[number] = stop.value
+        except Exception as error:
+            results[number] = error
+    return [results[number] for number in range(len(conversations))]
+
+
+def _rest(steps: Steps[T], request: Request, execute: Callable[..., Answer]) -> T:
+    """The rest of a conversation: further requests are seldom."""
+    try:
+        while True:
+            try:
+                answer = execute(*request)
+            except Exception as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
 
 DEFAULT_MAX_CRASHES: Final = 3
 _TRIES: Final = 5  # at claiming a record that others claim and let go at the same moment
@@ -74,43 +135,43 @@ class RecordStore:
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
-    def claim(self, found: Found) -> ClaimAnswer:
+    def claim(self, candidate: Candidate) -> ClaimAnswer:
         """The record for us (1), or why not."""
-        return drive(self.claiming(found), self._execute)
+        return drive(self.claiming(candidate), self._execute)
 
-    def claiming(self, found: Found) -> Steps[ClaimAnswer]:
+    def claiming(self, candidate: Candidate) -> Steps[ClaimAnswer]:
         """The same, step by step."""
-        seen = found.standing
+        seen = candidate.state
         for _ in range(_TRIES):
-            standing = self._standing(found.key, seen)
+            state = self._state_of(candidate.key, seen)
             now = self.clock.now()
-            verdict = standing.verdict(now, self.max_crashes)
+            verdict = state.verdict(now, self.max_crashes)
             if not isinstance(verdict, Free):
                 return verdict
-            answer = yield from self._try_claim(found, seen, self._granted(standing, now))
+            answer = yield from self._try_claim(candidate, seen, self._granted(state, now))
             if not isinstance(answer, _Seen):
                 return answer
-            seen = answer.standing
+            seen = answer.state
         return Later(self.clock.now() + 0.1)
 
-    def _granted(self, standing: Standing, now: float) -> Standing:
+    def _granted(self, state: RecordState, now: float) -> RecordState:
         with self._granting:
-            granted = standing.claimed(self.owner, now, self.lease_seconds, self._last_token)
+            granted = state.claimed(self.owner, now, self.lease_seconds, self._last_token)
             self._last_token = granted.token
         return granted
 
     def _try_claim(
-        self, found: Found, seen: AttributeValue | None, standing: Standing
+        self, candidate: Candidate, seen: AttributeValue | None, state: RecordState
     ) -> Steps[Claim | Gone | NotPending | _Seen]:
-        wire = standing.wire()
+        wire = state.wire()
         values = {**self.source.claim_values, ":b": wire}
-        if found.value is not None:
-            values[":iv"] = found.value
+        if candidate.value is not None:
+            values[":iv"] = candidate.value
         if seen is not None:
             values[":seen"] = seen
         request = {
             "TableName": self._table,
-            "Key": found.key,
+            "Key": candidate.key,
             "UpdateExpression": "SET #b = :b",
             "ConditionExpression": self._claim_new if seen is None else self._claim_seen,
             "ExpressionAttributeNames": self.source.names,
@@ -122,7 +183,7 @@ class RecordStore:
         try:
             record = (yield "UpdateItem", request)["Attributes"]
         except ConditionalCheckFailedException as error:
-            there = self._there(found.key, error)
+            there = self._there(candidate.key, error)
             if there is None:
                 return Gone()
             now_seen = there.get(self._name)
@@ -130,17 +191,17 @@ class RecordStore:
                 return NotPending() if now_seen == seen else _Seen(now_seen)
             record = there
         record.pop(self._name, None)
-        return Claim(found.key, record, standing, wire, found.value, asked_at + self.lease_seconds)
+        return Claim(candidate.key, record, state, wire, candidate.value, asked_at + self.lease_seconds)
 
-    def look(self, found: Found) -> Found | None:
-        """The record as it stands now; None if it is gone."""
-        request = {"TableName": self._table, "Key": found.key, "ConsistentRead": True}
+    def look(self, candidate: Candidate) -> Candidate | None:
+        """The record as it is now; None if it is gone."""
+        request = {"TableName": self._table, "Key": candidate.key, "ConsistentRead": True}
         item = self._execute("GetItem", request).get("Item")
-        return None if item is None else replace(found, standing=item.get(self._name))
+        return None if item is None else replace(candidate, state=item.get(self._name))
 
-    def _standing(self, key: WireItem, value: AttributeValue | None) -> Standing:
+    def _state_of(self, key: WireItem, value: AttributeValue | None) -> RecordState:
         try:
-            return Standing.of(value)
+            return RecordState.of(value)
         except NotOurs:
             raise BookkeepingTaken(
                 f"{self._table} {self.source.key_text(key)}: the attribute {self._name}, which is for the bookkeeping, "
@@ -161,16 +222,16 @@ class RecordStore:
     def renew(self, claim: Claim) -> WriteAnswer:
         """A later end of the lease. The claim's own is moved where it was written."""
         asked_at = time.monotonic()
-        standing = claim.standing.renewed(self.clock.now())
-        answer = self.put_standing(claim, standing)
+        state = claim.state.renewed(self.clock.now())
+        answer = self.put_state(claim, state)
         if isinstance(answer, Written):
-            claim.standing, claim.wire = standing, standing.wire()
+            claim.state, claim.wire = state, state.wire()
             claim.believed_until = asked_at + self.lease_seconds
         return answer
 
-    def put_standing(self, claim: Claim, standing: Standing) -> WriteAnswer:
-        """The record stands like this now: failed, parked, given back, or renewed."""
-        wire = standing.wire()
+    def put_state(self, claim: Claim, state: RecordState) -> WriteAnswer:
+        """The record has this state now: to be tried again, failed, given back, or renewed."""
+        wire = state.wire()
         names, values = {"#b": self._name}, {":b": wire}
         for _ in range(_TRIES):
             own = values[":own"] = claim.wire
@@ -180,11 +241,11 @@ class RecordStore:
                 there = self._there(claim.key, error)
                 now = None if there is None else there.get(self._name)
                 if error.maybe_ours and now == wire:  # our own first try (5)
-                    return Written(standing)
+                    return Written(state)
                 if not self._adopted(claim, own, now):
                     return Gone() if there is None else self._lost(now)
             else:
-                return Written(standing)
+                return Written(state)
         return Lost()
 
     def _adopted(self, claim: Claim, own: AttributeValue, now: AttributeValue | None) -> bool:
@@ -192,11 +253,11 @@ class RecordStore:
         if now is None or now == own:
             return False
         if now == claim.wire:
-            return True  # heard of meanwhile: the watcher's thread has written it
-        standing = self._standing(claim.key, now)
-        if not standing.is_of(claim.standing):
+            return True  # heard of meanwhile: the renewer's thread has written it
+        state = self._state_of(claim.key, now)
+        if not state.is_of(claim.state):
             return False
-        claim.standing, claim.wire = standing, now
+        claim.state, claim.wire = state, now
         return True
 
     def _update(self, key: WireItem, update: str, condition: str, names: dict[str, str], values: WireItem) -> Request:
@@ -212,7 +273,7 @@ class RecordStore:
 
     def _lost(self, value: AttributeValue | None) -> Lost:
         try:
-            return Lost(Standing.of(value).owner)
+            return Lost(RecordState.of(value).owner)
         except NotOurs:
             return Lost()
 
@@ -229,7 +290,7 @@ class RecordStore:
         values = dict(zip(text.marks, marks.values(), strict=True))
         values |= {alias: claim.record[name] for alias, name in text.compared}
         if not self.source.work.has_marks:
-            values[":b"] = claim.standing.finished(self.clock.now()).wire()
+            values[":b"] = claim.state.finished(self.clock.now()).wire()
         for _ in range(_TRIES):
             own = values[":own"] = claim.wire
             try:
@@ -239,7 +300,7 @@ class RecordStore:
                 if there is None or not self._adopted(claim, own, there.get(self._name)):
                     return self._not_marked(claim, own, there, marks, maybe_ours=error.maybe_ours)
             else:
-                return Written(claim.standing)
+                return Written(claim.state)
         return Lost()
 
     def _not_marked(
@@ -251,7 +312,7 @@ class RecordStore:
         if now == own:
             return Changed(self.marks.changed(claim.record, there))
         if maybe_ours and self._is_marked(there, marks, claim):
-            return Written(claim.standing)
+            return Written(claim.state)
         return self._lost(now)
 
     def _is_marked(self, there: WireItem, marks: WireItem, claim: Claim) -> bool:
@@ -260,19 +321,19 @@ class RecordStore:
             return False
         if self.source.work.has_marks:
             return self._name not in there and not any(name in there for name in self.source.work.remove)
-        standing = self._standing(claim.key, there.get(self._name))
-        return bool(standing.done) and standing.token == claim.standing.token
+        state = self._state_of(claim.key, there.get(self._name))
+        return bool(state.done) and state.token == claim.state.token
 
     # ── without a claim ──────────────────────────────────────────────────────────────────────────
 
-    def park_poison(self, found: Found, standing: Standing) -> Standing | None:
-        """Puts aside a record whose workers died; None if it stands otherwise by now."""
-        parked = standing.parked_as_poison(self.clock.now())
-        return parked if self.replace_standing(found.key, standing.wire(), parked) else None
+    def fail_poison(self, candidate: Candidate, state: RecordState) -> RecordState | None:
+        """A record whose workers died has failed; None if its state is another by now."""
+        failed = state.failed_as_poison(self.clock.now())
+        return failed if self.replace_state(candidate.key, state.wire(), failed) else None
 
-    def replace_standing(self, key: WireItem, seen: AttributeValue, standing: Standing) -> bool:
-        """The record stands otherwise now, if it still stood as it was seen."""
-        wire = standing.wire()
+    def replace_state(self, key: WireItem, seen: AttributeValue, state: RecordState) -> bool:
+        """The record has another state now, if it still had the one that was seen."""
+        wire = state.wire()
         try:
             names, values = {"#b": self._name}, {":b": wire, ":seen": seen}
             self._execute(*self._update(key, "SET #b = :b", "#b = :seen", names, values))
@@ -284,6 +345,6 @@ class RecordStore:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """It stands otherwise than it was judged by: to be judged again."""
+    """Its state is not the one that it was judged by: to be judged again."""
 
-    standing: AttributeValue | None
+    state: AttributeValue | None

@@ -1,15 +1,15 @@
-"""Parked records: listed by what went wrong, and made pending again."""
+"""Records that have failed for good: listed by what went wrong, and made pending again."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.client.tables.values import Item, decode_item
-from penstock.records.executors.attempts import normalised
-from penstock.records.state.record_state import PARKED, Standing
-from penstock.records.state.store import RecordStore
+from penstock.records.record_state import PARKED, RecordState
+from penstock.records.store import RecordStore
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem
 
@@ -20,7 +20,7 @@ OTHERS: Final = "(further messages)"
 
 @dataclass(slots=True)
 class FailureGroup:
-    """Parked records with the same kind of error and the same message, but for numbers and ids in it."""
+    """Failed records with the same kind of error and the same message, but for numbers and ids in it."""
 
     kind: str
     message: str
@@ -39,19 +39,19 @@ class FailureGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
-    """A parked record."""
+class FailedRecord:
+    """A record that has failed for good."""
 
     key: WireItem
     seen: AttributeValue
-    standing: Standing
+    state: RecordState
 
     def is_one_of(self, kind: str | None, message: str | None) -> bool:
-        return kind in (None, self.standing.kind) and message in (None, normalised(self.standing.message))
+        return kind in (None, self.state.kind) and message in (None, normalised(self.state.message))
 
 
 class Failures:
-    """The parked records of a table."""
+    """The failed records of a table."""
 
     def __init__(self, store: RecordStore) -> None:
         self._store = store
@@ -59,27 +59,27 @@ class Failures:
     def groups(self) -> list[FailureGroup]:
         """By kind and message, the largest first; of more than 1,000 groups the rest are put together by kind."""
         groups: dict[tuple[str, str], FailureGroup] = {}
-        for parked in self:
-            standing = parked.standing
-            name = (standing.kind, normalised(standing.message))
+        for failed in self:
+            state = failed.state
+            name = (state.kind, normalised(state.message))
             if name not in groups and len(groups) >= MOST_GROUPS:
-                name = (standing.kind, OTHERS)
-            _add(groups.setdefault(name, FailureGroup(*name)), parked)
+                name = (state.kind, OTHERS)
+            _add(groups.setdefault(name, FailureGroup(*name)), failed)
         return sorted(groups.values(), key=lambda group: (-group.count, group.kind, group.message))
 
     def redrive(self, *, kind: str | None = None, message: str | None = None, limit: int | None = None) -> int:
-        """Makes those records pending that are parked at this moment; one that changes meanwhile is left alone."""
+        """Makes those records pending that have failed by now; one that changes meanwhile is left alone."""
         if limit is not None and limit < 1:
             raise ValueError(f"limit is at least 1, not {limit}")
         count = 0
-        for parked in self:
-            if parked.is_one_of(kind, message):
-                count += self._store.replace_standing(parked.key, parked.seen, parked.standing.redriven())
+        for failed in self:
+            if failed.is_one_of(kind, message):
+                count += self._store.replace_state(failed.key, failed.seen, failed.state.redriven())
                 if count == limit:
                     break
         return count
 
-    def __iter__(self) -> Iterator[Parked]:
+    def __iter__(self) -> Iterator[FailedRecord]:
         """A page at a time."""
         source = self._store.source
         name = source.work.bookkeeping
@@ -97,16 +97,26 @@ class Failures:
         while True:
             answer = source.db.execute("Scan", request)
             for item in answer["Items"]:
-                yield Parked(source.key.key_of(item), item[name], Standing.of(item[name]))
+                yield FailedRecord(source.key.key_of(item), item[name], RecordState.of(item[name]))
             if not answer.get("LastEvaluatedKey"):
                 return
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 
-def _add(group: FailureGroup, parked: Parked) -> None:
-    standing = parked.standing
+def _add(group: FailureGroup, failed: FailedRecord) -> None:
+    state = failed.state
     group.count += 1
-    group.first_at = min(group.first_at or standing.parked, standing.parked)
-    group.last_at = max(group.last_at, standing.parked)
+    group.first_at = min(group.first_at or state.parked, state.parked)
+    group.last_at = max(group.last_at, state.parked)
     if len(group.examples) < MOST_EXAMPLES:
-        group.examples.append((decode_item(parked.key), standing.message))
+        group.examples.append((decode_item(failed.key), state.message))
+
+
+_VARIABLE = re.compile(
+    r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\b(?=[0-9a-f]*[0-9])[0-9a-f]{8,}\b|'[^']*'|\"[^\"]*\"|\d+", re.IGNORECASE
+)
+
+
+def normalised(message: str) -> str:
+    """A message without what differs from record to record: numbers, ids and what stands in quotes become `…`."""
+    return _VARIABLE.sub("…", message.partition("\n")[0])[:200]

@@ -1,12 +1,12 @@
-"""How a record stands: one attribute of it, a text, says who works on it and what became of earlier attempts.
+"""What a record says of who works on it: one attribute, a text, has the lease and what became of earlier attempts.
 
 1. A record without the attribute is free. Everything that is decided about a record is decided by a pure function of
-   its standing and the time, and is written on the condition that the standing is still that one.
+   its state and the time, and is written on the condition that the state is still that one.
 2. `token` only grows while the attribute is there, and no owner has the same token twice: so owner and token name one
    grant, also after the attribute was removed and made again. It is never below the time, in microseconds.
 3. `attempts` counts those that were begun, at the claim; `failures` those that ended in an error; `crashes` those whose
    worker died. What was given back has not been an attempt.
-4. A parked record is claimed by nobody until it is redriven.
+4. A record that has failed for good ("parked" in the table) is claimed by nobody until it is redriven.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.client.tables.values import Item, decode_item
 from penstock.leases import Lease, allowance_seconds, grant
 from penstock.wire.values import AttributeValue
+from penstock.wire.values import Item as WireItem
 
 BOOKKEEPING: Final = "_penstock"
 """The attribute's name, unless another is chosen."""
@@ -42,7 +44,7 @@ class Free:
 class Held:
     """Another worker has it, and may be taken over from `takeable_at` on."""
 
-    standing: Standing
+    state: RecordState
     takeable_at: float
 
 
@@ -55,16 +57,16 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """Its workers died too often: it is to be parked."""
+    """Its workers died too often: it has failed."""
 
-    standing: Standing
+    state: RecordState
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """It is parked, or done: nothing is to be done now."""
+    """It has failed for good, or is done: nothing is to be done now."""
 
-    parked: bool
+    failed: bool
 
 
 Verdict = Free | Held | Later | Poison | Settled
@@ -73,8 +75,12 @@ FREE: Final = Free()
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Zero and empty mean: there is none. Times are seconds since the epoch."""
+class RecordState:
+    """Zero and empty mean: there is none. Times are seconds since the epoch.
+
+    The names are those that are stored: `failed` is when an attempt last failed, `parked` when the record failed for
+    good.
+    """
 
     token: int = 0
     attempts: int = 0
@@ -108,56 +114,56 @@ class Standing:
         """From when on another may take a record that is leased."""
         return self.until + allowance_seconds(self.lease)
 
-    def claimed(self, owner: str, now: float, seconds: float, last_token: int = 0) -> Standing:
+    def claimed(self, owner: str, now: float, seconds: float, last_token: int = 0) -> RecordState:
         """With a lease for `owner`, whose last one had `last_token` (2). A lease that was left is a crash (3)."""
         lease = grant(max(self.token, last_token, int(now * 1e6)), owner, now, seconds)
         until = round(lease.until, 3)
         if self is NONE:  # most records are: a tenth of the time
-            return Standing(lease.token, 1, 0, 0, owner, until, seconds)
+            return RecordState(lease.token, 1, 0, 0, owner, until, seconds)
         facts: dict[str, Any] = {"token": lease.token, "owner": owner, "until": until, "lease": seconds}
         crashes = self.crashes + (1 if self.owner else 0)
         return replace(self, attempts=self.attempts + 1, crashes=crashes, due=0.0, **facts)
 
-    def renewed(self, now: float) -> Standing:
+    def renewed(self, now: float) -> RecordState:
         return replace(self, until=round(Lease(self.owner, self.token, self.until, self.lease).renewed(now).until, 3))
 
-    def given_back(self) -> Standing:
+    def given_back(self) -> RecordState:
         """As if it had not been claimed, but for the token."""
         return replace(self._free(), attempts=self.attempts - 1)
 
-    def after_failure(self, kind: str, message: str, now: float, due: float) -> Standing:
+    def after_failure(self, kind: str, message: str, now: float, due: float) -> RecordState:
         """To be tried again at `due`."""
         return replace(self._failed(kind, message, now), failures=self.failures + 1, due=round(due, 3))
 
-    def after_crash(self, message: str, now: float, due: float) -> Standing:
+    def after_crash(self, message: str, now: float, due: float) -> RecordState:
         return replace(self._failed(WORKER_DIED, message, now), crashes=self.crashes + 1, due=round(due, 3))
 
-    def parked_for(self, kind: str, message: str, now: float) -> Standing:
-        """Put aside after a failure (4)."""
+    def failed_for_good(self, kind: str, message: str, now: float) -> RecordState:
+        """Not to be tried again (4)."""
         return replace(self._failed(kind, message, now), failures=self.failures + 1, parked=round(now, 3))
 
-    def parked_as_poison(self, now: float, message: str = _WORKER_DIED_MESSAGE) -> Standing:
+    def failed_as_poison(self, now: float, message: str = _WORKER_DIED_MESSAGE) -> RecordState:
         died = replace(self._failed(WORKER_DIED, message, now), parked=round(now, 3))
         return replace(died, crashes=self.crashes + (1 if self.owner else 0))
 
-    def finished(self, now: float) -> Standing:
+    def finished(self, now: float) -> RecordState:
         """Done, where the record has no marks of its own to say so."""
-        return Standing(token=self.token, attempts=self.attempts, done=round(now, 3))
+        return RecordState(token=self.token, attempts=self.attempts, done=round(now, 3))
 
-    def redriven(self) -> Standing:
+    def redriven(self) -> RecordState:
         """Free again, with all its attempts before it."""
-        return Standing(token=self.token, redrives=self.redrives + 1)
+        return RecordState(token=self.token, redrives=self.redrives + 1)
 
-    def _free(self) -> Standing:
+    def _free(self) -> RecordState:
         return replace(self, owner="", until=0.0, lease=0.0)
 
-    def _failed(self, kind: str, message: str, now: float) -> Standing:
+    def _failed(self, kind: str, message: str, now: float) -> RecordState:
         return replace(self._free(), kind=kind, message=message, failed=round(now, 3), due=0.0)
 
     # ── in the table ─────────────────────────────────────────────────────────────────────────────
 
     @classmethod
-    def of(cls, value: AttributeValue | None) -> Standing:
+    def of(cls, value: AttributeValue | None) -> RecordState:
         """Read from the record. What is no text of ours is an error."""
         if value is None:
             return NONE
@@ -183,7 +189,7 @@ class Standing:
         members = {name: value for name, value in zip(_MEMBERS, _values(self), strict=True) if value}
         return {"S": f"{self.word} {orjson.dumps(members).decode()}"}
 
-    def is_of(self, other: Standing) -> bool:
+    def is_of(self, other: RecordState) -> bool:
         """Whether both are under the same grant, however often it was renewed."""
         return bool(self.owner) and (self.owner, self.token) == (other.owner, other.token)
 
@@ -196,8 +202,62 @@ class NotOurs(ValueError):
         self.value = value
 
 
-NONE: Final = Standing()
+NONE: Final = RecordState()
 """Of a record that nobody has worked on."""
 
-_MEMBERS = tuple(one.name for one in fields(Standing))
+_MEMBERS = tuple(one.name for one in fields(RecordState))
 _values = attrgetter(*_MEMBERS)
+
+
+@dataclass(slots=True)
+class Claim:
+    """A record that we hold. `believed_until` is on the monotonic clock, counted from before the claim was sent."""
+
+    key: WireItem
+    record: WireItem
+    state: RecordState
+    wire: AttributeValue
+    """The state as it is in the table."""
+    value: AttributeValue | None
+    believed_until: float
+
+    @property
+    def item(self) -> Item:
+        """The record in Python's values."""
+        return decode_item(self.record)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The record has been deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotPending:
+    """Somebody else has done it, or it is no longer what is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Another holds the record now, or nobody does: what we wanted to write was refused."""
+
+    held_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Somebody has changed the record since it was claimed."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """It is so in the table."""
+
+    state: RecordState
+
+
+ClaimAnswer = Claim | Gone | NotPending | Held | Later | Poison | Settled
+WriteAnswer = Written | Gone | Lost
+MarkAnswer = Written | Gone | Lost | Changed

@@ -1,18 +1,19 @@
 """What is to be worked on, and what says that it is done: as DynamoDB's expressions.
 
 A source is a table, or an index and the values of its partition key. A record is *pending* if it is in the source,
-meets `where`, and does not have all marks yet. The feed asks for keys alone; whether a record is pending is decided
-once more by the condition of its claim, because what was read may be old by then.
+meets `where`, and does not have all marks yet. The feeder asks for keys alone; whether a record is pending is decided
+once more by the condition of its claim, because what was read may be old by then. A record is marked as done on the
+condition that it is as the function was given it.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from penstock.client.database import Database
 from penstock.client.tables.conditions import Condition
@@ -20,8 +21,9 @@ from penstock.client.tables.expression_text import Aliases, condition_text
 from penstock.client.tables.keys import TableKey
 from penstock.client.tables.values import Item, encode
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.records.state.record_state import BOOKKEEPING, DONE, PARKED
-from penstock.wire.values import AttributeValue
+from penstock.records.executors.attempts import BadResult
+from penstock.records.record_state import BOOKKEEPING, DONE, PARKED, Claim
+from penstock.wire.values import AttributeValue, equal
 from penstock.wire.values import Item as WireItem
 
 QUERY_PAGE: Final = 64
@@ -56,11 +58,11 @@ Mark = Any | Callable[[Item], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A record of the source: its key, how it stood when it was read, and the index value that it was found under."""
+class Candidate:
+    """A record that was read: its key, its state at that moment, and the index value that it was found under."""
 
     key: WireItem
-    standing: AttributeValue | None = None
+    state: AttributeValue | None = None
     value: AttributeValue | None = None
 
 
@@ -102,7 +104,7 @@ class Source:
         self._in_a_file = getattr(db.transport, "execute_together", None) is not None
         self.key = TableKey.described(described)
         self.item_count: int = described.get("ItemCount", 0)
-        self.index_key, self._shows_standing, self._shows_all = self._index(described)
+        self.index_key, self._shows_state, self._shows_all = self._index(described)
         self._check_marks()
         self._check_values(_key_types(described))
         aliases = Aliases({"#b": work.bookkeeping, "#k0": self.key.names[0]})
@@ -167,28 +169,28 @@ class Source:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-    def pages(self, draw: random.Random) -> Iterator[list[Found]]:
+    def pages(self, draw: random.Random) -> Iterator[list[Candidate]]:
         """Keys of the pending records, a page at a time, each page in a random order of small parts."""
         for request, value in self._parts(draw):
             operation = "Query" if "KeyConditionExpression" in request else "Scan"
             while True:
                 answer = self.db.execute(operation, request)
-                found = [self._found(item, value) for item in answer["Items"]]
-                yield _shuffled(self._as_they_lie(found), draw)
+                page = [self._candidate(item, value) for item in answer["Items"]]
+                yield _shuffled(self._as_they_lie(page), draw)
                 if not answer.get("LastEvaluatedKey"):
                     break
                 request = {**request, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
                 if self._in_a_file and value is not None:
                     request["Limit"] = FILE_PAGE
 
-    def _as_they_lie(self, page: list[Found]) -> list[Found]:
+    def _as_they_lie(self, page: list[Candidate]) -> list[Candidate]:
         """What lies together in a file is written together; an index has an order of its own.
 
         In DynamoDB such neighbours would be one partition's, which is throttled.
         """
         if self.work.index is None or not self._in_a_file:
             return page
-        return sorted(page, key=lambda found: [next(iter(value.values())) for value in found.key.values()])
+        return sorted(page, key=lambda one: [next(iter(value.values())) for value in one.key.values()])
 
     def count(self) -> int:
         """How many records are pending now: as many reads as one pass."""
@@ -211,8 +213,8 @@ class Source:
                 return counted
             request = {**request, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
-    def _found(self, item: WireItem, value: AttributeValue | None) -> Found:
-        return Found({name: item[name] for name in self.key.names}, item.get(self.work.bookkeeping), value)
+    def _candidate(self, item: WireItem, value: AttributeValue | None) -> Candidate:
+        return Candidate({name: item[name] for name in self.key.names}, item.get(self.work.bookkeeping), value)
 
     def _parts(self, draw: random.Random) -> list[tuple[dict[str, Any], AttributeValue | None]]:
         """The first requests of all queries, or of the segments of a scan, in a random order."""
@@ -228,7 +230,7 @@ class Source:
 
     def _request(self, value: AttributeValue | None) -> dict[str, Any]:
         aliases = Aliases()
-        shown = [*self.key.names, self.work.bookkeeping] if self._shows_standing else self.key.names
+        shown = [*self.key.names, self.work.bookkeeping] if self._shows_state else self.key.names
         request: dict[str, Any] = {"TableName": self.work.table, "Limit": SCAN_PAGE if value is None else QUERY_PAGE}
         request["ProjectionExpression"] = ", ".join(aliases.name(name) for name in shown)
         if self.work.index is not None:
@@ -248,7 +250,7 @@ class Source:
     def _filter(self, aliases: Aliases) -> str:
         """What the index, or the table, can already leave out."""
         parts = []
-        if self._shows_standing:
+        if self._shows_state:
             settled = (PARKED,) if self.work.has_marks else (PARKED, DONE)
             name = aliases.name(self.work.bookkeeping)
             parts += [f"NOT begins_with({name}, {aliases.value(word)})" for word in settled]
@@ -263,7 +265,7 @@ class Source:
         return " ".join(f"{name}={next(iter(value.values()))}" for name, value in key.items())
 
 
-def _shuffled(page: list[Found], draw: random.Random) -> list[Found]:
+def _shuffled(page: list[Candidate], draw: random.Random) -> list[Candidate]:
     parts = [page[start : start + _NEIGHBOURS] for start in range(0, len(page), _NEIGHBOURS)]
     draw.shuffle(parts)
     return list(chain.from_iterable(parts))
@@ -293,3 +295,127 @@ def _described(db: Database, table: str) -> dict[str, Any]:
 def _used(name: str, request: Mapping[str, Any]) -> bool:
     texts = (request.get("KeyConditionExpression", ""), request.get("FilterExpression", ""))
     return any(name in re.findall(r"#\w+", text) for text in texts)
+
+
+Unchanged = Literal["record"] | Sequence[str] | None
+"""What must be as it was when a record is marked: all its attributes, these ones (a version, say), or nothing."""
+
+MOST_COMPARED: Final = 150
+"""Attributes that a condition compares: DynamoDB takes 300 operators and 4 KB of text."""
+
+_MOST_SHAPES: Final = 256  # of records whose expressions are remembered
+
+
+@dataclass(frozen=True, slots=True)
+class MarkText:
+    """The expressions that mark records of one shape."""
+
+    update: str
+    condition: str
+    names: dict[str, str]
+    marks: tuple[str, ...]
+    """The aliases of the marks' values."""
+    compared: tuple[tuple[str, str], ...]
+    """The aliases of the values that must be as they were, with their attributes."""
+
+
+class Marks:
+    """Those of one processor's records."""
+
+    def __init__(self, source: Source, unchanged: Unchanged) -> None:
+        work = source.work
+        self._work = work
+        self._unchanged = unchanged
+        self._not_compared = frozenset({*source.key.names, work.bookkeeping})
+        removed = {f"#r{number}": name for number, name in enumerate(work.remove)}
+        self._removal = f"REMOVE {', '.join(('#b', *removed))}" if work.has_marks else ""
+        self._names = {"#b": work.bookkeeping, **removed}
+        self._plain = {name: encode(mark, name) for name, mark in work.set.items() if not callable(mark)}
+        self._computed = {name: mark for name, mark in work.set.items() if callable(mark)}
+        self._texts: dict[tuple[tuple[str, ...], tuple[str, ...]], MarkText] = {}
+        self._index_key = source.index_key
+        self._index_values = [encode(value, work.index or "") for value in work.values]
+        names = source.key.indexes.get(work.index, ()) if work.index is not None else ()
+        # What else may end it: a key of the index that is removed, and whatever makes `where` untrue.
+        self._ends_it = work.has_marks and work.where is None and frozenset(names).isdisjoint(work.remove)
+
+    def of(self, claim: Claim, result: Mapping[str, Any] | None) -> WireItem:
+        """What is set in a record that is done."""
+        marks = dict(self._plain)
+        if self._computed:
+            item = claim.item
+            marks |= {name: encode(mark(item), name) for name, mark in self._computed.items()}
+        if result:
+            marks |= {name: encode(value, name) for name, value in result.items()}
+        if self._ends_it:
+            self._check_ended(marks, result or {})
+        return marks
+
+    def _check_ended(self, marks: WireItem, result: Mapping[str, Any]) -> None:
+        """Refuses what would leave a record pending: it would be run again and again."""
+        name = self._pending_by(marks)
+        if name is None:
+            return
+        if name in result:
+            raise BadResult(f"the function returned a {name} with which the record is still pending: leave it out")
+        raise BadWork(
+            f"A record that is done would stay in the index {self._work.index}, and be run again and again: nothing "
+            f"changes its {name}. Give set={{{name!r}: …}} or remove=[{name!r}] (--set, --remove)."
+        )
+
+    def _pending_by(self, marks: WireItem) -> str | None:
+        """The attribute for which a record with these marks is pending; None if it is not."""
+        key = self._index_key
+        if key is None:
+            return next((name for name, mark in self._plain.items() if not equal(marks[name], mark)), None)
+        if key in marks and self._index_values and not any(equal(marks[key], one) for one in self._index_values):
+            return None
+        return key
+
+    def text(self, marks: tuple[str, ...], record: tuple[str, ...]) -> MarkText:
+        """The expressions for records of this shape; most tables have few."""
+        text = self._texts.get((marks, record))
+        if text is None:
+            text = self._new_text(marks, record)
+            if len(self._texts) < _MOST_SHAPES:
+                self._texts[marks, record] = text
+        return text
+
+    def _new_text(self, marks: tuple[str, ...], record: tuple[str, ...]) -> MarkText:
+        names, compared, parts = dict(self._names), [], ["#b = :own"]
+        assignments = [f"#m{number} = :m{number}" for number in range(len(marks))]
+        names |= {f"#m{number}": name for number, name in enumerate(marks)}
+        if not self._work.has_marks:
+            assignments.append("#b = :b")
+        for number, name in enumerate(self.compared(record)):
+            names[f"#a{number}"] = name
+            if name in record:
+                compared.append((f":a{number}", name))
+                parts.append(f"#a{number} = :a{number}")
+            else:
+                parts.append(f"attribute_not_exists(#a{number})")
+        update = f"SET {', '.join(assignments)} {self._removal}" if assignments else self._removal
+        aliases = tuple(f":m{number}" for number in range(len(marks)))
+        return MarkText(update, " AND ".join(parts), names, aliases, tuple(compared))
+
+    def compared(self, record: Iterable[str]) -> list[str]:
+        """The attributes that must be as they were."""
+        wanted = record if self._unchanged == "record" else self._unchanged or ()
+        return [name for name in wanted if name not in self._not_compared]
+
+    def too_many_to_compare(self, record: WireItem) -> str:
+        """Why a record cannot be compared as a whole; empty if it can."""
+        if len(record) <= MOST_COMPARED or len(self.compared(record)) <= MOST_COMPARED:
+            return ""
+        return (
+            f"the record has {len(record)} attributes, and a condition compares {MOST_COMPARED} at most: "
+            'name those that matter, such as unchanged=["version"]'
+        )
+
+    def changed(self, before: WireItem, there: WireItem) -> tuple[str, ...]:
+        """The compared attributes that are not as they were."""
+        return tuple(name for name in self.compared(before) if not same(there.get(name), before.get(name)))
+
+
+def same(one: AttributeValue | None, other: AttributeValue | None) -> bool:
+    return one is other if one is None or other is None else equal(one, other)
