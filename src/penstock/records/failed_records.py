@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.client.reads.pages import read_pages
 from penstock.client.tables.values import Item, decode_item
 from penstock.records.record_state import PARKED, RecordState
 from penstock.records.store import RecordStore
@@ -94,13 +95,9 @@ class Failures:
             "ExpressionAttributeValues": {":parked": {"S": PARKED}},
             "ConsistentRead": True,
         }
-        while True:
-            answer = source.db.execute("Scan", request)
+        for answer in read_pages(source.db.execute, "Scan", request):
             for item in answer["Items"]:
                 yield FailedRecord(source.key.key_of(item), item[name], RecordState.of(item[name]))
-            if not answer.get("LastEvaluatedKey"):
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 
 def _add(group: FailureGroup, failed: FailedRecord) -> None:

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, Final, Literal
 
 from penstock.client.database import Database
+from penstock.client.reads.pages import read_pages
 from penstock.client.tables.conditions import Condition
 from penstock.client.tables.expression_text import Aliases, condition_text
 from penstock.client.tables.keys import TableKey
@@ -173,13 +174,9 @@ class Source:
         """Keys of the pending records, a page at a time, each page in a random order of small parts."""
         for request, value in self._parts(draw):
             operation = "Query" if "KeyConditionExpression" in request else "Scan"
-            while True:
-                answer = self.db.execute(operation, request)
+            for answer in read_pages(self.db.execute, operation, request):
                 page = [self._candidate(item, value) for item in answer["Items"]]
                 yield _shuffled(self._as_they_lie(page), draw)
-                if not answer.get("LastEvaluatedKey"):
-                    break
-                request = {**request, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
                 if self._in_a_file and value is not None:
                     request["Limit"] = FILE_PAGE
 
@@ -201,17 +198,8 @@ class Source:
             asked = {**request, "Select": "COUNT", "ExpressionAttributeNames": names}
             for unwanted in ("ProjectionExpression", "Limit", *(() if names else ("ExpressionAttributeNames",))):
                 del asked[unwanted]
-            counted += self._counted(operation, asked)
+            counted += sum(answer["Count"] for answer in read_pages(self.db.execute, operation, asked))
         return counted
-
-    def _counted(self, operation: str, request: dict[str, Any]) -> int:
-        counted: int = 0
-        while True:
-            answer = self.db.execute(operation, request)
-            counted += answer["Count"]
-            if not answer.get("LastEvaluatedKey"):
-                return counted
-            request = {**request, "ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def _candidate(self, item: WireItem, value: AttributeValue | None) -> Candidate:
         return Candidate({name: item[name] for name in self.key.names}, item.get(self.work.bookkeeping), value)

@@ -48,6 +48,18 @@ class Page(NamedTuple):
         return cls(items, answer.get("ScannedCount", 0), answer.get("LastEvaluatedKey") or None)
 
 
+def read_pages(execute: Callable[[str, Request], Answer], operation: str, request: Request) -> Iterator[Answer]:
+    """The answers to a Query or a Scan, page after page, as DynamoDB gives them.
+
+    What the caller changes in `request` between two pages, such as its Limit, holds for the next one.
+    """
+    answer = execute(operation, request)
+    yield answer
+    while start := answer.get("LastEvaluatedKey"):
+        answer = execute(operation, {**request, "ExclusiveStartKey": start})
+        yield answer
+
+
 class Cursor:
     """Where one query or scan stands. It sends nothing: `request()` is to be sent, `feed()` takes the page."""
 

@@ -14,13 +14,11 @@ from penstock.client.reads.pages import Items
 from penstock.client.tables.conditions import Condition, F
 from penstock.client.tables.values import Item
 from penstock.clock import Clock, SystemClock
-from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.collection import Collection
 from penstock.systems.construction_expenses.tables import tables
-from penstock.tables.apply.apply import apply
+from penstock.tables.apply.apply import ensure_tables
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.survey import survey
 
 DAY_SECONDS = 86_400
 
@@ -156,10 +154,7 @@ class Books:
         """Makes the tables that are missing, and waits for them; how many were made. What is there is not changed."""
         missing = set(self._defined) - {self.naming.suffix(name) for name in self.db.tables()}
         wanted = [table for suffix, table in self._defined.items() if suffix in missing]
-        report = apply(self.db, survey(self.db, wanted, self.naming))
-        if report.failures:
-            raise PenstockError("; ".join(str(failure) for failure in report.failures))
-        return report.counts["created"]
+        return ensure_tables(self.db, wanted, self.naming).counts["created"]
 
     def summary(self, company_id: str) -> dict[str, int]:
         """How many items of each kind a company has."""

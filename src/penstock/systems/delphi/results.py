@@ -22,9 +22,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.delphi import tables
 from penstock.systems.delphi.converter import Item, required
 from penstock.systems.delphi.vectors import unpacked
-from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.survey import survey
+from penstock.tables.apply.apply import ensure_tables
 
 CONFIG: Final = "Delphi_UMAPConversationConfig"
 EMBEDDINGS: Final = "Delphi_CommentEmbeddings"
@@ -63,9 +61,7 @@ class Results:
             for table in definitions:
                 self._db.execute("DescribeTable", {"TableName": table.name})
         except ResourceNotFoundException:
-            report = apply(self._db, survey(self._db, definitions, Naming(prefix="")))
-            if report.failures:
-                raise PenstockError("\n".join(str(failure) for failure in report.failures)) from None
+            ensure_tables(self._db, definitions)
 
     def identity(self) -> list[str]:
         """Which tables these are: others after they were deleted and made again, and those have nothing of any run."""

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-import random
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -27,6 +25,7 @@ from penstock.client.tables.failures import ConditionFailed, TransactionFailed
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.leases import LeaseLost
+from penstock.optimistic import Contention
 from penstock.systems.excel_reports import changes
 from penstock.systems.excel_reports.changes import Change, Changed
 from penstock.systems.excel_reports.failures import category_of, duration_text
@@ -49,13 +48,9 @@ from penstock.systems.excel_reports.records import (
 from penstock.systems.excel_reports.settings import DEFAULT_TTL_HOURS, checked_hours
 from penstock.systems.excel_reports.tables import JOBS, tables
 from penstock.systems.layouts import Layout
-from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.survey import survey
+from penstock.tables.apply.apply import ensure_tables
 
 _LOG = logging.getLogger("penstock.excel_reports")
-_TRIES: Final = 500
-_LONGEST_WAIT_SECONDS: Final = 0.1
 _PROJECT_CHARACTERS: Final = 200
 _CONTENDED: Final = frozenset({"ConditionalCheckFailed", "TransactionConflict"})
 
@@ -88,9 +83,7 @@ class ReportJobs:
     def create_table(self, *, ttl: bool = True) -> None:
         """Makes the table, or brings it up to date; ends when it is ACTIVE. Without `ttl` nothing is ever deleted."""
         wanted = tables(self.layout, jobs=self.table, ttl=ttl)
-        report = apply(self.db, survey(self.db, wanted, Naming(prefix="")))
-        if report.failures:
-            raise PenstockError("\n".join(str(failure) for failure in report.failures))
+        ensure_tables(self.db, wanted)
 
     # ── making and changing: these raise ─────────────────────────────────────────────────────────
 
@@ -250,7 +243,8 @@ class ReportJobs:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def _change(self, job_id: str, change: Change, token: int | None) -> ReportJob:
-        for attempt in range(_TRIES):
+        contention = Contention(job_id)
+        while True:
             job = self._current(job_id, token)
             now = self.clock.now()
             changed = change(job, now)
@@ -264,8 +258,7 @@ class ReportJobs:
             except TransactionFailed as refused:
                 if not _CONTENDED.issuperset(reason.code for reason in refused.reasons):
                     raise
-                _let_others_write(attempt)
-        raise PenstockError(f"{job_id}: others wrote it first, {_TRIES} times. Try again.")
+                contention.wait()
 
     def _current(self, job_id: str, token: int | None) -> ReportJob:
         job = self.get_job(job_id)
@@ -330,7 +323,3 @@ def _unchanged(job: ReportJob) -> Condition:
         counted = counted | counter.missing()  # of others' records
     fenced = F("fence") == job.fence if job.fence else F("fence").missing()
     return (F("status") == job.status) & counted & fenced
-
-
-def _let_others_write(attempt: int) -> None:
-    time.sleep(random.random() * min(_LONGEST_WAIT_SECONDS, 0.0005 * (attempt + 1)))

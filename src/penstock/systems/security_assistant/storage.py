@@ -23,6 +23,7 @@ from penstock.files import errors as file_errors
 from penstock.files.file_store import SWEEP_SECONDS, URL_SECONDS
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
+from penstock.optimistic import Contention
 from penstock.systems.security_assistant.changes import Change, check_held
 from penstock.systems.security_assistant.events import Event
 from penstock.systems.security_assistant.job import STATUSES, DrawingJob
@@ -45,7 +46,6 @@ Tell = Callable[[DrawingJob], Sequence[Event]]
 
 DEFAULT_PAGE: Final = 50
 LONGEST_PAGE: Final = 1_000
-_TRIES: Final = 100
 _MOST_MONTHS: Final = 12 * 100
 
 
@@ -136,7 +136,8 @@ class Storage:
 
     def change(self, job: DrawingJob, change: Change, tell: Tell = lambda job: ()) -> DrawingJob:
         """What the change makes of the job as it is now (3). `tell` gives the events that are written with it."""
-        for _ in range(_TRIES):
+        contention = Contention(job.id)
+        while True:
             changed = change(job)
             try:
                 self.shelf.replace(changed, tell(changed))
@@ -145,7 +146,7 @@ class Storage:
                 if conflict.current is None:
                     raise JobNotFound(job.id) from None
                 job = conflict.current
-        raise PenstockError(f"{job.id}: others wrote it first, {_TRIES} times. Try again.")
+                contention.wait()
 
     def change_held(self, held: DrawingJob, change: Change, tell: Tell = lambda job: ()) -> DrawingJob:
         """The same for the one who holds the job's lease. Raises LeaseLost where that is over."""

@@ -31,10 +31,8 @@ from penstock.systems.security_assistant.shelf import (
     place_of,
     steady,
 )
-from penstock.tables.apply.apply import apply
+from penstock.tables.apply.apply import ensure_tables
 from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.survey import survey
 
 SHARDS: Final = 10
 """Of a status and of a month, in the safe layout: ten times the writes of one partition. It is one number for
@@ -68,9 +66,7 @@ class TableShelf:
                 f"{self.db.name} has no table {missing[0].name}: no drawing has been processed there yet."
             )
         if missing:
-            report = apply(self.db, survey(self.db, missing, Naming(prefix="")))
-            if report.failures:
-                raise PenstockError("\n".join(str(failure) for failure in report.failures))
+            ensure_tables(self.db, missing)
 
     def _is_there(self, wanted: Table) -> bool:
         try:

@@ -13,11 +13,15 @@ from typing import Literal
 
 from penstock.client.database import Database
 from penstock.clock import utc_text
+from penstock.errors import PenstockError
 from penstock.tables.apply.failures import Failure
 from penstock.tables.apply.side_by_side import Pace, Report, run_together
 from penstock.tables.apply.table_changer import TableWork
+from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.changes import Change, CreateTable, DeleteTable
 from penstock.tables.plan.survey import Survey, Surveyed
+from penstock.tables.plan.survey import survey as survey_tables
 
 Fate = Literal["created", "changed", "deleted", "skipped", "failed", "unfinished"]
 FATES: tuple[Fate, ...] = ("created", "changed", "deleted", "skipped", "failed", "unfinished")
@@ -87,6 +91,17 @@ def apply(
     except KeyboardInterrupt:
         raise Interrupted(_report_of(survey.tables, works)) from None
     return _report_of(survey.tables, works)
+
+
+def ensure_tables(db: Database, tables: Iterable[Table], naming: Naming | None = None) -> ApplyReport:
+    """Makes the tables as they are defined, and waits for them: for a program that cannot go on without.
+
+    Raises PenstockError with every failure.
+    """
+    report = apply(db, survey_tables(db, tuple(tables), naming or Naming(prefix="")))
+    if report.failures:
+        raise PenstockError("\n".join(str(failure) for failure in report.failures))
+    return report
 
 
 def _report_of(tables: Iterable[Surveyed], works: dict[str, TableWork]) -> ApplyReport:

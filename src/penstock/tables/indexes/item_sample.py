@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.client.database import Database
+from penstock.client.reads.pages import read_pages
 from penstock.tables.definitions.definition import Index
 
 SAMPLE_ITEMS = 1_000
@@ -39,12 +40,12 @@ def _segment(db: Database, table: str, attributes: Iterable[str] | None, segment
         names = {f"#{at}": name for at, name in enumerate(sorted(set(attributes)))}
         request |= {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
     found: list[Item] = []
-    while len(found) < items:
-        answer = db.execute("Scan", {**request, "Limit": items - len(found)})
+    request["Limit"] = items
+    for answer in read_pages(db.execute, "Scan", request):
         found += answer["Items"]
-        if "LastEvaluatedKey" not in answer:
+        if len(found) >= items:
             break
-        request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        request["Limit"] = items - len(found)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 from penstock.client.database import Database, connect
@@ -10,13 +9,11 @@ from penstock.client.transports import endpoints
 from penstock.client.transports.credentials import CredentialSource, FixedCredentials
 from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.signing import Credentials
-from penstock.errors import PenstockError
 from penstock.systems.account_records.config import DEFAULTS, Config
 from penstock.systems.account_records.tables import tables
 from penstock.systems.layouts import Layout
-from penstock.tables.apply.apply import apply
+from penstock.tables.apply.apply import ensure_tables
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.survey import survey
 
 
 def open_database(config: Config) -> Database:
@@ -45,15 +42,8 @@ def create_tables(db: Database, config: Config, layout: Layout = "safe") -> tupl
     wanted = tables(layout, users=config.user_table, records=config.record_table)
     there = set(db.tables())
     missing = [table for table in wanted if table.name not in there]
-    report = apply(db, survey(db, missing, Naming(prefix="", region=config.region)))
-    _raise(str(failure) for failure in report.failures)
+    ensure_tables(db, missing, Naming(prefix="", region=config.region))
     return tuple(table.name for table in missing)
-
-
-def _raise(failures: Iterable[str]) -> None:
-    told = "; ".join(failures)
-    if told:
-        raise PenstockError(told)
 
 
 def _with_region(config: Config) -> str:

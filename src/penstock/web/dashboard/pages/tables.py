@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from penstock.client.database import Database, embedded_engine
+from penstock.client.reads.pages import read_pages
 from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
 from penstock.systems import SYSTEMS
@@ -171,18 +172,16 @@ def count_backlog(db: Database, name: str, attribute: str, now: float) -> Backlo
             ":low": {"N": str(int(now) - LONGEST_PAST_SECONDS)},
             ":now": {"N": str(int(now))},
         },
+        "Limit": most,
     }
     count = looked_at = 0
-    start: Mapping[str, Any] | None = None
-    while looked_at < most:
-        more = {} if start is None else {"ExclusiveStartKey": start}
-        answer = db.execute("Scan", {**request, **more, "Limit": most - looked_at})
+    for answer in read_pages(db.execute, "Scan", request):
         count += answer["Count"]
         looked_at += answer["ScannedCount"]
-        start = answer.get("LastEvaluatedKey")
-        if start is None:
-            return Backlog(count, looked_at, True)
-    return Backlog(count, looked_at, False)
+        if looked_at >= most and answer.get("LastEvaluatedKey"):
+            return Backlog(count, looked_at, False)
+        request["Limit"] = most - looked_at
+    return Backlog(count, looked_at, True)
 
 
 # ── drift ────────────────────────────────────────────────────────────────────────────────────────
