@@ -12,9 +12,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -22,7 +21,7 @@ import orjson
 from penstock.errors import PenstockError
 from penstock.files import SavedFile
 from penstock.jobs.model.state import State
-from penstock.leases import DEFAULT_LEASE_SECONDS, RENEWALS, LeaseLost, checked_seconds, new_owner
+from penstock.leases import DEFAULT_LEASE_SECONDS, HeldLease, LeaseLost, LeaseRenewer, checked_seconds, new_owner
 from penstock.systems.security_assistant import changes
 from penstock.systems.security_assistant.agents import Agents, default_agents
 from penstock.systems.security_assistant.events import Event, new_event
@@ -222,27 +221,14 @@ class Processor:
 
     # ── the lease ────────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def _kept(self, job: DrawingJob) -> Iterator[None]:
-        """Renews the lease while a stage runs, in a thread of its own."""
-        over = threading.Event()
+    def _kept(self, job: DrawingJob) -> LeaseRenewer:
+        """Renews the lease while a stage runs. A worker that has lost it is told so at its next write."""
 
-        def keep() -> None:
-            while not over.wait(self._lease_seconds / RENEWALS):
-                try:
-                    self.storage.change_held(job, lambda current: changes.renewed(current, self.storage.now()))
-                except LeaseLost:
-                    return  # the worker is told at its next write
-                except Exception as error:
-                    _LOG.warning("The lease of %s could not be renewed, and is tried again: %s", job.id, error)
+        def renew() -> None:
+            self.storage.change_held(job, lambda current: changes.renewed(current, self.storage.now()))
 
-        thread = threading.Thread(target=keep, name="penstock-security-lease", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        lease = HeldLease(job.id, self._lease_seconds, renew)
+        return LeaseRenewer(lambda: (lease,), name="penstock-security-lease")
 
 
 def _with_tokens(job: DrawingJob, outcome: Outcome) -> dict[str, Any]:
