@@ -339,16 +339,16 @@ def test_what_a_dead_processor_held_is_taken_over_when_its_lease_has_ended(db: D
 def test_a_claim_that_was_held_up_until_its_lease_ended_is_not_run(db: Database) -> None:
     table, runs = filled(db, 3), Counter[int]()
     records = processor(table)
-    claiming, late = records._store.claiming, list[Claim]()
+    claim_steps, late = records._store.claim_steps, list[Claim]()
 
     def held_up(found: Candidate) -> Any:
-        answer = yield from claiming(found)
+        answer = yield from claim_steps(found)
         if not late and isinstance(answer, Claim):
             late.append(answer)
             answer.believed_until = 0.0
         return answer
 
-    records._store.claiming = held_up  # type: ignore[method-assign]
+    records._store.claim_steps = held_up  # type: ignore[method-assign]
     report = records.process_all(lambda record: runs.update([record["Number"]]))
     assert runs == Counter(range(3))
     assert (report.processed, report.attempts, report.given_back) == (3, 3, 1)

@@ -106,7 +106,7 @@ def test_a_renewal_that_the_marker_has_not_heard_of_takes_nothing_from_it(any_db
 def test_a_renewal_between_a_request_and_its_answer_is_no_change_by_somebody(any_db: Database) -> None:
     world = World(any_db)
     claim = claimed(world.a.claim(FOUND))
-    steps = world.a.marking(claim, None)
+    steps = world.a.mark_steps(claim, None)
     request = next(steps)
     world.clock.advance(1)
     assert isinstance(world.a.renew(claim), Written)  # by the watcher, and the claim says so

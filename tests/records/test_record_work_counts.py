@@ -41,11 +41,11 @@ def test_what_a_group_writer_claims_and_marks_together_is_few_statements(
     table = filled(db, 2 * group)
     records = processor(table) if by == "index" else RecordProcessor(table)
     found = [one for page in records._source.pages(random.Random(1)) for one in page]
-    first = drive_together([records._store.claiming(one) for one in found[:group]], db)
-    marking = [records._store.marking(one, None) for one in first if isinstance(one, Claim)]
-    claiming = [records._store.claiming(one) for one in found[group:]]
+    first = drive_together([records._store.claim_steps(one) for one in found[:group]], db)
+    mark_steps = [records._store.mark_steps(one, None) for one in first if isinstance(one, Claim)]
+    claim_steps = [records._store.claim_steps(one) for one in found[group:]]
     with statements(db) as told:
-        drive_together([*marking, *claiming], db)
+        drive_together([*mark_steps, *claim_steps], db)
     words = Counter(one.split()[0] for one in told)
     assert words["BEGIN"] == words["COMMIT"] == 1
     assert sum(words.values()) <= most, f"{words} for {2 * group} records"
@@ -115,7 +115,7 @@ def test_processors_that_see_each_other_share_a_page_between_them(clock: ManualC
     for owner in owners:
         other_processors = OtherProcessors(owner, clock)
         for other in owners:
-            other_processors.met(leased(clock, other))
+            other_processors.note_seen(leased(clock, other))
         shares.append([found.key["pk"]["S"] for found in other_processors.ours(PAGE, 0)])
     assert sorted(name for share in shares for name in share) == sorted(found.key["pk"]["S"] for found in PAGE)
     assert all(shares)
@@ -123,13 +123,13 @@ def test_processors_that_see_each_other_share_a_page_between_them(clock: ManualC
 
 def test_what_was_left_is_shared_otherwise_in_the_next_pass(clock: ManualClock) -> None:
     other_processors = OtherProcessors("a", clock)
-    other_processors.met(leased(clock, "b"))
+    other_processors.note_seen(leased(clock, "b"))
     assert other_processors.ours(PAGE, 0) != other_processors.ours(PAGE, 1)
 
 
 def test_a_neighbour_that_was_not_met_for_some_pages_is_in_nobodys_way(clock: ManualClock) -> None:
     other_processors = OtherProcessors("a", clock)
-    other_processors.met(leased(clock, "b"))
+    other_processors.note_seen(leased(clock, "b"))
     assert [len(other_processors.ours(PAGE, 0)) == len(PAGE) for _ in range(4)] == [False, False, True, True]
 
 

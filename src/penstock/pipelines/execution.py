@@ -40,8 +40,8 @@ class StepReport:
 
     def __str__(self) -> str:
         took = f"{self.seconds:.1f} s" if self.how == "ran" else ""
-        told = "; ".join(one for one in (self.why, self.summary) if one)
-        return f"  {self.name:<20} {self.how:<8} {took:>8}  {told}".rstrip()
+        words = "; ".join(one for one in (self.why, self.summary) if one)
+        return f"  {self.name:<20} {self.how:<8} {took:>8}  {words}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +192,11 @@ class Execution:
         makers = {name: step.name for step in self.steps for name in step.outputs}
         for place, step in enumerate(self.steps):
             fingerprint = step.fingerprint({name: self.products[name].sha256 for name in step.inputs})
-            found, why = self._found(step, fingerprint)
+            found, why = self._find_products(step, fingerprint)
             span = (100 * place / len(self.steps), 100 * (place + 1) / len(self.steps))
             if found is not None:
                 self.products.update(found)
-                self._reused(step, span)
+                self._report_reuse(step, span)
             elif self.ledger.run is None:
                 raise NotDone
             else:
@@ -210,7 +210,7 @@ class Execution:
 
     # ── what is there ────────────────────────────────────────────────────────────────────────────
 
-    def _found(self, step: Step, fingerprint: str) -> tuple[dict[str, Product] | None, str]:
+    def _find_products(self, step: Step, fingerprint: str) -> tuple[dict[str, Product] | None, str]:
         """What the step made before; or None, and why it has to run (2)."""
         try:
             note = self.ledger.read(note_name(step.name))
@@ -249,7 +249,7 @@ class Execution:
                 return f"its file {saved.key} was changed: {error.reason}"
         return ""
 
-    def _reused(self, step: Step, span: tuple[float, float]) -> None:
+    def _report_reuse(self, step: Step, span: tuple[float, float]) -> None:
         report = StepReport(step.name, "reused")
         self.reports.append(report)
         if self.ledger.run is not None:
@@ -268,7 +268,7 @@ class Execution:
         )
         inputs = {name: self.products[name] for name in step.inputs}
         began_at, began = self.clock.now(), monotonic()
-        made = self._called(step, context, inputs)
+        made = self._call(step, context, inputs)
         note = {
             "step": step.name,
             "version": step.version,
@@ -289,10 +289,10 @@ class Execution:
         self.reports.append(report)
         self.tell(report)
 
-    def _called(self, step: Step, context: StepContext, inputs: Mapping[str, Product]) -> dict[str, Product]:
+    def _call(self, step: Step, context: StepContext, inputs: Mapping[str, Product]) -> dict[str, Product]:
         try:
             given = {name: product.given(self.ledger.home) for name, product in inputs.items()}
-            return self._made(step, step.function(context, **given))
+            return self._products_of(step, step.function(context, **given))
         except Exception as error:
             error.add_note(
                 f"In the step {step.name!r} of the pipeline {self.pipeline!r}. What was done before it is kept: "
@@ -300,7 +300,7 @@ class Execution:
             )
             raise
 
-    def _made(self, step: Step, value: Any) -> dict[str, Product]:
+    def _products_of(self, step: Step, value: Any) -> dict[str, Product]:
         """What was returned, by the names of the outputs. Raises NotJson, BadPipeline."""
         if len(step.outputs) == 1:
             return {step.outputs[0]: Product.of(value, f"{step.name}.{step.outputs[0]}")}

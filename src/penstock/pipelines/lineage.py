@@ -39,8 +39,8 @@ class Origin:
     def form(self) -> dict[str, Any]:
         """As JSON."""
         names = ("name", "sha256", "size", "step", "version", "at", "attempt")
-        told = {name: getattr(self, name) for name in names}
-        return told | {"inputs": dict(self.inputs), "key": None if self.file is None else self.file.key}
+        form = {name: getattr(self, name) for name in names}
+        return form | {"inputs": dict(self.inputs), "key": None if self.file is None else self.file.key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def lineage(store: JobStore, job_id: str | None) -> Lineage:
     origins = [
         _origin(name, Product.parse(form)) for name, form in notes.pop(INPUTS_NOTE, {"inputs": {}})["inputs"].items()
     ]
-    told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
-    ordered, circular = sorted_by_need([(note, note["inputs"], note["outputs"]) for note in told])
+    by_time = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
+    ordered, circular = sorted_by_need([(note, note["inputs"], note["outputs"]) for note in by_time])
     for note in (*ordered, *circular):  # steps that were since declared otherwise may seem to need each other
         origins += _made(note)
     return Lineage(job_id, tuple(origins))
@@ -110,8 +110,8 @@ def outputs(store: JobStore, job_id: str | None) -> dict[str, Any]:
     """What the job's steps have made so far: JSON values and PipelineFiles. Raises JobIdRequired, JobNotFound."""
     notes = _notes(store, required_job_id(job_id))
     notes.pop(INPUTS_NOTE, None)
-    told = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
-    return {name: Product.parse(form).given(store.files) for note in told for name, form in note["outputs"].items()}
+    by_time = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
+    return {name: Product.parse(form).given(store.files) for note in by_time for name, form in note["outputs"].items()}
 
 
 def _notes(store: JobStore, job_id: str) -> dict[str, Any]:

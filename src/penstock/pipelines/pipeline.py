@@ -130,7 +130,7 @@ class Pipeline:
             found = rounds(store, job_id)
             is_done = bool(found) and found[0].state is State.COMPLETED
             if is_done:
-                report = self._looked(store, found, job_id, wanted, tell)
+                report = self._report_if_done(store, found, job_id, wanted, tell)
                 if report is not None:
                     return report
             else:
@@ -140,7 +140,7 @@ class Pipeline:
             )
             if job is not None:
                 run = Run(store, job, deadline=deadline, margin_seconds=limits.margin_seconds)
-                return self._held(run, [job, *found], job_id, wanted, executor, tell)
+                return self._run_held(run, [job, *found], job_id, wanted, executor, tell)
 
     def run_in(
         self,
@@ -161,7 +161,7 @@ class Pipeline:
         execution.perform()
         return self._report(execution)
 
-    def _looked(
+    def _report_if_done(
         self, store: JobStore, found: Sequence[Job], job_id: str, wanted: Inputs, tell: Tell
     ) -> PipelineReport | None:
         """The report on a job that has completed, if there is nothing to do; nothing is written."""
@@ -174,7 +174,7 @@ class Pipeline:
             tell(report)
         return self._report(execution)
 
-    def _held(
+    def _run_held(
         self,
         run: Run,
         found: Sequence[Job],

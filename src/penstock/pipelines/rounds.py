@@ -128,7 +128,7 @@ def claim_round(
     end = time.monotonic() + wait_seconds
     tries = 0
     while True:
-        job = _made(store, new)
+        job = _find_or_create(store, new)
         if job.state is State.COMPLETED:
             return None
         if job.state is State.CANCELLED:
@@ -140,7 +140,7 @@ def claim_round(
         _wait(store.get(job.id), end, tries)
 
 
-def _made(store: JobStore, new: NewJob) -> Job:
+def _find_or_create(store: JobStore, new: NewJob) -> Job:
     """The job, which is made if it is new."""
     assert new.id is not None
     try:

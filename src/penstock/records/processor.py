@@ -117,13 +117,13 @@ class RecordProcessor:
         total: int | None = None,
         run_id: str = "",
     ) -> Report:
-        """Runs the function on every pending record, and tells what became of them; `report.errors` are the failed.
+        """Runs the function on every pending record, and reports what became of them; `report.errors` are the failed.
 
         The function is given a record as a dict, and returns None or a dict of attributes to set. The source is read
-        again and again, `max_iterations` times at most, until it has nothing more.
+        repeatedly, `max_iterations` times at most, until it has nothing more.
 
         `progress` is called some times a second. Ctrl-C lets what runs finish for `grace_seconds` and raises
-        `Interrupted`; a second one does not wait. Called again, it goes on where it was stopped.
+        `Interrupted`; a second one does not wait. Called again, it continues where it was stopped.
         """
         check_function(function)
         runner = self._runner()
@@ -136,7 +136,7 @@ class RecordProcessor:
             draw=self._draw,
             run_id=run_id or new_run_id(),
             total=total,
-            tell=progress,
+            on_progress=progress,
         )
         return self._run.go()
 

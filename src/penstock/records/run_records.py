@@ -49,7 +49,7 @@ class RunLog:
         self.run_id = run_id
         self._clock = clock or SystemClock()
         self._about = {"table": table, "host": socket.gethostname(), "pid": os.getpid()}
-        self._told_at = 0.0
+        self._written_at = 0.0
         self._works = True
 
     def begin(self, **about: Any) -> None:
@@ -68,8 +68,8 @@ class RunLog:
     def tell(self, progress: Progress, report: Report) -> None:
         """How far it is; written once a second."""
         now = time.monotonic()
-        if now - self._told_at >= _EVERY_SECONDS:
-            self._told_at = now
+        if now - self._written_at >= _EVERY_SECONDS:
+            self._written_at = now
             facts = {"running": progress.running, "waiting": progress.waiting, "rate": round(progress.rate, 1)}
             self._write(facts | _counts(report) | ({} if progress.total is None else {"total": progress.total}))
 

@@ -137,9 +137,9 @@ class RecordStore:
 
     def claim(self, candidate: Candidate) -> ClaimAnswer:
         """The record for us (1), or why not."""
-        return drive(self.claiming(candidate), self._execute)
+        return drive(self.claim_steps(candidate), self._execute)
 
-    def claiming(self, candidate: Candidate) -> Steps[ClaimAnswer]:
+    def claim_steps(self, candidate: Candidate) -> Steps[ClaimAnswer]:
         """The same, step by step."""
         seen = candidate.state
         for _ in range(_TRIES):
@@ -148,13 +148,13 @@ class RecordStore:
             verdict = state.verdict(now, self.max_crashes)
             if not isinstance(verdict, Free):
                 return verdict
-            answer = yield from self._try_claim(candidate, seen, self._granted(state, now))
+            answer = yield from self._try_claim(candidate, seen, self._grant(state, now))
             if not isinstance(answer, _Seen):
                 return answer
             seen = answer.state
         return Later(self.clock.now() + 0.1)
 
-    def _granted(self, state: RecordState, now: float) -> RecordState:
+    def _grant(self, state: RecordState, now: float) -> RecordState:
         with self._granting:
             granted = state.claimed(self.owner, now, self.lease_seconds, self._last_token)
             self._last_token = granted.token
@@ -183,7 +183,7 @@ class RecordStore:
         try:
             record = (yield "UpdateItem", request)["Attributes"]
         except ConditionalCheckFailedException as error:
-            there = self._there(candidate.key, error)
+            there = self._current_item(candidate.key, error)
             if there is None:
                 return Gone()
             now_seen = there.get(self._name)
@@ -208,7 +208,7 @@ class RecordStore:
                 f"has something else in it. Choose another name (bookkeeping=)."
             ) from None
 
-    def _there(self, key: WireItem, error: ConditionalCheckFailedException) -> WireItem | None:
+    def _current_item(self, key: WireItem, error: ConditionalCheckFailedException) -> WireItem | None:
         """The record that stood in the way. Some servers do not tell it."""
         if error.item is not None:
             return error.item
@@ -238,17 +238,17 @@ class RecordStore:
             try:
                 self._execute(*self._update(claim.key, "SET #b = :b", "#b = :own", names, values))
             except ConditionalCheckFailedException as error:
-                there = self._there(claim.key, error)
+                there = self._current_item(claim.key, error)
                 now = None if there is None else there.get(self._name)
                 if error.maybe_ours and now == wire:  # our own first try (5)
                     return Written(state)
-                if not self._adopted(claim, own, now):
+                if not self._adopt_renewal(claim, own, now):
                     return Gone() if there is None else self._lost(now)
             else:
                 return Written(state)
         return Lost()
 
-    def _adopted(self, claim: Claim, own: AttributeValue, now: AttributeValue | None) -> bool:
+    def _adopt_renewal(self, claim: Claim, own: AttributeValue, now: AttributeValue | None) -> bool:
         """Whether it is ours still, with a renewal that this writer, who asked for `own`, had not heard of."""
         if now is None or now == own:
             return False
@@ -281,9 +281,9 @@ class RecordStore:
 
     def mark(self, claim: Claim, result: Mapping[str, Any] | None) -> MarkAnswer:
         """Done: the marks and the function's result in one write (2, 3)."""
-        return drive(self.marking(claim, result), self._execute)
+        return drive(self.mark_steps(claim, result), self._execute)
 
-    def marking(self, claim: Claim, result: Mapping[str, Any] | None) -> Steps[MarkAnswer]:
+    def mark_steps(self, claim: Claim, result: Mapping[str, Any] | None) -> Steps[MarkAnswer]:
         """The same, step by step."""
         marks = self.marks.of(claim, result)
         text = self.marks.text(tuple(marks), tuple(claim.record))
@@ -296,14 +296,14 @@ class RecordStore:
             try:
                 yield self._update(claim.key, text.update, text.condition, text.names, values)
             except ConditionalCheckFailedException as error:
-                there = self._there(claim.key, error)
-                if there is None or not self._adopted(claim, own, there.get(self._name)):
-                    return self._not_marked(claim, own, there, marks, maybe_ours=error.maybe_ours)
+                there = self._current_item(claim.key, error)
+                if there is None or not self._adopt_renewal(claim, own, there.get(self._name)):
+                    return self._why_not_marked(claim, own, there, marks, maybe_ours=error.maybe_ours)
             else:
                 return Written(claim.state)
         return Lost()
 
-    def _not_marked(
+    def _why_not_marked(
         self, claim: Claim, own: AttributeValue, there: WireItem | None, marks: WireItem, *, maybe_ours: bool
     ) -> MarkAnswer:
         if there is None:
@@ -339,7 +339,7 @@ class RecordStore:
             self._execute(*self._update(key, "SET #b = :b", "#b = :seen", names, values))
         except ConditionalCheckFailedException as error:
             # Another who wanted the same has done it; it is ours only if we cannot tell (5).
-            return error.maybe_ours and (self._there(key, error) or {}).get(self._name) == wire
+            return error.maybe_ours and (self._current_item(key, error) or {}).get(self._name) == wire
         return True
 
 

@@ -88,10 +88,10 @@ class Outcomes:
 
     # ── not claimed ──────────────────────────────────────────────────────────────────────────────
 
-    def not_claimed(self, task: Task, answer: ClaimAnswer) -> None:
+    def on_not_claimed(self, task: Task, answer: ClaimAnswer) -> None:
         match answer:
             case Held(state, takeable_at):
-                self._held(task, state, takeable_at)
+                self._on_held(task, state, takeable_at)
             case Later(due_at):
                 self._schedule.postpone(Task(task.candidate), due_at)
             case Poison(state):
@@ -104,8 +104,8 @@ class Outcomes:
             case Settled() | Claim():
                 pass  # failed for good, or done
 
-    def _held(self, task: Task, state: RecordState, takeable_at: float) -> None:
-        self._other_processors.met(state)
+    def _on_held(self, task: Task, state: RecordState, takeable_at: float) -> None:
+        self._other_processors.note_seen(state)
         awaited = task.awaited
         if not self.waits_for_others:
             self.passed_over += 1
@@ -122,20 +122,20 @@ class Outcomes:
         """Writes any end. Raises ExecutorUnusable after it if the executor is."""
         match end:
             case Ended(failure=None, result=result):
-                self._done(claim, result)
+                self._mark_done(claim, result)
             case Ended(failure=Failure() as failure):
                 if self._schedule.stopping and failure.kind == "KeyboardInterrupt":
                     self.give_back(claim)  # the Ctrl-C that stops us went to its process too
                 else:
-                    self._failed(claim, failure)
+                    self._on_failure(claim, failure)
             case NotRun():
                 self.give_back(claim)
             case Died(by_us=True):
                 self.give_back(claim, again=True)
             case Died(message=message):
-                self._crashed(claim, message[:MESSAGE_CHARACTERS])
+                self._on_crash(claim, message[:MESSAGE_CHARACTERS])
             case Overran():
-                self.overran(claim)
+                self.on_overrun(claim)
         if isinstance(end, Died | Overran) and end.unusable is not None:
             raise end.unusable
 
@@ -144,40 +144,40 @@ class Outcomes:
             if name in self._protected:
                 raise BadResult(f"the function returned {name}, which is part of the key or of the bookkeeping")
 
-    def _done(self, claim: Claim, result: Mapping[str, Any] | None) -> None:
+    def _mark_done(self, claim: Claim, result: Mapping[str, Any] | None) -> None:
         answer: MarkAnswer | Exception
         try:
             self.check_result(result)
             answer = self._store.mark(claim, result)
         except Exception as error:
             answer = error
-        self.marked(claim, answer)
+        self.on_marked(claim, answer)
 
-    def marked(self, claim: Claim, answer: MarkAnswer | Exception) -> None:
+    def on_marked(self, claim: Claim, answer: MarkAnswer | Exception) -> None:
         """The end of an attempt that went well, as far as the function goes."""
         match answer:
             case Written():
                 self.count("processed")
             case Changed(names):
                 self.count("changed")
-                told = ", ".join(names[:5]) or "what it is selected by"
-                text = f"somebody changed the record while it ran ({told}), so the result was not stored"
-                self._failed(claim, Failure(RECORD_CHANGED, text, retryable=True))
+                attributes = ", ".join(names[:5]) or "what it is selected by"
+                text = f"somebody changed the record while it ran ({attributes}), so the result was not stored"
+                self._on_failure(claim, Failure(RECORD_CHANGED, text, retryable=True))
             case InvalidValue() | ValidationException() | BadResult():
                 # The record cannot be as the function wants it: too large, say, or of the wrong type for an index.
                 text = str(answer)[:MESSAGE_CHARACTERS]
-                self._failed(claim, Failure(type(answer).__name__, text, retryable=False))
+                self._on_failure(claim, Failure(type(answer).__name__, text, retryable=False))
             case PenstockError():
                 raise answer
             case Exception():  # of a mark that is computed by a function
-                self._failed(claim, failure_of(answer, self._rules.retries))
+                self._on_failure(claim, failure_of(answer, self._rules.retries))
             case _:
-                self._refused(answer)
+                self._on_refused(answer)
 
-    def overran(self, claim: Claim) -> None:
+    def on_overrun(self, claim: Claim) -> None:
         self.count("timed_out")
         error = TimeoutError(f"still running after {self._rules.timeout_seconds:g} s")
-        self._failed(claim, Failure("TimeoutError", str(error), self._rules.retries.covers(error)))
+        self._on_failure(claim, Failure("TimeoutError", str(error), self._rules.retries.covers(error)))
 
     def give_back(self, claim: Claim, *, again: bool = False) -> None:
         state = claim.state.given_back()
@@ -188,7 +188,7 @@ class Outcomes:
 
     # ── failed ───────────────────────────────────────────────────────────────────────────────────
 
-    def _failed(self, claim: Claim, failure: Failure) -> None:
+    def _on_failure(self, claim: Claim, failure: Failure) -> None:
         state, now = claim.state, self._store.clock.now()
         if not failure.retryable or state.failures >= self._rules.retries.times:
             self._fail_for_good(claim, state.failed_for_good(failure.name, failure.message, now), failure.trace)
@@ -196,7 +196,7 @@ class Outcomes:
         wait = self._rules.retries.delay(state.failures, self._draw.random)
         self._try_again(claim, state.after_failure(failure.name, failure.message, now, now + wait))
 
-    def _crashed(self, claim: Claim, message: str) -> None:
+    def _on_crash(self, claim: Claim, message: str) -> None:
         self.count("crashed")
         state, now = claim.state, self._store.clock.now()
         if state.crashes + 1 >= self._store.max_crashes:
@@ -211,14 +211,14 @@ class Outcomes:
             self.count("retried")
             self._schedule.postpone(Task(Candidate(claim.key, state.wire(), claim.value)), state.due)
         else:
-            self._refused(answer)
+            self._on_refused(answer)
 
     def _fail_for_good(self, claim: Claim, state: RecordState, trace: str) -> None:
         answer = self._store.put_state(claim, state)
         if isinstance(answer, Written):
             self._count_failed(Candidate(claim.key), state, trace)
         else:
-            self._refused(answer)
+            self._on_refused(answer)
 
     def _count_failed(self, candidate: Candidate, state: RecordState, trace: str = "") -> None:
         kind = state.kind or WORKER_DIED
@@ -229,7 +229,7 @@ class Outcomes:
                 key = decode_item(candidate.key)
                 self.report.errors.append(RecordError(key, kind, state.message, state.attempts, trace))
 
-    def _refused(self, answer: object) -> None:
+    def _on_refused(self, answer: object) -> None:
         self.count("deleted" if isinstance(answer, Gone) else "lost")
 
     def count(self, name: str, number: int = 1) -> None:

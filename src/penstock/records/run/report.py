@@ -77,15 +77,15 @@ class Report:
         ):
             if count:
                 parts.append(f"{count:,} {word}")
-        told = f"{', '.join(parts)} in {seconds_text(self.seconds)}"
-        return f"{told}, interrupted" if self.interrupted else told
+        text = f"{', '.join(parts)} in {seconds_text(self.seconds)}"
+        return f"{text}, interrupted" if self.interrupted else text
 
     def form(self) -> dict[str, Any]:
         """For JSON, without the errors themselves."""
         names = [name for name in self.__slots__ if name not in ("errors", "failures_by_kind", "seconds")]
-        told = {name: getattr(self, name) for name in names}
+        counts = {name: getattr(self, name) for name in names}
         rate = {"seconds": round(self.seconds, 3), "success_rate": round(self.success_rate, 6)}
-        return told | rate | {"failures_by_kind": dict(self.failures_by_kind)}
+        return counts | rate | {"failures_by_kind": dict(self.failures_by_kind)}
 
 
 @dataclass(frozen=True, slots=True)

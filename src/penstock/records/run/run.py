@@ -123,7 +123,7 @@ class TimeLimit:
     def _write_off(self, running: Running) -> None:
         if not self._context.take_out(running):
             return
-        self._workers.overran(running)
+        self._workers.on_overrun(running)
         self._hung += 1
         rules = self._context.rules
         if self._hung > max(20, 4 * rules.max_workers):
@@ -149,12 +149,12 @@ class Run:
         draw: random.Random,
         run_id: str = "",
         total: int | None = None,
-        tell: Callable[[Progress, Report], object] | None = None,
+        on_progress: Callable[[Progress, Report], object] | None = None,
     ) -> None:
         self.report = Report(run_id)
         self._rules = rules
         self._total = total
-        self._tell = tell
+        self._on_progress = on_progress
         self._context = RunContext(store, runner, function, rules, self.report, draw)
         has_group_writer = getattr(store.source.db.transport, "execute_together", None) is not None
         self._workers = GroupWriter(self._context) if has_group_writer else DirectWorkers(self._context)
@@ -200,7 +200,7 @@ class Run:
     def _wait(self) -> None:
         """Until all workers are gone; after a stop for as long as the grace time."""
         while not self._context.finished.wait(_TICK_SECONDS):
-            self._told()
+            self._report_progress()
             if self._context.schedule.stopping:
                 self._wait_for_grace()
                 return
@@ -209,25 +209,27 @@ class Run:
         until = time.monotonic() + self._rules.grace_seconds
         try:
             while not self._context.finished.wait(min(_TICK_SECONDS, max(until - time.monotonic(), 0.0))):
-                self._told()
+                self._report_progress()
                 if time.monotonic() >= until:
                     return
         except KeyboardInterrupt:
             self.report.interrupted = True  # the second one: at once
 
     def _leave(self, *, now: bool) -> None:
-        self.report.left = self._context.let_go()
+        self.report.left = self._context.drop_all()
         self.report.seconds = time.monotonic() - self._began_at
         self._context.runner.close(now=now)
-        self._told()
+        self._report_progress()
 
-    def _told(self) -> None:
-        if self._tell is None:
+    def _report_progress(self) -> None:
+        if self._on_progress is None:
             return
         report, seconds = self.report, max(time.monotonic() - self._began_at, 1e-6)
         waiting, rate = self._context.schedule.waiting, (report.processed + report.failed) / seconds
         running = min(len(self._context.in_hand()), self._rules.max_workers)
-        self._tell(Progress(report.processed, report.failed, running, waiting, seconds, rate, self._total), report)
+        self._on_progress(
+            Progress(report.processed, report.failed, running, waiting, seconds, rate, self._total), report
+        )
 
 
 def _start(target: Callable[[], None]) -> None:

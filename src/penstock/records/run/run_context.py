@@ -109,7 +109,7 @@ class RunContext:
         with self._lock:
             return list(self._running.values())
 
-    def let_go(self) -> int:
+    def drop_all(self) -> int:
         """What is in hand still keeps its lease, and what comes of it is thrown away (2); how many these are."""
         with self._lock:
             left = len(self._running)
@@ -118,7 +118,7 @@ class RunContext:
 
     # ── an attempt ───────────────────────────────────────────────────────────────────────────────
 
-    def looked(self, task: Task) -> Task | None:
+    def reread(self, task: Task) -> Task | None:
         """The record as it is now, if it is looked at once more; None if it is gone."""
         if task.awaited is None:
             return task
@@ -159,9 +159,9 @@ class RunContext:
         try:
             write(*arguments)
         except BaseException as error:
-            self.trouble(task, error)
+            self.handle_error(task, error)
 
-    def trouble(self, task: Task | None, error: BaseException) -> None:
+    def handle_error(self, task: Task | None, error: BaseException) -> None:
         """The database did not do what was asked. What may pass is tried again, for a while."""
         with self._lock:
             self._errors_in_a_row += 1
@@ -184,7 +184,7 @@ class RunContext:
         self.schedule.stop()
         self.runner.stop()
 
-    def gone(self) -> None:
+    def worker_left(self) -> None:
         """A worker has left; with the last one the run is finished."""
         with self._lock:
             self._alive -= 1

@@ -112,7 +112,7 @@ class Schedule:
     # ── the workers' side ────────────────────────────────────────────────────────────────────────
 
     def take(self) -> Task | None:
-        """The next record to look at, waited for; None when there will be none. `ended` is called after it."""
+        """The next record to look at, waited for; None when there will be none. `tasks_done` is called after it."""
         with self._work:
             while not self.stopping:
                 wait = _LONGEST_WAIT
@@ -155,7 +155,7 @@ class Schedule:
                 self._gathered = 1 if lingered else gather  # from now on, so many wake us
                 enough = 1 if lingered or self.stopping or (hungry and self._ready) else gather
                 if len(self._ends) >= enough:
-                    ends = self._ended_so_far()
+                    ends = self._take_ends()
                     return ends, [] if self.stopping else self._next(room + len(ends))
                 if not self._ends and not self.stopping and (tasks := self._next(room)):
                     return [], tasks
@@ -172,10 +172,10 @@ class Schedule:
 
         with self._work:
             self._work.wait_for(have_ended, seconds)
-            ends = self._ended_so_far()
+            ends = self._take_ends()
             return ends, [] if self.stopping else self._next(len(ends))
 
-    def _ended_so_far(self) -> list[Any]:
+    def _take_ends(self) -> list[Any]:
         return [self._ends.popleft() for _ in range(len(self._ends))]
 
     def _until_next(self, room: int, linger: float | None) -> float | None:
@@ -207,7 +207,7 @@ class Schedule:
             self._work.notify()
             return True
 
-    def ended(self, number: int = 1) -> None:
+    def tasks_done(self, number: int = 1) -> None:
         """So many of those that were taken are done with."""
         with self._work:
             self._busy -= number
@@ -238,13 +238,13 @@ class OtherProcessors:
         self._owner = owner
         self._clock = clock
         self._page = 0
-        self._met: dict[str, int] = {}
+        self._seen_at: dict[str, int] = {}
 
-    def met(self, state: RecordState) -> None:
+    def note_seen(self, state: RecordState) -> None:
         """Another holds a record here. One that has neither claimed nor renewed for half a lease may be dead."""
         is_alive = self._clock.now() < state.until - state.lease / 2
-        if state.owner != self._owner and is_alive and len(self._met) < _MOST:
-            self._met[state.owner] = self._page
+        if state.owner != self._owner and is_alive and len(self._seen_at) < _MOST:
+            self._seen_at[state.owner] = self._page
 
     def ours(self, page: list[Candidate], number: int) -> list[Candidate]:
         """What is ours of a page, in the pass of this number."""
@@ -268,12 +268,12 @@ class OtherProcessors:
             return True  # whoever claims it says so
         now = self._clock.now()
         if state.owner:
-            self.met(state)
+            self.note_seen(state)
             return now >= state.takeable_at
         return not number or now >= state.due
 
     def _near(self) -> list[str]:
-        for owner, page in list(self._met.items()):
+        for owner, page in list(self._seen_at.items()):
             if page < self._page - _NEAR_PAGES:
-                self._met.pop(owner, None)
-        return list(self._met)
+                self._seen_at.pop(owner, None)
+        return list(self._seen_at)

@@ -50,21 +50,21 @@ class DirectWorkers:
             try:
                 mine = self._handle(task)
             except BaseException as error:
-                self._context.trouble(task, error)
+                self._context.handle_error(task, error)
             if not mine:
                 return  # written off: another thread has this one's place
-            self._schedule.ended()
-        self._context.gone()
+            self._schedule.tasks_done()
+        self._context.worker_left()
 
     def _handle(self, task: Task) -> bool:
         """Looks at a record, and runs it if it may be. False if this thread was written off meanwhile."""
         context = self._context
-        looked = context.looked(task)
-        if looked is None:
+        reread = context.reread(task)
+        if reread is None:
             return True
-        answer = context.store.claim(looked.candidate)
+        answer = context.store.claim(reread.candidate)
         if not isinstance(answer, Claim):
-            context.outcomes.not_claimed(looked, answer)
+            context.outcomes.on_not_claimed(reread, answer)
             return True
         (running,) = context.take_in([answer])
         end = context.end_of(running)
@@ -73,10 +73,10 @@ class DirectWorkers:
         context.settle(running.claim, end)
         return True
 
-    def overran(self, running: Running) -> None:
+    def on_overrun(self, running: Running) -> None:
         """One that hangs has been taken out of hand."""
-        self._context.safely(None, self._context.outcomes.overran, running.claim)
-        self._schedule.ended()
+        self._context.safely(None, self._context.outcomes.on_overrun, running.claim)
+        self._schedule.tasks_done()
 
 
 _LOOK_SECONDS: Final = 0.05
@@ -173,9 +173,9 @@ class GroupWriter:
             if not self._context.take_out(running):
                 return  # written off: another thread has this one's place
             self._schedule.report((running, end))
-        self._context.gone()
+        self._context.worker_left()
 
-    def overran(self, running: Running) -> None:
+    def on_overrun(self, running: Running) -> None:
         """A worker that hangs: its record has been taken out of hand."""
         self._schedule.report((running, Overran()))
 
@@ -191,15 +191,15 @@ class GroupWriter:
             ends, tasks = batch
             withheld: list[Running | None] = []
             if crowded:
-                withheld = self._not_begun()
+                withheld = self._take_back()
                 self._let_finish(in_hand - len(ends) - len(withheld), ends, tasks)
             in_hand -= len(ends)
             began = time.monotonic()
             try:
                 in_hand += self._write(ends, tasks, withheld)
             except BaseException as error:
-                self._context.trouble(None, error)
-                self._schedule.ended(len(ends) + len(tasks))
+                self._context.handle_error(None, error)
+                self._schedule.tasks_done(len(ends) + len(tasks))
             self._usual_write += (time.monotonic() - began - self._usual_write) * _WEIGHT
         for _ in range(workers):
             self._claimed.put(None)
@@ -215,7 +215,7 @@ class GroupWriter:
         gather = 1 if few else min(max(ahead // 2, 1), max(workers, _GATHERED))
         return self._schedule.batch(room, in_hand, gather, linger=seconds / 3)
 
-    def _not_begun(self) -> list[Running | None]:
+    def _take_back(self) -> list[Running | None]:
         """What no worker has begun: it is taken back."""
         taken: list[Running | None] = []
         with contextlib.suppress(queue.Empty):
@@ -246,28 +246,28 @@ class GroupWriter:
         context = self._context
         good = [(running, end) for running, end in ends if isinstance(end, Ended) and end.failure is None]
         try:
-            looked = [one for task in tasks if (one := context.looked(task)) is not None]
-            answers = self._answers(good, looked)
+            reread = [one for task in tasks if (one := context.reread(task)) is not None]
+            answers = self._answers(good, reread)
         finally:
             for begun_later in withheld:
                 self._claimed.put(begun_later)
-        claims = self._claims(looked, answers[len(good) :])
-        self._marked(good, answers)
+        claims = self._claims(reread, answers[len(good) :])
+        self._on_marked(good, answers)
         for running, end in ends:
             if not isinstance(end, Ended) or end.failure is not None:
                 context.safely(None, context.settle, running.claim, end)
-        self._schedule.ended(len(ends) + len(tasks) - claims)
+        self._schedule.tasks_done(len(ends) + len(tasks) - claims)
         return claims
 
     def _answers(self, good: list[tuple[Running, Ended]], tasks: list[Task]) -> list[Any]:
         conversations = list[Steps[MarkAnswer | ClaimAnswer]]()
-        conversations += [self._marking(running.claim, end) for running, end in good]
-        conversations += [self._context.store.claiming(task.candidate) for task in tasks]
+        conversations += [self._mark_steps(running.claim, end) for running, end in good]
+        conversations += [self._context.store.claim_steps(task.candidate) for task in tasks]
         return drive_together(conversations, self._db)
 
-    def _marking(self, claim: Claim, end: Ended) -> Steps[MarkAnswer | ClaimAnswer]:
+    def _mark_steps(self, claim: Claim, end: Ended) -> Steps[MarkAnswer | ClaimAnswer]:
         self._context.outcomes.check_result(end.result)
-        return (yield from self._context.store.marking(claim, end.result))
+        return (yield from self._context.store.mark_steps(claim, end.result))
 
     def _claims(self, tasks: list[Task], answers: list[Any]) -> int:
         """Gives the workers what was claimed; how many these are."""
@@ -278,18 +278,18 @@ class GroupWriter:
         if len(claims) < len(answers):
             for task, answer in zip(tasks, answers, strict=True):
                 if isinstance(answer, Exception):
-                    context.trouble(task, answer)
+                    context.handle_error(task, answer)
                 elif not isinstance(answer, Claim):
-                    context.safely(task, context.outcomes.not_claimed, task, answer)
+                    context.safely(task, context.outcomes.on_not_claimed, task, answer)
         return len(claims)
 
-    def _marked(self, good: list[tuple[Running, Ended]], answers: list[Any]) -> None:
+    def _on_marked(self, good: list[tuple[Running, Ended]], answers: list[Any]) -> None:
         for (running, _), answer in zip(good, answers, strict=False):
-            self._took(running.ended_at - running.began_at)
+            self._learn_duration(running.ended_at - running.began_at)
             if not isinstance(answer, Written):
-                self._context.safely(None, self._context.outcomes.marked, running.claim, answer)
+                self._context.safely(None, self._context.outcomes.on_marked, running.claim, answer)
         self._context.outcomes.count("processed", sum(isinstance(one, Written) for one in answers))
 
-    def _took(self, seconds: float) -> None:
+    def _learn_duration(self, seconds: float) -> None:
         usual = self._usual_seconds
         self._usual_seconds = seconds if usual is None else usual + (seconds - usual) * _WEIGHT
