@@ -86,6 +86,7 @@ class RetryPolicy:
 
     @property
     def backoff(self) -> Backoff:
+        """How its waits grow."""
         return Backoff(self.base_seconds, self.multiplier, self.cap_seconds)
 
     def covers(self, error: BaseException) -> bool:
