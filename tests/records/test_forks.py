@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from penstock.records.executors.attempts import attempt
-from penstock.records.executors.forks import for_handlers, not_in_children, without_children
+from penstock.records.executors import attempt
+from penstock.records.forks import for_handlers, not_in_children, without_children
 from penstock.retry import RetryPolicy
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

@@ -25,7 +25,7 @@ from record_worlds import (
 )
 
 from penstock.client.database import Database
-from penstock.records.executors.executors import process_pool
+from penstock.records.executors import process_pool
 from penstock.records.run.run import ProcessingStopped
 
 

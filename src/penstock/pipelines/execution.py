@@ -145,7 +145,8 @@ class Inputs:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise BadPipeline(self.pipeline, [f"its input {name!r} is the file {path}: {reason}"]) from error
-        if before is not None and before.sha256 == digest and (ledger.run is None or _is_whole(before, ledger)):
+        is_kept = before is not None and before.file is not None and before.sha256 == digest
+        if before is not None and is_kept and (ledger.run is None or before.is_whole(ledger.home)):
             return before
         if ledger.run is None:
             return Product(file=SavedFile(str(path), 0, digest, ""), sha256=digest)  # to be compared, not to be read
@@ -153,16 +154,6 @@ class Inputs:
         with path.open("rb") as stream:
             file = ledger.run.files.save(f"{INPUTS}/{stored}", stream, may_stop=False)
         return Product.of_file(file.saved)
-
-
-def _is_whole(product: Product, ledger: Ledger) -> bool:
-    if product.file is None or ledger.home is None:
-        return False
-    try:
-        PipelineFile(product.file, ledger.home).check()
-    except (FileMissing, FileChanged):
-        return False
-    return True
 
 
 Tell = Callable[[StepReport], None]

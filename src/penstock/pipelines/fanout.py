@@ -24,7 +24,7 @@ from penstock.jobs.worker.context import HandOver
 from penstock.leases import LeaseLost
 from penstock.pipelines.errors import ItemFailure, ItemsFailed
 from penstock.pipelines.rounds import Ledger
-from penstock.pipelines.values import PipelineFile, Product, value_hash
+from penstock.pipelines.values import Product, value_hash
 
 Key = Callable[[Any], str]
 
@@ -218,7 +218,7 @@ class _Kept:
         while (found := self._read(self._number)) is not None and found.get("of") == self._fingerprint:
             for identity, form in found["items"].items():
                 product = Product.parse(form)
-                if product.file is None or self._is_whole(product):
+                if product.is_whole(self._ledger.home):
                     self.products[identity] = product
             self._number += 1
         self._flushed_at = time.monotonic()
@@ -229,14 +229,6 @@ class _Kept:
         except (FileMissing, FileChanged):  # it was long, and lay in a file
             return {"of": self._fingerprint, "items": {}}
         return found
-
-    def _is_whole(self, product: Product) -> bool:
-        file: PipelineFile = product.given(self._ledger.home)
-        try:
-            file.check()
-        except (FileMissing, FileChanged):
-            return False
-        return True
 
     def add(self, identity: str, product: Product) -> None:
         self.products[identity] = product

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.files import BadKey, Files, SavedFile
+from penstock.files import BadKey, FileChanged, FileMissing, Files, SavedFile
 from penstock.files.content import BLOCK_BYTES, hash_of
 from penstock.files.file_store import READ_BYTES
 from penstock.jobs.model.json_text import NotJson, from_json, to_json
@@ -108,6 +108,16 @@ class Product:
                 f'{self.file.key} is a file, and this store has no place for files: App(url, files="folder").'
             )
         return PipelineFile(self.file, home)
+
+    def is_whole(self, home: Files | None) -> bool:
+        """Whether it can be given: a file is there, and is what was saved."""
+        if self.file is None:
+            return True
+        try:
+            self.given(home).check()
+        except (FileMissing, FileChanged):
+            return False
+        return True
 
     @property
     def size(self) -> int:

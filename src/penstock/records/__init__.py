@@ -3,7 +3,8 @@
     source.py          which records are to be worked on, and what says that they are done
     record_state.py    what a record says of who works on it (pure)
     store.py           the conditional writes that change it
-    executors/         where attempts run: threads, processes, any executor
+    executors.py       one attempt, and where it runs: threads, processes, any executor
+    forks.py           functions that fork, and signals
     run/               one run: the schedule, the workers, the outcomes, the report
     processor.py       RecordProcessor, which puts them together
     failed_records.py  what failed for good, listed and made pending again
@@ -18,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.records.executors.executors import process_pool
+    from penstock.records.executors import process_pool
     from penstock.records.failed_records import FailureGroup
     from penstock.records.processor import RecordProcessor
     from penstock.records.run.report import Progress, RecordError, Report
@@ -43,7 +44,7 @@ _HOMES = {
     "RecordError": "run.report",
     "RecordProcessor": "processor",
     "Report": "run.report",
-    "process_pool": "executors.executors",
+    "process_pool": "executors",
 }
 
 

@@ -11,8 +11,7 @@ from penstock.client.tables.conditions import Condition
 from penstock.client.tables.table import Table
 from penstock.clock import Clock
 from penstock.leases import DEFAULT_LEASE_SECONDS
-from penstock.records.executors.attempts import Function, check_function
-from penstock.records.executors.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Runner
+from penstock.records.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Function, Runner, check_function
 from penstock.records.failed_records import FailureGroup, Failures
 from penstock.records.record_state import BOOKKEEPING
 from penstock.records.run.outcomes import Rules

@@ -19,7 +19,7 @@ from penstock.client.tables.conditions import F
 from penstock.client.tables.values import Item
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.records.executors.attempts import Function
+from penstock.records.executors import Function
 from penstock.records.processor import RecordProcessor, new_run_id
 from penstock.records.run.report import Progress, Report
 from penstock.records.run.run import Interrupted, ProcessingStopped

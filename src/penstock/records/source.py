@@ -22,7 +22,7 @@ from penstock.client.tables.expression_text import Aliases, condition_text
 from penstock.client.tables.keys import TableKey
 from penstock.client.tables.values import Item, encode
 from penstock.errors import PenstockError, ResourceNotFoundException
-from penstock.records.executors.attempts import BadResult
+from penstock.records.executors import BadResult
 from penstock.records.record_state import BOOKKEEPING, DONE, PARKED, Claim
 from penstock.wire.values import AttributeValue, equal
 from penstock.wire.values import Item as WireItem

@@ -18,7 +18,7 @@ from penstock.clock import Clock
 from penstock.jobs.app import App
 from penstock.jobs.app_names import load_app
 from penstock.jobs.worker.worker import Worker
-from penstock.records.executors.forks import for_handlers, not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 
 
 class SkewedClock:

@@ -11,7 +11,7 @@ from penstock.cli.conversation import dry_run_option, json_option, show_json
 from penstock.cli.lazy import INTERRUPTED
 from penstock.cli.records.options import load_function
 from penstock.cli.records.process import Bar
-from penstock.records.executors.attempts import Function
+from penstock.records.executors import Function
 from penstock.records.run.report import Report
 from penstock.records.run.run import Interrupted
 from penstock.records.run_records import recorded

@@ -12,7 +12,7 @@ from penstock.cli.jobs.options import FAILED
 from penstock.cli.logs import log_warnings
 from penstock.jobs.model.job import Job
 from penstock.jobs.worker.worker import Worker
-from penstock.records.executors.forks import for_handlers, not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 from penstock.systems.delphi.poller import DEFAULT_INTERVAL_SECONDS
 
 

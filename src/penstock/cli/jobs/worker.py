@@ -19,7 +19,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
 from penstock.jobs.worker.outcomes import Counts
 from penstock.jobs.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
-from penstock.records.executors.forks import for_handlers, not_in_children
+from penstock.records.forks import for_handlers, not_in_children
 
 _LINE = 300
 """Characters of what is said of a job; all of it is in `penstock jobs show`."""

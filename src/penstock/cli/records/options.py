@@ -10,7 +10,7 @@ import click
 import orjson
 
 from penstock.errors import PenstockError
-from penstock.records.executors.attempts import Function, check_function
+from penstock.records.executors import Function, check_function
 from penstock.records.record_state import BOOKKEEPING
 from penstock.user_modules import NotAPlace, named
 

@@ -32,9 +32,8 @@ from penstock.client.tables.conditions import Condition, F
 from penstock.errors import PenstockError
 from penstock.extras import extra
 from penstock.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
-from penstock.records.executors.attempts import Function
-from penstock.records.executors.executors import ExecutorOrMaker, process_pool
-from penstock.records.executors.forks import for_handlers, not_in_children
+from penstock.records.executors import ExecutorOrMaker, Function, process_pool
+from penstock.records.forks import for_handlers, not_in_children
 from penstock.records.processor import MOST_WORKERS, RecordProcessor
 from penstock.records.run.report import Progress, Report, seconds_text
 from penstock.records.run_records import recorded

@@ -1,6 +1,6 @@
 """How a task's function is called: whatever it does, its worker can go on.
 
-1. A child that it forks does not come back from it (records/executors/forks.py).
+1. A child that it forks does not come back from it (records/forks.py).
 2. `SystemExit` and `KeyboardInterrupt` of an `async def` task are about its job: asyncio would end the event loop, in
    which all of a worker's async tasks run.
 3. An exception that cannot be shown, because its `__str__` raises, is replaced by one that can.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from penstock.records.executors.forks import without_children
+from penstock.records.forks import without_children
 
 T = TypeVar("T")
 

@@ -13,13 +13,15 @@ from typing import Any, Final
 
 from penstock.client.tables.values import InvalidValue, decode_item
 from penstock.errors import PenstockError, ValidationException
-from penstock.records.executors.attempts import (
+from penstock.records.executors import (
     MESSAGE_CHARACTERS,
     BadResult,
+    Died,
     Ended,
+    NotRun,
+    Overran,
     failure_of,
 )
-from penstock.records.executors.executors import Died, NotRun, Overran
 from penstock.records.record_state import (
     WORKER_DIED,
     Changed,

@@ -21,8 +21,7 @@ from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.leases import RENEWALS, LeaseRenewer
-from penstock.records.executors.attempts import Function
-from penstock.records.executors.executors import Runner
+from penstock.records.executors import Function, Runner
 from penstock.records.run.outcomes import Rules
 from penstock.records.run.report import Progress, Report
 from penstock.records.run.run_context import RunContext, Running

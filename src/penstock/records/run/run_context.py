@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.leases import RENEWALS, LeaseLost
-from penstock.records.executors.attempts import Ended, Function
-from penstock.records.executors.executors import Died, NotRun, Overran, Runner
+from penstock.records.executors import Died, Ended, Function, NotRun, Overran, Runner
 from penstock.records.record_state import Claim, Written
 from penstock.records.run.outcomes import End, Outcomes, Rules
 from penstock.records.run.report import Report

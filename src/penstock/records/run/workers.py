@@ -28,8 +28,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from penstock.records.executors.attempts import Ended
-from penstock.records.executors.executors import Overran
+from penstock.records.executors import Ended, Overran
 from penstock.records.record_state import Claim, ClaimAnswer, MarkAnswer, Written
 from penstock.records.run.outcomes import End
 from penstock.records.run.run_context import RunContext, Running

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.client.tables.values import Item
 from penstock.records import processor
-from penstock.records.executors.attempts import Function, check_function
+from penstock.records.executors import Function, check_function
 from penstock.records.run.report import Progress, Report
 from penstock.systems.account_records.models.record import RecordModel, pending_shards, plain, processed_shard
 from penstock.systems.account_records.tables import PENDING_INDEX, PENDING_SHARD, PROCESSED_INDEX, PROCESSED_SHARD
