@@ -360,7 +360,7 @@ def http_error(status: int) -> HTTPError:
 )
 def test_S1_20_an_error_is_judged_by_its_type_and_code_never_by_its_text(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
-    assert failure_of(error).transient is transient
+    assert failure_of(error).retryable is transient
 
 
 STEPS: dict[str, Callable[[], BaseException | None]] = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from urllib.error import HTTPError, URLError
 
 from penstock.client.tables.failures import TransactionFailed
 from penstock.errors import DynamoDBError, PenstockError, error_of
+from penstock.retry import Failure, message_of
 
 MESSAGE_BYTES = 500
 _CODE_CHARACTERS = 100
@@ -35,23 +35,10 @@ class Transient(PenstockError):
     retryable = True
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an attempt failed, as it is kept."""
-
-    kind: str
-    message: str
-    transient: bool
-    code: str | None = None
-
-    @property
-    def reason(self) -> str:
-        return f"{self.kind}: {self.message}" if self.message else self.kind
-
-
 def failure_of(error: Exception) -> Failure:
-    message = str(error).encode(errors="replace")[:MESSAGE_BYTES].decode(errors="ignore")
-    return Failure(type(error).__name__, message, is_transient(error), code_of(error))
+    """Why an attempt failed, as it is kept."""
+    message = message_of(error).encode()[:MESSAGE_BYTES].decode(errors="ignore")
+    return Failure(type(error).__name__, message, is_transient(error), code=code_of(error))
 
 
 def is_transient(error: BaseException) -> bool:
@@ -71,14 +58,14 @@ def is_transient(error: BaseException) -> bool:
             return _is_passing_answer(error)
 
 
-def code_of(error: BaseException) -> str | None:
+def code_of(error: BaseException) -> str:
     """The code that the error came with: DynamoDB's, another AWS service's, or an HTTP status."""
     if isinstance(error, DynamoDBError):
         return error.code
     if isinstance(error, HTTPError):
         return str(error.code)
     code, status = _answer(error)
-    return code[:_CODE_CHARACTERS] if code else str(status) if status else None
+    return code[:_CODE_CHARACTERS] if code else str(status) if status else ""
 
 
 def _is_passing_answer(error: BaseException) -> bool:

@@ -24,10 +24,11 @@ from penstock.client.tables.transactions import Action
 from penstock.client.tables.values import Item
 from penstock.clock import utc_text
 from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
+from penstock.retry import Failure
 from penstock.systems.construction_expenses import dead_letter, webhook_record
 from penstock.systems.construction_expenses.books import Books, DeadLetters
 from penstock.systems.construction_expenses.collection import NotThere
-from penstock.systems.construction_expenses.failures import Failure, failure_of
+from penstock.systems.construction_expenses.failures import failure_of
 from penstock.systems.construction_expenses.webhook import Webhook, WebhookDiffers
 
 Handler = Callable[[Webhook, Books], Iterable[Action] | None]

@@ -20,18 +20,19 @@ from penstock.client.tables.conditions import Condition, F
 from penstock.client.tables.values import Item
 from penstock.clock import utc_text
 from penstock.leases import Lease, grant
-from penstock.systems.construction_expenses.failures import Failure
+from penstock.retry import Backoff, Failure
 from penstock.systems.construction_expenses.webhook import Webhook
 
-RETRY_SECONDS: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
-MAX_RETRIES: Final = len(RETRY_SECONDS)
+BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=16.0)
+"""Without jitter: the seed waits for 1, 2, 4, 8 and 16 seconds."""
+MAX_RETRIES: Final = 5
 
 HISTORY_ENTRIES: Final = 100
 """The newest are kept: sixteen replays of six attempts each."""
 
 QUEUED, PROCESSING, COMPLETED, FAILED = "queued", "processing", "completed", "failed"
 
-ABANDONED = Failure("Abandoned", "the process that had it ended, or took longer than its lease", transient=True)
+ABANDONED = Failure("Abandoned", "the process that had it ended, or took longer than its lease", retryable=True)
 
 Changes = dict[str, Any]
 
@@ -103,7 +104,7 @@ def completed(record: Item, now: float) -> Changes:
 
 def retried(record: Item, failure: Failure, now: float) -> Changes:
     """Queued for its next attempt."""
-    delay = RETRY_SECONDS[int(record["retryCount"])]
+    delay = BACKOFF.bound(int(record["retryCount"]) + 1)
     return _failed_once(record, failure, now) | {
         "status": QUEUED,
         "dueAt": now + delay,
@@ -126,7 +127,7 @@ def queued_again(now: float) -> Changes:
 
 
 def may_retry(record: Item, failure: Failure) -> bool:
-    return failure.transient and record["retryCount"] < MAX_RETRIES
+    return failure.retryable and record["retryCount"] < MAX_RETRIES
 
 
 def _failed_once(record: Item, failure: Failure, now: float) -> Changes:
@@ -136,9 +137,9 @@ def _failed_once(record: Item, failure: Failure, now: float) -> Changes:
         "outcome": FAILED,
         "kind": failure.kind,
         "message": failure.message,
-        "transient": failure.transient,
+        "transient": failure.retryable,
     }
-    if failure.code is not None:
+    if failure.code:
         entry["code"] = failure.code
     return {
         "processingHistory": _history(record, entry),

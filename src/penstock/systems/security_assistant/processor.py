@@ -22,6 +22,7 @@ from penstock.errors import PenstockError
 from penstock.files import SavedFile
 from penstock.jobs.model.state import State
 from penstock.leases import DEFAULT_LEASE_SECONDS, HeldLease, LeaseLost, LeaseRenewer, checked_seconds, new_owner
+from penstock.retry import Backoff, message_of
 from penstock.systems.security_assistant import changes
 from penstock.systems.security_assistant.agents import Agents, default_agents
 from penstock.systems.security_assistant.events import Event, new_event
@@ -33,7 +34,7 @@ from penstock.systems.security_assistant.storage import Storage
 TIME_LIMIT_SECONDS: Final = 900.0
 SAFETY_MARGIN_SECONDS: Final = 60.0
 RETRIES: Final = 3
-_LONGEST_PAUSE_SECONDS: Final = 300.0
+_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
 _LOG = logging.getLogger("penstock.security")
 
 Watch = Callable[[str, DrawingJob], None]
@@ -202,14 +203,13 @@ class Processor:
 
     def _fail(self, job: DrawingJob, stage: str, error: Exception) -> DrawingJob:
         now = self.storage.now()
-        form = changes.error_form(type(error).__name__, str(error) or "it gave no reason", stage)
+        form = changes.error_form(type(error).__name__, message_of(error, 4_000) or "it gave no reason", stage)
         if not isinstance(error, PenstockError):
             _LOG.error("%s failed in stage %s", job.id, stage, exc_info=error)
 
         def change(current: DrawingJob) -> DrawingJob:
             if isinstance(error, PenstockError) and error.retryable and current.failures < RETRIES:
-                pause = min(2.0**current.failures, _LONGEST_PAUSE_SECONDS)
-                return changes.retrying(current, form, now + pause, now)
+                return changes.retrying(current, form, now + _BACKOFF.bound(current.failures + 1), now)
             return changes.failed(current, form, now)
 
         told = new_event(job, "error_occurred", now, form["message"], error=form["kind"], stage=stage)
