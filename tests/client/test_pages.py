@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import F
-from penstock.client.reads.pages import Cursor, InvalidToken, Items
+from penstock.client.reads.pages import Cursor, InvalidToken, Items, read_pages
 from penstock.client.tables.values import InvalidValue
 
 COUNT = 40
@@ -202,3 +202,19 @@ def test_a_page_that_cannot_be_read_is_asked_for_again_and_not_passed_over():
         next(items)
     assert list(items) == [{"id": "b"}]
     assert asked == [None, {"id": {"S": "a"}}, {"id": {"S": "a"}}]
+
+
+def test_answers_are_read_to_the_last_page_and_a_changed_limit_holds_for_the_next(filled):
+    request = {
+        "TableName": filled.name,
+        "KeyConditionExpression": "company = :c",
+        "ExpressionAttributeValues": {":c": {"S": "c1"}},
+        "Limit": 10,
+    }
+    counts = []
+    for answer in read_pages(filled._database.execute, "Query", request):
+        counts.append(answer["Count"])
+        request["Limit"] = 20
+    assert counts[:2] == [10, 20]
+    assert sum(counts) == COUNT
+    assert "ExclusiveStartKey" not in request

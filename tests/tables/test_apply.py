@@ -13,11 +13,12 @@ from penstock.errors import (
     AccessDeniedException,
     ContinuousBackupsUnavailableException,
     LimitExceededException,
+    PenstockError,
     ThrottlingException,
     UnknownOperationException,
     ValidationException,
 )
-from penstock.tables.apply.apply import Interrupted, apply
+from penstock.tables.apply.apply import Interrupted, apply, ensure_tables
 from penstock.tables.apply.side_by_side import Pace, poll_seconds
 from penstock.tables.apply.table_changer import Finished
 from penstock.tables.apply.table_poller import Progress
@@ -338,3 +339,11 @@ def test_polls_grow_from_a_tenth_of_a_second_to_five() -> None:
     waits = [poll_seconds(attempt) for attempt in range(1_000)]
     assert waits[0] == 0.1 and waits[-1] == 5.0
     assert waits == sorted(waits)
+
+
+def test_tables_that_a_program_needs_are_there_or_it_is_told_why_not() -> None:
+    with connect() as db:
+        ensure_tables(db, [Table("jobs", key="id:S")])
+        assert ensure_tables(db, [Table("jobs", key="id:S"), Table("logs", key="id:S")]).counts["created"] == 1
+        with pytest.raises(PenstockError, match="jobs"):
+            ensure_tables(db, [Table("jobs", key="other:S")])
