@@ -77,7 +77,7 @@ def test_the_event_loop_goes_on_while_the_engine_works():
             release.wait(5)
             return {}
 
-        transport.transport.execute = slow
+        transport.inner.execute = slow
         call = asyncio.create_task(transport.execute("ListTables", {}))
         while not entered.is_set():
             await asyncio.sleep(0)

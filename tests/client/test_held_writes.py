@@ -12,6 +12,7 @@ import penstock
 from penstock.client.batches import held_writes
 from penstock.client.batches.batches import BatchOptions
 from penstock.client.tables.keys import TableKey
+from penstock.client.transports.base import Capabilities
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import ManualClock
 from penstock.errors import AccessDeniedException
@@ -30,7 +31,7 @@ class Endpoint:
     """A transport to somewhere that is not AWS, whose requests a test sees, and may answer."""
 
     name = "endpoint"
-    sorts_batches = True
+    capabilities = Capabilities(local_order=True)
 
     def __init__(self, inner, answer=None):
         self._inner = inner
@@ -196,12 +197,12 @@ def test_a_batch_that_is_paced_is_sent_as_it_comes(local):
 )
 def test_at_aws_nothing_is_sorted_because_neighbours_are_one_partitions(url, sorts):
     with penstock.connect(url) as database:
-        assert database.sorts_batches is sorts
+        assert database.capabilities.local_order is sorts
 
 
 def test_a_load_over_http_is_all_there(local):
     with running_server(local.engine) as server, penstock.connect(server.url) as remote:
-        assert remote.sorts_batches
+        assert remote.capabilities.local_order
         report = remote.table("readings").batch_write({"id": n, "text": "é" * 20} for n in in_no_order(4_000))
         assert report.done == 4_000
         found = {item["id"]: item["text"] for item in local.table("readings").scan()}

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.database import embedded_engine, refuse_engine_options, workers_for
+from penstock.client.database import refuse_engine_options
 from penstock.client.tables.async_table import AsyncTable
 from penstock.client.tables.keys import KeyDeclaration, TableKey
 from penstock.client.tables.requests import Call
 from penstock.client.tables.transactions import Action, AsyncTransaction, failure, get_call, write_call
 from penstock.client.tables.values import Item
-from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits
+from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits, capabilities_of
 from penstock.client.transports.credentials import CredentialSource
 from penstock.client.transports.endpoints import MEMORY
 from penstock.client.transports.opening import Via, open_async_transport
@@ -33,6 +33,7 @@ class AsyncDatabase:
     def __init__(self, transport: AsyncTransport) -> None:
         self.transport = transport
         self.name = transport.name
+        self.capabilities = capabilities_of(transport)
         self._keys: dict[str, TableKey] = {}
 
     async def execute(self, operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -77,11 +78,6 @@ class AsyncDatabase:
         except TransactionCanceledException as error:
             raise failure(error, call) from None
 
-    @property
-    def batch_workers(self) -> int:
-        """How many requests a batch may have under way at once."""
-        return workers_for(self.transport)
-
     async def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""
         await self.transport.close()
@@ -115,7 +111,7 @@ def connect_async(
     transport = open_async_transport(
         url, limits=limits, credentials=credentials, via=via, clock=clock, settings=settings
     )
-    if embedded_engine(transport) is not None:
+    if capabilities_of(transport).has_engine:
         return AsyncDatabase(transport)
     refuse_engine_options(transport.name, clock, settings)
     return AsyncDatabase(transport if retries is None else AsyncRetrying(transport, retries))

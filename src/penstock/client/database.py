@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from penstock.client.transports.base import DEFAULT_LIMITS, Limits, Transport
+from penstock.client.transports.base import (
+    DEFAULT_LIMITS,
+    Limits,
+    LocalTransport,
+    Transport,
+    capabilities_of,
+    innermost,
+)
 from penstock.client.transports.credentials import CredentialSource
 from penstock.client.transports.endpoints import MEMORY
 from penstock.client.transports.opening import Via, open_transport
@@ -29,8 +36,6 @@ __all__ = ["MEMORY", "Database", "connect"]
 
 T = TypeVar("T")
 
-_REMOTE_WORKERS = 4
-
 
 class Database:
     """A DynamoDB to talk to. Safe to share between threads; a context manager that closes it."""
@@ -38,6 +43,8 @@ class Database:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.name = transport.name
+        self.capabilities = capabilities_of(transport)
+        """What this database offers beside DynamoDB's operations."""
         self._keys: dict[str, TableKey] = {}
 
     def execute(self, operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -50,12 +57,11 @@ class Database:
     def execute_together(self, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any] | PenstockError]:
         """The answers to calls that do not depend on each other; the error of one is in its place.
 
-        On the embedded engine they share one commit; elsewhere they are made one after the other.
+        They share one commit where the database can (`capabilities.shares_commits`); elsewhere they are made one after
+        the other.
         """
-        together = getattr(self.transport, "execute_together", None)
-        if together is not None:
-            answers: list[dict[str, Any] | PenstockError] = together(calls)
-            return answers
+        if self.capabilities.shares_commits:
+            return cast("LocalTransport", self.transport).execute_together(calls)
         return [self._answer_or_error(operation, request) for operation, request in calls]
 
     def _answer_or_error(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
@@ -133,32 +139,14 @@ class Database:
     @property
     def engine(self) -> Engine:
         """The embedded engine; a remote database has none."""
-        found = embedded_engine(self.transport)
-        if found is None:
+        if not self.capabilities.has_engine:
             raise PenstockError(f"{self.name} is remote: its engine is not in this process.")
-        return found
-
-    @property
-    def batch_workers(self) -> int:
-        """Requests of a batch that are in flight unless told otherwise."""
-        return workers_for(self.transport)
-
-    @property
-    def sorts_batches(self) -> bool:
-        """Whether a long batch is sent in the order in which Penstock keeps items: not to AWS or through a wrapper."""
-        transport = self.transport.inner if type(self.transport) is Retrying else self.transport
-        return bool(getattr(transport, "sorts_batches", False))
+        local: LocalTransport = innermost(self.transport)
+        return local.engine
 
     def loading(self, table: str) -> Loading | None:
-        """How batches write to the engine of this process; None for any other, and for one that is wrapped."""
-        transport = self.transport
-        scope = getattr(transport, "scope", None)
-        engine: Engine | None = getattr(transport, "engine", None)
-        if engine is None or scope is None:
-            return None
-        from penstock.engine.items.bulk_load import Loading
-
-        return Loading.of(engine, scope, table)
+        """How a batch writes many rows in one commit; None where the rows have to be written by requests."""
+        return cast("LocalTransport", self.transport).loading(table) if self.capabilities.shares_commits else None
 
     def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""
@@ -174,21 +162,6 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.name!r})"
-
-
-def embedded_engine(transport: Any) -> Engine | None:
-    """The engine that is behind a transport and the wrappers around it, if one is."""
-    while transport is not None:
-        engine: Engine | None = getattr(transport, "engine", None)
-        if engine is not None:
-            return engine
-        transport = getattr(transport, "inner", None) or getattr(transport, "transport", None)
-    return None
-
-
-def workers_for(transport: Any) -> int:
-    """Requests that are worth having in flight: the embedded engine writes one at a time."""
-    return _REMOTE_WORKERS if embedded_engine(transport) is None else 1
 
 
 def connect(
@@ -212,7 +185,7 @@ def connect(
     retried as `retries` says (None: never), and `via="boto"` sends them with boto3.
     """
     transport = open_transport(url, limits=limits, credentials=credentials, via=via, clock=clock, settings=settings)
-    if embedded_engine(transport) is not None:
+    if capabilities_of(transport).has_engine:
         return Database(transport)
     refuse_engine_options(transport.name, clock, settings)
     return Database(transport if retries is None else Retrying(transport, retries))

@@ -148,10 +148,10 @@ def is_named(table: Table, name: str, naming: Naming) -> bool:
 
 
 def pacer_of(db: Database, rate: float | None) -> Pacer | None:
-    """A fixed rate; else one learnt from throttles. The embedded engine needs none."""
+    """A fixed rate; else one learnt from throttles, where there are any."""
     if rate is not None:
         return Pacer(rate)
-    return None if db.batch_workers == 1 else Pacer()
+    return Pacer() if db.capabilities.metered else None
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from penstock.client.batches.batch_queue import Backoff, BatchReport, Chunk, Dup
 from penstock.client.batches.held_writes import HeldWrites
 from penstock.client.tables.failures import BatchIncomplete, Failed
 from penstock.client.tables.keys import Key, TableKey
+from penstock.client.transports.base import DEFAULT_CAPABILITIES, Capabilities
 from penstock.client.wrappers.pacing import Outcome
 from penstock.client.wrappers.retries import MonotonicClock
 from penstock.clock import Clock
@@ -165,14 +166,11 @@ class Batch(BatchState):
         key: TableKey,
         execute: Execute,
         options: BatchOptions | None = None,
-        workers: int = 4,
+        capabilities: Capabilities = DEFAULT_CAPABILITIES,
         loading: Callable[[str], Loading | None] | None = None,
-        *,
-        sorts: bool = False,
     ) -> None:
-        """`sorts`: a long batch may be sent in the order in which Penstock keeps items."""
-        super().__init__(table, options or BatchOptions(), workers)
-        self._open(key, sorts=sorts)
+        super().__init__(table, options or BatchOptions(), capabilities.parallel_calls)
+        self._open(key, sorts=capabilities.local_order and not capabilities.has_engine)
         self._execute = execute
         self._pool: ThreadPoolExecutor | None = None
         self._in_flight: dict[Answering, Chunk] = {}

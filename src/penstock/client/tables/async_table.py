@@ -56,7 +56,9 @@ class AsyncTable(
         return AsyncParallelScan(cursors, segments, workers, paced_async(self._database.execute, pace, self.name))
 
     def _batch(self, options: BatchOptions) -> AsyncBatch:
-        return AsyncBatch(self.name, self.key, self._database.execute, options, self._database.batch_workers)
+        return AsyncBatch(
+            self.name, self.key, self._database.execute, options, self._database.capabilities.parallel_calls
+        )
 
     async def _write(
         self, puts: Iterable[Mapping[str, Any]], deletes: Iterable[Key], options: BatchOptions
@@ -69,4 +71,4 @@ class AsyncTable(
         return batch.report
 
     def _read(self, plan: ReadPlan, keys: Iterable[Key], options: BatchOptions) -> AsyncIterator[Item]:
-        return read_batch_async(plan, keys, self._database.execute, options, self._database.batch_workers)
+        return read_batch_async(plan, keys, self._database.execute, options, self._database.capabilities.parallel_calls)

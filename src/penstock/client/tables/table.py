@@ -53,8 +53,7 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
 
     def _batch(self, options: BatchOptions) -> Batch:
         database = self._database
-        workers, sorts = database.batch_workers, database.sorts_batches
-        return Batch(self.name, self.key, database.execute, options, workers, database.loading, sorts=sorts)
+        return Batch(self.name, self.key, database.execute, options, database.capabilities, database.loading)
 
     def _write(self, puts: Iterable[Mapping[str, Any]], deletes: Iterable[Key], options: BatchOptions) -> BatchReport:
         with self._batch(options) as batch:
@@ -65,4 +64,4 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
         return batch.report
 
     def _read(self, plan: ReadPlan, keys: Iterable[Key], options: BatchOptions) -> Iterator[Item]:
-        return read_batch(plan, keys, self._database.execute, options, self._database.batch_workers)
+        return read_batch(plan, keys, self._database.execute, options, self._database.capabilities.parallel_calls)

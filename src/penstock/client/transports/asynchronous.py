@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from penstock.client.transports.async_connections import AsyncPool
-from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request, Transport
+from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request, Transport, capabilities_of
 from penstock.client.transports.credentials import CredentialSource
 from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.messages import Lane, renewed
@@ -69,16 +69,15 @@ class AsyncThreadedTransport:
 
     def __init__(self, transport: Transport, threads: int = ENGINE_THREADS) -> None:
         self.name = transport.name
-        self.transport = transport
+        self.inner = transport
+        self.capabilities = capabilities_of(transport)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
         self._closed = False
 
     async def execute(self, operation: str, request: Request) -> Answer:
         if self._closed:
             raise StorageError(f"{self.name}: the database has been closed; open it again with connect_async().")
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads, self.transport.execute, operation, request
-        )
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.inner.execute, operation, request)
 
     async def close(self) -> None:
         """Waits for the calls that have begun, then closes what is inside. A second close does nothing."""
@@ -88,4 +87,4 @@ class AsyncThreadedTransport:
 
     def _shut(self) -> None:
         self._threads.shutdown(wait=True)
-        self.transport.close()
+        self.inner.close()

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 
 from penstock.client.transports import failures
-from penstock.client.transports.base import DEFAULT_LIMITS, STREAMS_OPERATIONS, Answer, Limits, Request
+from penstock.client.transports.base import DEFAULT_LIMITS, STREAMS_OPERATIONS, Answer, Capabilities, Limits, Request
 from penstock.client.transports.credentials import FixedCredentials, credentials_for
 from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.messages import Messages
@@ -32,6 +32,7 @@ class BotoTransport:
     def __init__(self, endpoint: Endpoint, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self.name = endpoint.name
         self.endpoint = endpoint
+        self.capabilities = Capabilities(local_order=not endpoint.is_amazons)
         self._limits = limits
         self._messages = Messages(endpoint)
         self._call = _Call()

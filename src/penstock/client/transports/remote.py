@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request
+from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Capabilities, Limits, Request
 from penstock.client.transports.connections import Pool
 from penstock.client.transports.credentials import CredentialSource, credentials_for
 from penstock.client.transports.endpoints import Endpoint
@@ -35,6 +35,7 @@ class RemoteState(Generic[P]):
     ) -> None:
         self.name = endpoint.name
         self.endpoint = endpoint
+        self.capabilities = Capabilities(local_order=not endpoint.is_amazons)
         self._credentials = credentials or credentials_for(endpoint)
         self._messages = Messages(endpoint, now)
         items, streams = self._messages.items, self._messages.streams
@@ -59,7 +60,6 @@ class RemoteTransport(RemoteState[Pool]):
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(endpoint, Pool, credentials, limits, now)
-        self.sorts_batches = not endpoint.is_amazons
 
     def execute(self, operation: str, request: Request) -> Answer:
         messages = self._messages

@@ -69,7 +69,7 @@ class Run:
         self._total = total
         self._tell = tell
         self._shift = Shift(store, runner, function, rules, self.report, draw)
-        has_clerk = getattr(store.source.db.transport, "execute_together", None) is not None
+        has_clerk = store.source.db.capabilities.shares_commits
         self._crew = Clerk(self._shift) if has_clerk else Workers(self._shift)
         self._watcher = Watcher(self._shift, self._crew, _start)
         self._began_at = time.monotonic()

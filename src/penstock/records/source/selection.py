@@ -99,7 +99,7 @@ class Source:
         described = _described(db, work.table)
         self.db = db
         self.work = work
-        self._in_a_file = getattr(db.transport, "execute_together", None) is not None
+        self._in_a_file = db.capabilities.shares_commits
         self.key = TableKey.described(described)
         self.item_count: int = described.get("ItemCount", 0)
         self.index_key, self._shows_standing, self._shows_all = self._index(described)

@@ -14,13 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from penstock.client.database import Database
 from penstock.client.tables.keys import TableKey
-from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.client.wrappers.pacing import Outcome, Pacer
-from penstock.engine.engine import Pending
 from penstock.errors import (
     DynamoDBError,
     ItemCollectionSizeLimitExceededException,
@@ -81,12 +77,12 @@ class ItemTable:
 
     @property
     def workers(self) -> int:
-        return self.db.batch_workers
+        return self.db.capabilities.parallel_calls
 
     @property
-    def is_in_process(self) -> bool:
-        """Whether the engine is in this process: no network, and no partitions that could become hot."""
-        return isinstance(self.db.transport, EmbeddedTransport)
+    def shares_commits(self) -> bool:
+        """Whether requests that are sent together share a commit: then it pays that their items are neighbours."""
+        return self.db.capabilities.shares_commits
 
     def key_of(self, item: Item) -> Item:
         return {name: item[name] for name in self.keys}
@@ -162,25 +158,23 @@ class ItemTable:
         actions: list[dict[str, Any]] = [{"PutRequest": {"Item": item}} for item in puts]
         actions += [{"DeleteRequest": {"Key": key}} for key in deletes]
         requests = list(_requests(actions))
-        if self.pacer is None and isinstance(self.db.transport, EmbeddedTransport):
-            requests = self._write_together(self.db.transport, requests)
+        if self.pacer is None and self.shares_commits:
+            requests = self._write_together(requests)
         for _ in self._each(lambda request: self._write(request, refuse), requests):
             pass
         return len(actions)
 
-    def _write_together(
-        self, transport: EmbeddedTransport, requests: list[list[dict[str, Any]]]
-    ) -> list[list[dict[str, Any]]]:
-        """In this process several requests share a commit, which costs as much as a request; what is left to do."""
+    def _write_together(self, requests: list[list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+        """Several requests share a commit, which costs as much as a request; what is left to do."""
         left: list[list[dict[str, Any]]] = []
         for at in range(0, len(requests), _TOGETHER):
             group = requests[at : at + _TOGETHER]
-            calls = [Pending("BatchWriteItem", {"RequestItems": {self.name: one}}, transport.scope) for one in group]
-            for one, answer in zip(group, transport.engine.answer_many(calls), strict=True):
-                if isinstance(answer, DynamoDBError):
+            calls = [("BatchWriteItem", {"RequestItems": {self.name: one}}) for one in group]
+            for one, answer in zip(group, self.db.execute_together(calls), strict=True):
+                if isinstance(answer, PenstockError):
                     left.append(one)  # alone it succeeds, or raises what it must
-                elif b'"UnprocessedItems":{}' not in answer:
-                    left.append(orjson.loads(answer)["UnprocessedItems"].get(self.name, []))
+                elif answer["UnprocessedItems"]:
+                    left.append(answer["UnprocessedItems"].get(self.name, []))
         return left
 
     def _write(self, actions: list[dict[str, Any]], refuse: Refuse | None) -> None:

@@ -225,7 +225,7 @@ class Rekey:
         job, options = self._job, self._options
         places = Places(options.segments) if job.places is None else Places.parse(job.places)
         kept_at = options.clock.now()
-        at_once = _SORTED_PAGES if table.is_in_process and not ahead else None
+        at_once = _SORTED_PAGES if table.shares_commits and not ahead else None
         for pages in table.rounds(places, limit=options.page_items, ahead=ahead, at_once=at_once):
             yield [item for page in pages for item in page.items]
             job.places = _after(places, pages)
@@ -317,8 +317,8 @@ class Rekey:
         self._job.repaired += settler.refresh(keys, {})
 
     def _pause(self, look: int) -> None:
-        """AWS's stream is up to seconds late; the embedded engine's is not."""
-        if self._db.batch_workers > 1:
+        """AWS's stream is up to seconds late."""
+        if self._db.capabilities.delayed_streams:
             self._options.sleep(0.2 * look)
 
     def _clear(self) -> None:

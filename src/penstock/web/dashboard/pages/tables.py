@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.client.database import Database, embedded_engine
+from penstock.client.database import Database
 from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
 from penstock.systems import SYSTEMS
@@ -155,8 +155,8 @@ class Backlog:
 
 
 def is_free(db: Database) -> bool:
-    """Whether reading costs nothing: the engine runs in this process."""
-    return embedded_engine(db.transport) is not None
+    """Whether reading costs nothing."""
+    return not db.capabilities.metered
 
 
 def count_backlog(db: Database, name: str, attribute: str, now: float) -> Backlog:
