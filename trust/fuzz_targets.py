@@ -16,7 +16,7 @@ import orjson
 
 from penstock.client.reads.pages import InvalidToken, read_token
 from penstock.client.transports.endpoints import parse as parse_url
-from penstock.client.transports.responses import FastReader, Malformed, PlainReader
+from penstock.client.transports.messages import FastReader, Malformed, PlainReader
 from penstock.engine import Engine
 from penstock.engine.registry import OPERATIONS
 from penstock.errors import DynamoDBError, InternalServerError, PenstockError

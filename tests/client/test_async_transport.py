@@ -8,11 +8,12 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.client.transports.asynchronous import AsyncRemoteTransport, AsyncThreadedTransport
+from penstock.client.async_database import open_async_transport
+from penstock.client.database import open_transport
+from penstock.client.transports.async_http import AsyncRemoteTransport, AsyncThreadedTransport
 from penstock.client.transports.boto import BotoTransport
 from penstock.client.transports.embedded import EmbeddedTransport
-from penstock.client.transports.opening import open_async_transport, open_transport
-from penstock.client.transports.remote import RemoteTransport
+from penstock.client.transports.http import RemoteTransport
 from penstock.engine import Engine
 from penstock.errors import BadUrl, ConnectionFailed, StorageError, ValidationException
 from penstock.server import running_server

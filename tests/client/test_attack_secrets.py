@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import pytest
 
 from penstock.client.database import Database, connect
-from penstock.client.transports.signing import Credentials, Signer
+from penstock.client.transports.credentials import Credentials, Signer
 from penstock.client.wrappers.recording import Recording
 from penstock.errors import PenstockError
 from penstock.server.server import Options

@@ -15,7 +15,7 @@ import penstock
 from penstock import BatchIncomplete
 from penstock.client.batches.batch_queue import Backoff
 from penstock.client.batches.batches import BatchOptions
-from penstock.client.tables.values import InvalidValue
+from penstock.client.items.values import InvalidValue
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import ManualClock

@@ -10,7 +10,7 @@ from fake_endpoint import GET, SHORT, always, answer, calling, fake
 
 from penstock.client.transports.base import Limits
 from penstock.client.transports.boto import BotoTransport, failure_of
-from penstock.client.transports.remote import RemoteTransport
+from penstock.client.transports.http import RemoteTransport
 from penstock.engine import Engine
 from penstock.errors import (
     BadAnswer,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.tables.conditions import F
-from penstock.client.tables.expression_text import Aliases, condition_text, projection_text, update_text
-from penstock.client.tables.values import InvalidValue, decode_item, encode_item
+from penstock.client.items.expressions import Aliases, F, condition_text, projection_text, update_text
+from penstock.client.items.values import InvalidValue, decode_item, encode_item
 from penstock.expressions import compile_condition, compile_update
 
 

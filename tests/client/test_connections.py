@@ -14,10 +14,10 @@ from contextlib import suppress
 import pytest
 from fake_endpoint import AMPLE, GET, KINDS, always, answer, calling, endpoint_of, fake
 
-from penstock.client.transports import connections, responses, routes
-from penstock.client.transports.asynchronous import AsyncRemoteTransport
+from penstock.client.transports import http, messages, network
+from penstock.client.transports.async_http import AsyncRemoteTransport
 from penstock.client.transports.base import Limits
-from penstock.client.transports.remote import RemoteTransport
+from penstock.client.transports.http import RemoteTransport
 from penstock.errors import ConnectionFailed, TimedOut, TlsFailed, TransportClosed, TransportError
 
 
@@ -29,7 +29,7 @@ def kind(request):
 @pytest.fixture(params=["httptools", "http.client"])
 def reader(request, monkeypatch):
     if request.param == "http.client":
-        monkeypatch.setattr(responses, "_KIND", responses.PlainReader)
+        monkeypatch.setattr(messages, "_KIND", messages.PlainReader)
 
 
 # ── keep-alive ───────────────────────────────────────────────────────────────────────────────────
@@ -101,7 +101,7 @@ def test_the_connection_that_rested_last_is_used_first_and_old_ones_are_closed(m
         always(answer())(incoming)
 
     clock = SetTime()
-    monkeypatch.setattr(connections, "time", clock)
+    monkeypatch.setattr(http, "time", clock)
     limits = Limits(idle_seconds=10, read_seconds=20)
     with fake(script) as server, calling(RemoteTransport, server.url, limits) as transport:
         threads = [threading.Thread(target=transport.execute, args=GET) for _ in range(3)]
@@ -132,7 +132,7 @@ def test_a_request_is_not_sent_again_when_it_may_have_been_carried_out(kind):
 
 def test_a_request_that_did_not_leave_whole_is_sent_again_on_a_new_connection(monkeypatch):
     """The system refuses the bytes: the server closed between our look and our sending."""
-    from penstock.client.transports.connections import Connection
+    from penstock.client.transports.http import Connection
 
     def script(incoming):
         incoming.read_request()
@@ -402,13 +402,13 @@ def test_a_proxy_that_refuses_is_named(kind, monkeypatch):
     ],
 )
 def test_which_endpoints_go_by_a_proxy(url, environment, proxied):
-    assert (routes.proxy_for(endpoint_of(url).host, environment) is not None) == proxied
+    assert (network.proxy_for(endpoint_of(url).host, environment) is not None) == proxied
 
 
 @pytest.mark.parametrize("proxy", ["https://p:1", "socks5://p:1", "http://", "http://p:port"])
 def test_a_proxy_that_we_cannot_use_is_refused(proxy):
     with pytest.raises(TransportError):
-        routes.proxy_for(endpoint_of("https://db.example.org").host, {"HTTPS_PROXY": proxy})
+        network.proxy_for(endpoint_of("https://db.example.org").host, {"HTTPS_PROXY": proxy})
 
 
 def until(true, seconds=3.0):

@@ -12,8 +12,13 @@ from botocore.credentials import RefreshableCredentials
 from fake_endpoint import endpoint_of
 
 from penstock.client.transports import credentials as module
-from penstock.client.transports.credentials import DUMMY, BotocoreCredentials, FixedCredentials, credentials_for
-from penstock.client.transports.signing import Credentials
+from penstock.client.transports.credentials import (
+    DUMMY,
+    BotocoreCredentials,
+    Credentials,
+    FixedCredentials,
+    credentials_for,
+)
 from penstock.errors import CredentialsMissing
 
 LOCAL = endpoint_of("http://localhost:8000")
@@ -46,7 +51,7 @@ def test_or_what_the_environment_has():
 def test_a_call_to_a_local_endpoint_does_not_import_botocore():
     program = (
         "import sys\n"
-        "from penstock.client.transports.opening import open_transport\n"
+        "from penstock.client.database import open_transport\n"
         "from penstock.errors import ConnectionFailed\n"
         "try:\n    open_transport('http://127.0.0.1:1').execute('ListTables', {})\n"
         "except ConnectionFailed:\n    pass\n"

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 import penstock
-from penstock.client.batches import held_writes
+from penstock.client.batches import batch_queue
 from penstock.client.batches.batches import BatchOptions
-from penstock.client.tables.keys import TableKey
+from penstock.client.items.keys import TableKey
 from penstock.client.transports.base import Capabilities
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import ManualClock
@@ -24,7 +24,7 @@ TABLE = {
     "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "N"}],
     "BillingMode": "PAY_PER_REQUEST",
 }
-place = held_writes.places(TableKey.declared("id:N"))
+place = batch_queue.places(TableKey.declared("id:N"))
 
 
 class Endpoint:
@@ -60,7 +60,7 @@ def local():
 def short(monkeypatch):
     """A batch is long after 100 actions."""
     monkeypatch.setattr("penstock.client.batches.batch_queue.LONG_BATCH", 100)
-    monkeypatch.setattr(held_writes, "LONG_BATCH", 100)
+    monkeypatch.setattr(batch_queue, "LONG_BATCH", 100)
 
 
 def in_no_order(count):

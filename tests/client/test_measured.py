@@ -1,4 +1,4 @@
-"""client/batches/measured_items.py: one walk gives what two gave."""
+"""client/batches/local_writes.py: one walk gives what two gave."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.batches.measured_items import measured_item
-from penstock.client.tables.values import encode_item
+from penstock.client.batches.local_writes import measured_item
+from penstock.client.items.values import encode_item
 from penstock.errors import PenstockError
 from penstock.wire.values import check_item
 

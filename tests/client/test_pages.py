@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import F
+from penstock.client.items.values import InvalidValue
 from penstock.client.reads.pages import Cursor, InvalidToken, Items
-from penstock.client.tables.values import InvalidValue
 
 COUNT = 40
 

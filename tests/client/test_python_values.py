@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
-from penstock.client.tables.values import InvalidValue, decode, decode_item, encode, encode_item, encode_sized
+from penstock.client.items.values import InvalidValue, decode, decode_item, encode, encode_item, encode_sized
 from penstock.errors import ValidationException
 from penstock.wire.values import check_item, item_size
 

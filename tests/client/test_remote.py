@@ -11,12 +11,11 @@ from email.utils import formatdate
 import pytest
 from fake_endpoint import GET, KINDS, always, answer, calling, fake
 
-from penstock.client.transports import responses
+from penstock.client.transports import messages
 from penstock.client.transports.base import STREAMS_OPERATIONS, Limits
-from penstock.client.transports.credentials import FixedCredentials
+from penstock.client.transports.credentials import Credentials, FixedCredentials
 from penstock.client.transports.endpoints import Endpoint, Host
-from penstock.client.transports.remote import RemoteTransport
-from penstock.client.transports.signing import Credentials
+from penstock.client.transports.http import RemoteTransport
 from penstock.engine import Engine
 from penstock.errors import (
     BadAnswer,
@@ -43,7 +42,7 @@ def kind(request):
 @pytest.fixture(params=["httptools", "http.client"])
 def reader(request, monkeypatch):
     if request.param == "http.client":
-        monkeypatch.setattr(responses, "_KIND", responses.PlainReader)
+        monkeypatch.setattr(messages, "_KIND", messages.PlainReader)
 
 
 @pytest.fixture

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.wrappers.repeatable import may_repeat
-from penstock.client.wrappers.retries import DEFAULT_POLICY, AsyncRetrying, RetryBudget, Retrying, RetryPolicy
+from penstock.client.wrappers.retries import (
+    DEFAULT_POLICY,
+    AsyncRetrying,
+    RetryBudget,
+    Retrying,
+    RetryPolicy,
+    may_repeat,
+)
 from penstock.clock import ManualClock
 from penstock.errors import (
     ConditionalCheckFailedException,

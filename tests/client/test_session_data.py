@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from botocore.loaders import JSONFileLoader, Loader
 
-from penstock.client.boto3.session_data import PlainData
-from penstock.client.transports.credentials import new_session
+from penstock.client.transports.credentials import PlainData, new_session
 
 DATA = Path(Loader.BUILTIN_DATA_PATH)
 

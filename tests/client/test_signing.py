@@ -12,7 +12,7 @@ from botocore.credentials import Credentials as TheirCredentials
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.transports.signing import CONTENT_TYPE, Credentials, Signer
+from penstock.client.transports.credentials import CONTENT_TYPE, Credentials, Signer
 
 KEYS = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", min_size=1, max_size=20)
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
@@ -82,7 +82,7 @@ def test_the_signing_key_is_made_once_a_day():
 def test_a_server_that_checks_signatures_accepts_ours(token):
     from penstock.client.transports.credentials import FixedCredentials
     from penstock.client.transports.endpoints import Endpoint, parse
-    from penstock.client.transports.remote import RemoteTransport
+    from penstock.client.transports.http import RemoteTransport
     from penstock.engine import Engine
     from penstock.errors import InvalidSignatureException
     from penstock.server import Options, running_server

@@ -9,9 +9,9 @@ import pytest
 
 import penstock
 from penstock import F
-from penstock.client.tables.failures import ConditionFailed
-from penstock.client.tables.keys import TableKey, identity
-from penstock.client.tables.values import InvalidValue, encode_item
+from penstock.client.items.failures import ConditionFailed
+from penstock.client.items.keys import TableKey, identity
+from penstock.client.items.values import InvalidValue, encode_item
 from penstock.errors import ConditionalCheckFailedException, ResourceNotFoundException, ValidationException
 
 KEY = {"company": "c1", "number": 1}

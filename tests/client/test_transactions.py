@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock import F
-from penstock.client.tables.failures import TransactionFailed
+from penstock.client.items.failures import TransactionFailed
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying, RetryPolicy
 from penstock.errors import TransactionCanceledException

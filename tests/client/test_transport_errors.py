@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from penstock.client.transports.base import Limits
 from penstock.client.transports.boto import BotoTransport
-from penstock.client.transports.remote import RemoteTransport
-from penstock.client.transports.responses import FastReader, Malformed, PlainReader
+from penstock.client.transports.http import RemoteTransport
+from penstock.client.transports.messages import FastReader, Malformed, PlainReader
 from penstock.errors import (
     BadAnswer,
     ConnectionFailed,
@@ -376,7 +376,7 @@ def test_a_limit_of_nothing_is_refused(name, value):
 
 
 def test_an_interrupted_call_does_not_spoil_the_next(monkeypatch):
-    from penstock.client.transports.connections import Connection
+    from penstock.client.transports.http import Connection
 
     real = Connection._receive
 

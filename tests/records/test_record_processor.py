@@ -14,7 +14,7 @@ import pytest
 from record_worlds import NAME, eventually, filled, key, processed, processor
 
 from penstock.client.database import Database, connect
-from penstock.client.tables.conditions import F
+from penstock.client.items.expressions import F
 from penstock.client.transports.base import Transport
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying, RetryPolicy

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.database import refuse_engine_options
+from penstock.client.database import Via, open_embedded, open_remote, refuse_engine_options
+from penstock.client.items.keys import KeyDeclaration, TableKey
+from penstock.client.items.values import Item
 from penstock.client.tables.async_table import AsyncTable
-from penstock.client.tables.keys import KeyDeclaration, TableKey
 from penstock.client.tables.requests import Call
 from penstock.client.tables.transactions import Action, AsyncTransaction, failure, get_call, write_call
-from penstock.client.tables.values import Item
+from penstock.client.transports import endpoints
+from penstock.client.transports.async_http import AsyncRemoteTransport, AsyncThreadedTransport
 from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits, capabilities_of
-from penstock.client.transports.credentials import CredentialSource
-from penstock.client.transports.endpoints import MEMORY
-from penstock.client.transports.opening import Via, open_async_transport
+from penstock.client.transports.credentials import CredentialSource, profile_region
+from penstock.client.transports.endpoints import MEMORY, File
 from penstock.client.wrappers.retries import DEFAULT_POLICY, AsyncRetrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import TransactionCanceledException
@@ -115,3 +116,20 @@ def connect_async(
         return AsyncDatabase(transport)
     refuse_engine_options(transport.name, clock, settings)
     return AsyncDatabase(transport if retries is None else AsyncRetrying(transport, retries))
+
+
+def open_async_transport(
+    url: str | os.PathLike[str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    credentials: CredentialSource | None = None,
+    via: Via = "thin",
+    **engine_options: Any,
+) -> AsyncTransport:
+    """`open_transport` for asyncio. Everything but the thin client runs in a few threads."""
+    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    if isinstance(target, File):
+        return AsyncThreadedTransport(open_embedded(target, engine_options))
+    if via == "boto":
+        return AsyncThreadedTransport(open_remote(target, limits, credentials, via), threads=limits.connections)
+    return AsyncRemoteTransport(target, limits=limits, credentials=credentials)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from penstock.client.transports import endpoints
 from penstock.client.transports.base import (
     DEFAULT_LIMITS,
     Limits,
@@ -15,19 +16,18 @@ from penstock.client.transports.base import (
     capabilities_of,
     innermost,
 )
-from penstock.client.transports.credentials import CredentialSource
-from penstock.client.transports.endpoints import MEMORY
-from penstock.client.transports.opening import Via, open_transport
+from penstock.client.transports.credentials import CredentialSource, profile_region
+from penstock.client.transports.endpoints import MEMORY, Endpoint, File
 from penstock.client.wrappers.retries import DEFAULT_POLICY, Retrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import PenstockError, TransactionCanceledException
 
 if TYPE_CHECKING:
-    from penstock.client.tables.keys import KeyDeclaration, TableKey
+    from penstock.client.items.keys import KeyDeclaration, TableKey
+    from penstock.client.items.values import Item
     from penstock.client.tables.requests import Call
     from penstock.client.tables.table import Table
     from penstock.client.tables.transactions import Action, Transaction
-    from penstock.client.tables.values import Item
     from penstock.engine.engine import Engine
     from penstock.engine.items.bulk_load import Loading
     from penstock.engine.settings import Settings
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["MEMORY", "Database", "connect"]
 
 T = TypeVar("T")
+Via = Literal["thin", "boto"]
 
 
 class Database:
@@ -61,7 +62,7 @@ class Database:
         the other.
         """
         if self.capabilities.shares_commits:
-            return cast("LocalTransport", self.transport).execute_together(calls)
+            return cast(LocalTransport, self.transport).execute_together(calls)
         return [self._answer_or_error(operation, request) for operation, request in calls]
 
     def _answer_or_error(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
@@ -78,7 +79,7 @@ class Database:
         `key` declares the table's key, such as "companyId:S" or ("companyId:S", "expenseId:S"): then it is checked
         before each call, and no DescribeTable is needed where a key must be known (batches).
         """
-        from penstock.client.tables.keys import TableKey
+        from penstock.client.items.keys import TableKey
         from penstock.client.tables.table import Table
 
         return Table(self, name, self._keys.get(name) if key is None else TableKey.declared(key))
@@ -96,7 +97,7 @@ class Database:
 
     def key_of(self, table: str) -> TableKey:
         """The key of a table, asked once."""
-        from penstock.client.tables.keys import TableKey
+        from penstock.client.items.keys import TableKey
 
         if table not in self._keys:
             described = self.transport.execute("DescribeTable", {"TableName": table})
@@ -146,7 +147,7 @@ class Database:
 
     def loading(self, table: str) -> Loading | None:
         """How a batch writes many rows in one commit; None where the rows have to be written by requests."""
-        return cast("LocalTransport", self.transport).loading(table) if self.capabilities.shares_commits else None
+        return cast(LocalTransport, self.transport).loading(table) if self.capabilities.shares_commits else None
 
     def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""
@@ -194,3 +195,39 @@ def connect(
 def refuse_engine_options(name: str, clock: Clock | None, settings: Settings | None) -> None:
     if clock is not None or settings is not None:
         raise PenstockError(f"clock and settings are the embedded engine's; {name} is remote and has its own.")
+
+
+def open_transport(
+    url: str | os.PathLike[str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    credentials: CredentialSource | None = None,
+    via: Via = "thin",
+    **engine_options: Any,
+) -> Transport:
+    """The transport to what `url` names; `engine_options` (clock, settings) are the embedded engine's.
+
+    Nothing is connected yet: the first call finds out whether anybody answers.
+    """
+    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    if isinstance(target, File):
+        return open_embedded(target, engine_options)
+    return open_remote(target, limits, credentials, via)
+
+
+def open_embedded(target: File, options: dict[str, Any]) -> Transport:
+    from penstock.client.transports.embedded import EmbeddedTransport
+    from penstock.engine.engine import Engine
+
+    given = {name: value for name, value in options.items() if value is not None}
+    return EmbeddedTransport(Engine(target.path, **given), target.name)
+
+
+def open_remote(target: Endpoint, limits: Limits, credentials: CredentialSource | None, via: Via) -> Transport:
+    if via == "boto":
+        from penstock.client.transports.boto import BotoTransport
+
+        return BotoTransport(target, limits=limits)
+    from penstock.client.transports.http import RemoteTransport
+
+    return RemoteTransport(target, limits=limits, credentials=credentials)

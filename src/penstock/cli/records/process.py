@@ -28,7 +28,7 @@ from penstock.cli.records.options import (
 )
 from penstock.cli.tables.screen import Line
 from penstock.client.database import Database
-from penstock.client.tables.conditions import Condition, F
+from penstock.client.items.expressions import Condition, F
 from penstock.errors import PenstockError
 from penstock.extras import extra
 from penstock.records.executors.attempts import Function

@@ -18,10 +18,10 @@ from typing import Any
 
 from penstock.client.batches.batch_queue import Backoff
 from penstock.client.batches.batches import BatchOptions, as_ours
-from penstock.client.tables.expression_text import Aliases, Attribute, path_of, projection_text
-from penstock.client.tables.failures import BatchIncomplete, Failed
-from penstock.client.tables.keys import Identity, Key, TableKey, encode_key, identity
-from penstock.client.tables.values import Item, decode_item
+from penstock.client.items.expressions import Aliases, Attribute, path_of, projection_text
+from penstock.client.items.failures import BatchIncomplete, Failed
+from penstock.client.items.keys import Identity, Key, TableKey, encode_key, identity
+from penstock.client.items.values import Item, decode_item
 from penstock.client.wrappers.pacing import Outcome
 from penstock.errors import PenstockError
 from penstock.wire import values as wire

@@ -9,12 +9,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from penstock.client.transports import failures
+from penstock.client.transports import network
 from penstock.client.transports.base import DEFAULT_LIMITS, STREAMS_OPERATIONS, Answer, Capabilities, Limits, Request
 from penstock.client.transports.credentials import FixedCredentials, credentials_for
 from penstock.client.transports.endpoints import Endpoint
-from penstock.client.transports.messages import Messages
-from penstock.client.transports.responses import Response
+from penstock.client.transports.messages import Messages, Response
 from penstock.errors import (
     BadAnswer,
     ConnectionFailed,
@@ -42,7 +41,7 @@ class BotoTransport:
 
     def execute(self, operation: str, request: Request) -> Answer:
         if self._closed:
-            raise failures.closed(self.name)
+            raise network.closed(self.name)
         try:
             client = self._client("dynamodbstreams" if operation in STREAMS_OPERATIONS else "dynamodb")
         except Exception as error:
@@ -58,7 +57,7 @@ class BotoTransport:
                 raise self._failure(error) from error
         assert self._call.response is not None
         if not self._call.whole:
-            raise failures.half_answer(self.name, begun=True)
+            raise network.half_answer(self.name, begun=True)
         return self._messages.answer(operation, self._call.response)
 
     def _client(self, service: str) -> Any:
@@ -149,7 +148,7 @@ def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> 
         case theirs.SSLError():
             return TlsFailed(name, told, "Set AWS_CA_BUNDLE to its authority's certificate, or check the host's name.")
         case theirs.ReadTimeoutError():
-            return failures.late(name, limits.read_seconds, False)
+            return network.late(name, limits.read_seconds, False)
         case theirs.ConnectTimeoutError():
             return TimedOut(name, told, "Check network and firewall.")
         case theirs.EndpointConnectionError() | theirs.ProxyConnectionError():

@@ -20,7 +20,7 @@ import orjson
 
 from penstock import errors
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.repeatable import TOKEN
+from penstock.client.wrappers.retries import TOKEN
 from penstock.errors import DynamoDBError, PenstockError, TransportError, error_of
 
 REDACTED = "redacted"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.records.executors.forks import end_child_of
 
 Function = Callable[[Item], Mapping[str, Any] | None]

@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from multiprocessing.reduction import ForkingPickler
 from typing import Protocol
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.errors import PenstockError
 from penstock.records.executors.attempts import Ended, Function, RetryRules, attempt, failure_of
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import F
-from penstock.client.tables.values import Item
+from penstock.client.items.expressions import F
+from penstock.client.items.values import Item
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors.attempts import Function

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from penstock.client.tables.values import encode
+from penstock.client.items.values import encode
 from penstock.records.executors.attempts import BadResult
 from penstock.records.source.selection import BadWork, Source
 from penstock.records.state.answers import Claim

@@ -15,10 +15,9 @@ from itertools import chain
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import Condition
-from penstock.client.tables.expression_text import Aliases, condition_text
-from penstock.client.tables.keys import TableKey
-from penstock.client.tables.values import Item, encode
+from penstock.client.items.expressions import Aliases, Condition, condition_text
+from penstock.client.items.keys import TableKey
+from penstock.client.items.values import Item, encode
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.state.record_state import BOOKKEEPING, DONE, PARKED
 from penstock.wire.values import AttributeValue

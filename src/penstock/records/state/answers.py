@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.client.tables.values import Item, decode_item
+from penstock.client.items.values import Item, decode_item
 from penstock.records.state.record_state import Held, Later, Poison, Settled, Standing
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.client.tables.values import Item, decode_item
+from penstock.client.items.values import Item, decode_item
 from penstock.records.executors.attempts import normalised
 from penstock.records.state.record_state import PARKED, Standing
 from penstock.records.state.store import RecordStore

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.error import HTTPError, URLError
 
-from penstock.client.tables.failures import TransactionFailed
+from penstock.client.items.failures import TransactionFailed
 from penstock.errors import DynamoDBError, PenstockError, error_of
 
 MESSAGE_BYTES = 500

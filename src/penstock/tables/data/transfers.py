@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.client.database import Database
-from penstock.client.tables.keys import TableKey
+from penstock.client.items.keys import TableKey
 from penstock.client.wrappers.pacing import Outcome, Pacer
 from penstock.errors import (
     DynamoDBError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.client.database import Database
-from penstock.client.tables.keys import TableKey
+from penstock.client.items.keys import TableKey
 from penstock.errors import PenstockError
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Index, Table, attributes_of

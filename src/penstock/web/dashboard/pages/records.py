@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.records.processor import RecordProcessor
 from penstock.records.run.run_records import runs
 from penstock.records.state.failed_records import OTHERS, FailureGroup

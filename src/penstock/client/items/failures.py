@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from penstock.client.tables.values import Item, decode_item
+from penstock.client.items.values import Item, decode_item
 from penstock.errors import ConditionalCheckFailedException, DynamoDBError, PenstockError, TransactionCanceledException
 
 E = TypeVar("E", bound=DynamoDBError)

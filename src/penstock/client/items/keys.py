@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.tables.values import InvalidValue, encode
+from penstock.client.items.values import InvalidValue, encode
 from penstock.wire import numbers
 from penstock.wire import values as wire
 from penstock.wire.limits import PARTITION_KEY_BYTES, SORT_KEY_BYTES

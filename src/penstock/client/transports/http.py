@@ -1,4 +1,4 @@
-"""Connections of the remote transport: what is sent and read on one, and the pool of those at rest.
+"""The thin client: DynamoDB's JSON protocol to any endpoint, signed, on pooled connections.
 
 1. A connection carries one request at a time and goes back to the pool only after a whole answer.
 2. Never more than `limits.connections` are open; whoever finds them all busy waits, for at most `pool_seconds`.
@@ -16,11 +16,15 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
-from penstock.client.transports import failures
-from penstock.client.transports.base import Limits
-from penstock.client.transports.responses import Malformed, Response, new_reader
-from penstock.client.transports.routes import Route
+from penstock.client.transports import network
+from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Capabilities, Limits, Request
+from penstock.client.transports.credentials import Credentials, CredentialSource, credentials_for
+from penstock.client.transports.endpoints import Endpoint
+from penstock.client.transports.messages import Lane, Malformed, Messages, Response, new_reader, renewed
+from penstock.client.transports.network import Route
 
 _RECEIVE_BYTES = 64 * 1024  # from 128 KB up, the C library asks the system for each buffer: 30 µs a call
 _SENDS = 3  # of one request: twice on connections that turned out to be broken, then on a new one
@@ -58,7 +62,7 @@ class Connection:
         try:
             self._sock.sendall(message)
         except TimeoutError as error:
-            raise failures.not_sent(self._name, error) from error
+            raise network.not_sent(self._name, error) from error
         except OSError as error:
             raise NotSent from error
         deadline = time.monotonic() + self._limits.read_seconds
@@ -80,7 +84,7 @@ class Connection:
         try:
             return self._sock.recv(_RECEIVE_BYTES)
         except OSError as error:
-            raise failures.not_read(self._name, error, self._limits.read_seconds, self._reader.begun) from error
+            raise network.not_read(self._name, error, self._limits.read_seconds, self._reader.begun) from error
 
     def _read(self, data: bytes) -> Response | None:
         """The answer if `data`, or the end of the connection, makes it whole."""
@@ -89,9 +93,9 @@ class Connection:
                 return self._reader.feed(data)
             response = self._reader.end()
         except Malformed as error:
-            raise failures.malformed(self._name, error) from None
+            raise network.malformed(self._name, error) from None
         if response is None:
-            raise failures.half_answer(self._name, self._reader.begun)
+            raise network.half_answer(self._name, self._reader.begun)
         return response
 
     def close(self) -> None:
@@ -133,7 +137,7 @@ class Pool:
             else:
                 self._give_back(connection, response)
                 return response
-        raise failures.not_sent(self._name, error.__cause__) from error
+        raise network.not_sent(self._name, error.__cause__) from error
 
     def _rested(self) -> Connection | None:
         """The connection that rested last, if it is still of use."""
@@ -156,7 +160,7 @@ class Pool:
             try:
                 while True:
                     if self._closed:
-                        raise failures.closed(self._name)
+                        raise network.closed(self._name)
                     connection = self._rested()
                     if connection is not None:
                         return connection
@@ -164,7 +168,7 @@ class Pool:
                         self._open += 1
                         break
                     if not self._free.wait(deadline - time.monotonic()):
-                        raise failures.busy(self._name, self._limits.connections, self._limits.pool_seconds)
+                        raise network.busy(self._name, self._limits.connections, self._limits.pool_seconds)
             finally:
                 self._waiting -= 1
         return self._dial()
@@ -175,7 +179,7 @@ class Pool:
         except BaseException as error:
             self._forget()
             if isinstance(error, OSError | http.client.HTTPException | ValueError):
-                raise failures.unreachable(self._name, self._route, error) from error
+                raise network.unreachable(self._name, self._route, error) from error
             raise
         return Connection(self._name, sock, self._limits)
 
@@ -223,3 +227,71 @@ class Pool:
         self._close_resting()
         with self._free:
             self._free.notify_all()
+
+
+P = TypeVar("P", bound="Closing")
+
+
+class Closing(Protocol):
+    def close(self) -> None: ...
+
+
+class RemoteState(Generic[P]):
+    """What the transports to an endpoint have in common: all but the waiting."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        pool: Callable[[str, Route, Limits], P],
+        credentials: CredentialSource | None,
+        limits: Limits,
+        now: Callable[[], float],
+    ) -> None:
+        self.name = endpoint.name
+        self.endpoint = endpoint
+        self.capabilities = Capabilities(local_order=not endpoint.is_amazons)
+        self._credentials = credentials or credentials_for(endpoint)
+        self._messages = Messages(endpoint, now)
+        items, streams = self._messages.items, self._messages.streams
+        self._pools = {items: pool(self.name, items.route, limits)}
+        same = endpoint.streams == endpoint.host
+        self._pools[streams] = self._pools[items] if same else pool(self.name, streams.route, limits)
+
+    def _close_pools(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+
+class RemoteTransport(RemoteState[Pool]):
+    """Calls one endpoint: one request a call, and another if a wrong clock or expired credentials were put right."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        credentials: CredentialSource | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(endpoint, Pool, credentials, limits, now)
+
+    def execute(self, operation: str, request: Request) -> Answer:
+        messages = self._messages
+        lane = messages.lane(operation)
+        body = messages.body(request)
+        credentials, skew = self._credentials.current(), messages.skew_seconds
+        response = self._exchange(lane, operation, body, credentials)
+        if response.status != 200 and self._put_right(response, credentials, skew):
+            response = self._exchange(lane, operation, body, self._credentials.current())
+        return messages.answer(operation, response)
+
+    def _exchange(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> Response:
+        return self._pools[lane].exchange(self._messages.message(lane, operation, body, credentials))
+
+    def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+        trouble = self._messages.trouble(response, skew_seconds)
+        return trouble == "clock" or (trouble == "expired" and renewed(self._credentials, credentials))
+
+    def close(self) -> None:
+        """Closes the connections; calls that are under way end as they would."""
+        self._close_pools()

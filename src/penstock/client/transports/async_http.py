@@ -1,4 +1,5 @@
-"""The pool of connections again, for asyncio: the same promises as `connections.py`, on one event loop, without locks.
+"""Transports for asyncio: the thin client with the promises of http.py, on one event loop, without locks; any other
+transport in a few threads.
 
 A connection is an asyncio protocol with a buffer of its own, so that an answer that arrives in one piece costs one
 callback, one wake-up and no large allocation: asyncio's own 256 KB for each read cost more than all of ours.
@@ -10,13 +11,20 @@ import asyncio
 import re
 import select
 import ssl
+import time
 from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
-from penstock.client.transports import failures
-from penstock.client.transports.base import Limits
-from penstock.client.transports.responses import Malformed, Response, new_reader
-from penstock.client.transports.routes import Route
+from penstock.client.transports import network
+from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Limits, Request, Transport, capabilities_of
+from penstock.client.transports.credentials import Credentials, CredentialSource
+from penstock.client.transports.endpoints import Endpoint
+from penstock.client.transports.http import RemoteState
+from penstock.client.transports.messages import Lane, Malformed, Response, new_reader, renewed
+from penstock.client.transports.network import Route
+from penstock.errors import StorageError
 
 _BUFFER_BYTES = 64 * 1024
 _SENDS = 3  # of one request: twice on connections that turned out to be broken, then on a new one
@@ -78,7 +86,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._loop.time() < self._deadline:
             self._timer = self._loop.call_at(self._deadline, self._look_at_clock)
         else:
-            self._fail(failures.late(self._name, self._limits.read_seconds, self._reader.begun))
+            self._fail(network.late(self._name, self._limits.read_seconds, self._reader.begun))
 
     def _fail(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():
@@ -111,7 +119,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         try:
             response = self._reader.feed(self._buffer[:nbytes])
         except Malformed as error:
-            self._fail(failures.malformed(self._name, error))
+            self._fail(network.malformed(self._name, error))
             return
         if response is not None and not self._answer.done():
             self._answer.set_result(response)
@@ -133,9 +141,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
             answer.set_result(response)
             self.close()
         elif isinstance(error, OSError):
-            self._fail(failures.not_read(self._name, error, self._limits.read_seconds, self._reader.begun))
+            self._fail(network.not_read(self._name, error, self._limits.read_seconds, self._reader.begun))
         else:
-            self._fail(failures.half_answer(self._name, self._reader.begun))
+            self._fail(network.half_answer(self._name, self._reader.begun))
 
 
 class AsyncPool:
@@ -174,7 +182,7 @@ class AsyncPool:
             else:
                 self._give_back(connection, response)
                 return response
-        raise failures.not_sent(self._name, ConnectionResetError())
+        raise network.not_sent(self._name, ConnectionResetError())
 
     def _rested(self) -> AsyncConnection | None:
         assert self._loop is not None
@@ -195,9 +203,9 @@ class AsyncPool:
                     if connection is not None:
                         return connection
         except TimeoutError:
-            raise failures.busy(self._name, self._limits.connections, self._limits.pool_seconds) from None
+            raise network.busy(self._name, self._limits.connections, self._limits.pool_seconds) from None
         if self._closed:
-            raise failures.closed(self._name)
+            raise network.closed(self._name)
         self._open += 1
         return await self._dial()
 
@@ -230,7 +238,7 @@ class AsyncPool:
             made.close()
             self._forget()
             if isinstance(error, OSError | ValueError):
-                raise failures.unreachable(self._name, self._route, error) from error
+                raise network.unreachable(self._name, self._route, error) from error
             raise
         return made
 
@@ -314,3 +322,76 @@ class _Asking(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         if not self.answer.done():
             self.answer.set_exception(OSError("Tunnel connection failed: no answer"))
+
+
+ENGINE_THREADS = 4
+
+
+class AsyncRemoteTransport(RemoteState[AsyncPool]):
+    """`RemoteTransport` on an event loop. Only finding and refreshing AWS credentials uses a thread."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        credentials: CredentialSource | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(endpoint, AsyncPool, credentials, limits, now)
+
+    async def execute(self, operation: str, request: Request) -> Answer:
+        messages = self._messages
+        lane = messages.lane(operation)
+        body = messages.body(request)
+        credentials, skew = await self._current(), messages.skew_seconds
+        response = await self._exchange(lane, operation, body, credentials)
+        if response.status != 200 and await self._put_right(response, credentials, skew):
+            response = await self._exchange(lane, operation, body, await self._current())
+        return messages.answer(operation, response)
+
+    async def _exchange(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> Response:
+        return await self._pools[lane].exchange(self._messages.message(lane, operation, body, credentials))
+
+    async def _current(self) -> Credentials:
+        source = self._credentials
+        if source.blocking:
+            return await asyncio.get_running_loop().run_in_executor(None, source.current)
+        return source.current()
+
+    async def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+        trouble = self._messages.trouble(response, skew_seconds)
+        if trouble == "expired":
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(None, renewed, self._credentials, credentials)
+        return trouble == "clock"
+
+    async def close(self) -> None:
+        """Closes the connections; calls that are under way end as they would."""
+        self._close_pools()
+
+
+class AsyncThreadedTransport:
+    """A blocking transport, the embedded engine for one, in a few threads. Calls made together run in any order."""
+
+    def __init__(self, transport: Transport, threads: int = ENGINE_THREADS) -> None:
+        self.name = transport.name
+        self.inner = transport
+        self.capabilities = capabilities_of(transport)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="penstock")
+        self._closed = False
+
+    async def execute(self, operation: str, request: Request) -> Answer:
+        if self._closed:
+            raise StorageError(f"{self.name}: the database has been closed; open it again with connect_async().")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.inner.execute, operation, request)
+
+    async def close(self) -> None:
+        """Waits for the calls that have begun, then closes what is inside. A second close does nothing."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.get_running_loop().run_in_executor(None, self._shut)
+
+    def _shut(self) -> None:
+        self._threads.shutdown(wait=True)
+        self.inner.close()
