@@ -26,7 +26,7 @@ from penstock.records.source.selection import BadWork, Found
 from penstock.records.state.answers import Claim
 from penstock.records.state.record_state import BOOKKEEPING
 from penstock.systems.account_records.tables import tables
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Index, Table
 
 

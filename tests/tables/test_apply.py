@@ -18,11 +18,9 @@ from penstock.errors import (
     ValidationException,
 )
 from penstock.tables.apply.apply import Interrupted, apply
-from penstock.tables.apply.side_by_side import Pace, poll_seconds
-from penstock.tables.apply.table_changer import Finished
-from penstock.tables.apply.table_poller import Progress
+from penstock.tables.apply.table_changer import Finished, Pace, Progress, poll_seconds
 from penstock.tables.definitions.definition import Index, Table, Throughput
-from penstock.tables.plan.diff import diff
+from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import survey
 
 JOBS = Table("jobs", "id:S")

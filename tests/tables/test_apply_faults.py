@@ -13,9 +13,9 @@ from penstock.client.database import Database
 from penstock.errors import ConnectionFailed, LimitExceededException, PenstockError
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.indexes.add_index import existing, plan_addition
-from penstock.tables.plan.changes import ReplaceTable
-from penstock.tables.plan.iam_policy import policy
+from penstock.tables.iam_policy import policy
+from penstock.tables.indexes import existing, plan_addition
+from penstock.tables.plan.plan import ReplaceTable
 from penstock.tables.plan.survey import survey_to_delete
 
 JOBS = Table(

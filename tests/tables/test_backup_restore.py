@@ -13,15 +13,15 @@ from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data import backups
 from penstock.tables.data import dump as dumping
 from penstock.tables.data.backups import Backup, DumpFolder, NotAsBefore, PointInTime, parse_moment, restore
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Table
-from penstock.tables.formats.export_file import export_text
-from penstock.tables.plan.diff import diff
-from penstock.tables.plan.inspect import required
+from penstock.tables.definitions.export_file import export_text
+from penstock.tables.plan.plan import diff
+from penstock.tables.plan.survey import required
 
 FULL = ORDERS.altered(deletion_protection=True)
 

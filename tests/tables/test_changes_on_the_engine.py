@@ -12,8 +12,7 @@ from penstock.engine import Engine
 from penstock.tables.apply.change_requests import requests_of
 from penstock.tables.definitions.aws_shapes import facts_of, from_description
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.changes import ReplaceTable
-from penstock.tables.plan.diff import diff
+from penstock.tables.plan.plan import ReplaceTable, diff
 
 KEYS = ("id:S", "sort:N")
 

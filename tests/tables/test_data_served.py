@@ -10,12 +10,12 @@ from moving_samples import ORDERS, everything, order
 from rekey_world import NEW_KEY, OLD, Writer, check_new_table, comment
 
 from penstock.client.database import Database
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data import dump as dumping
 from penstock.tables.data import load as loading_data
 from penstock.tables.data.compare import compare
 from penstock.tables.data.transfers import ItemTable
-from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.plan import plan
 from penstock.tables.rekey.rekey import Options, Rekey
 from penstock.tables.rekey.state import JobStore

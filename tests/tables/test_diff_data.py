@@ -14,7 +14,7 @@ from moving_samples import ORDERS, filled, order
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data.compare import Difference, compare
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Table

@@ -7,8 +7,7 @@ from hypothesis import given
 from table_strategies import tables
 
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.changes import AddIndex, DropIndex, ReplaceTable, SetTtl
-from penstock.tables.plan.diff import diff
+from penstock.tables.plan.plan import AddIndex, DropIndex, ReplaceTable, SetTtl, diff
 
 KEYS = ("id:S", "sort:N")
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.tables.definitions.definition import ON_DEMAND, Index, Maximum, Table, Throughput
-from penstock.tables.plan.changes import (
+from penstock.tables.plan.plan import (
+    OTHER_KEY,
+    OTHER_LOCAL_INDEXES,
     AddIndex,
     Change,
     ClearStream,
@@ -31,8 +33,8 @@ from penstock.tables.plan.changes import (
     UpdateBilling,
     UpdateIndexThroughput,
     UpdateThroughput,
+    diff,
 )
-from penstock.tables.plan.diff import OTHER_KEY, OTHER_LOCAL_INDEXES, diff
 
 EMAIL = Index("email-index", "email:S")
 PHONE = Index("phone-index", "phone:S")

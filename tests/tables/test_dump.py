@@ -17,7 +17,7 @@ from penstock.tables.data import dump as dumping
 from penstock.tables.data import dump_folder
 from penstock.tables.data.dump_folder import FolderError
 from penstock.tables.data.transfers import ItemTable
-from penstock.tables.formats.export_file import read_export
+from penstock.tables.definitions.export_file import read_export
 
 SMALL = 4_000
 """Bytes of a part, so that a few hundred items are many parts."""

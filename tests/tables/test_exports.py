@@ -14,8 +14,8 @@ from penstock.engine import Engine
 from penstock.engine.context import Scope
 from penstock.tables.definitions.aws_shapes import Facts, create_request, from_description
 from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.export_file import ExportError, SummaryRow, export_text, read_export, summary_text
 from penstock.tables.definitions.problems import DefinitionError
-from penstock.tables.formats.export_file import ExportError, SummaryRow, export_text, read_export, summary_text
 
 
 @given(tables())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tables.formats.hcl import Block, HclError, Reference, parse, render
+from penstock.tables.formats.terraform import Block, HclError, Reference, parse, render
 
 names = st.from_regex(r"[a-z_][a-z0-9_]{0,6}", fullmatch=True).filter(lambda name: name not in ("true", "false"))
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc"))) | st.text('a"\\${}%\n\r\t#/*', max_size=8)

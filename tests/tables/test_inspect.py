@@ -8,9 +8,9 @@ import pytest
 from fleets import STAGING, Place
 
 from penstock.errors import AccessDeniedException, PenstockError, UnknownOperationException
-from penstock.tables.apply.failures import Failure, TablesUnreadable
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.plan.inspect import Live, inspect, inspect_all, inspect_every, required
+from penstock.tables.plan.failures import Failure, TablesUnreadable
+from penstock.tables.plan.survey import Live, inspect, inspect_all, inspect_every, required
 
 RICH = Table(
     "jobs",

@@ -12,14 +12,14 @@ from penstock.client.database import Database, connect
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import PenstockError
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data import dump as dumping
 from penstock.tables.data import load as loading_data
 from penstock.tables.data.dump_folder import FolderError
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.plan.diff import diff
-from penstock.tables.plan.inspect import inspect
+from penstock.tables.plan.plan import diff
+from penstock.tables.plan.survey import inspect
 
 SMALL = 4_000
 

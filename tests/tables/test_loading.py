@@ -10,9 +10,9 @@ import pytest
 
 from penstock.systems import SYSTEMS
 from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.export_file import ExportError, export_text
 from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.definitions.sources import LoadingError, load
-from penstock.tables.formats.export_file import ExportError, export_text
 
 MODULE = """
 from penstock.tables.definitions.definition import Index, Table

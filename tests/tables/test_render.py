@@ -8,10 +8,21 @@ from table_strategies import tables
 
 from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.plan import render
-from penstock.tables.plan.changes import SetSse, SetTags, UpdateIndexThroughput
-from penstock.tables.plan.costs import Blocks, Destroys, Fills, Quick, Refused, about, cost_of
-from penstock.tables.plan.diff import diff
-from penstock.tables.plan.plan import plan_of, plan_table
+from penstock.tables.plan.plan import (
+    Blocks,
+    Destroys,
+    Fills,
+    Quick,
+    Refused,
+    SetSse,
+    SetTags,
+    UpdateIndexThroughput,
+    about,
+    cost_of,
+    diff,
+    plan_of,
+    plan_table,
+)
 
 USERS = Table("users", "id:S")
 WITH_INDEX = Table("users", "id:S", indexes=[Index("by-date", "companyId:S", "createdAt:S")])

@@ -9,7 +9,7 @@ from table_strategies import tables
 from penstock.tables.apply.change_requests import requests_of
 from penstock.tables.definitions.aws_shapes import create_request, facts_of, from_description
 from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
-from penstock.tables.plan.diff import diff
+from penstock.tables.plan.plan import diff
 
 KEYS = ("id:S", "sort:N")
 ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/things"

@@ -14,10 +14,10 @@ from table_strategies import tables
 
 from penstock.systems import SYSTEMS
 from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
+from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.sources import load
 from penstock.tables.formats import cloudformation, terraform
-from penstock.tables.formats.export_file import ExportError
 
 NAMING = Naming("shop", "dev")
 

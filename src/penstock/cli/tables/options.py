@@ -17,11 +17,11 @@ from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.systems import SYSTEMS
-from penstock.tables.apply.failures import TableFailed
-from penstock.tables.apply.side_by_side import MAX_WAIT_SECONDS
+from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming, check_names
 from penstock.tables.definitions.sources import Definitions, load
+from penstock.tables.plan.failures import TableFailed
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -23,7 +23,7 @@ from penstock.records.executors.attempts import Function
 from penstock.records.processor import RecordProcessor, new_run_id
 from penstock.records.run.report import Progress, Report
 from penstock.records.run.run import Interrupted, ProcessingStopped
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
 
 RUNS_TABLE: Final = "penstock-record-runs"

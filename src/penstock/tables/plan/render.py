@@ -10,14 +10,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
 from penstock.tables.definitions.definition import Billing, Maximum, Throughput
-from penstock.tables.plan.changes import (
+from penstock.tables.plan.plan import (
     AddIndex,
+    Blocks,
     Change,
     ClearStream,
     ClearTtl,
+    Cost,
     CreateTable,
     DeleteTable,
+    Destroys,
     DropIndex,
+    Fills,
+    Plan,
+    Quick,
+    Refused,
     RemoveTags,
     ReplaceTable,
     SetDeletionProtection,
@@ -31,12 +38,13 @@ from penstock.tables.plan.changes import (
     SetTags,
     SetTtl,
     SetWarm,
+    TablePlan,
     UpdateBilling,
     UpdateIndexThroughput,
     UpdateThroughput,
+    cost_text,
+    count,
 )
-from penstock.tables.plan.costs import Blocks, Cost, Destroys, Fills, Quick, Refused, cost_text, count
-from penstock.tables.plan.plan import Plan, TablePlan
 
 Style = Literal["plain", "create", "change", "delete", "replace", "cost", "danger"]
 

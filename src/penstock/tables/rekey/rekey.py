@@ -23,12 +23,12 @@ from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, TrimmedDataAccessException
-from penstock.tables.apply.single_table import change, delete, make, put_right
+from penstock.tables.apply.apply import change, delete, make, put_right
 from penstock.tables.data.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.tables.definitions.definition import Table
-from penstock.tables.formats.export_file import read_export
-from penstock.tables.plan.changes import ClearStream, SetStream
-from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.definitions.export_file import read_export
+from penstock.tables.plan.plan import ClearStream, SetStream
+from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.catch_up import Settler, TooManyProblems
 from penstock.tables.rekey.checksums import Changed, Doubts, Sums
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping

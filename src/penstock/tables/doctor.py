@@ -1,4 +1,4 @@
-"""Known mistakes in definitions, each with how to mend it.
+"""Known mistakes in definitions and in stored items, each with how to mend it.
 
 A rule is a function from a table to findings. Rules about stored items (`ItemRule`) are asked by `examine_items`.
 """
@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from penstock.client.database import Database
+from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Index, Key, Table, Throughput
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.indexes import fit, sample
+from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
+from penstock.tables.plan.survey import WORKERS, Live, inspect_every, side_by_side
 
 Severity = Literal["warning", "note"]
 
@@ -229,3 +235,93 @@ RULES: tuple[Rule, ...] = (
     endless_table,
     many_indexes,
 )
+
+
+MILLISECONDS_FROM = 100_000_000_000
+"""In seconds this is the year 5138: a larger number counts milliseconds."""
+
+
+def misfit_index(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
+    """Items that an index cannot hold: they are not in it, and cannot be written again."""
+    sample = tuple(items)
+    for index in table.global_indexes:
+        for misfit in fit(index, sample).misfits:
+            text = f"{misfit} of {len(sample):,} sampled items: they are missing from it and cannot be written again"
+            mend = f"Rewrite {misfit.attribute!r} in them, or make an index by another attribute"
+            yield _found("index-type", table, index, text, mend)
+
+
+def unused_index(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
+    """An index by an attribute that no item has is empty."""
+    sample = tuple(items)
+    for index in table.global_indexes:
+        unknown = fit(index, sample).unknown
+        if unknown:
+            text = f"none of {len(sample):,} sampled items has {', '.join(unknown)}: it is empty, or nearly so"
+            yield _found("empty-index", table, index, text, "Check the attribute's spelling", severity="note")
+
+
+def text_ttl(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
+    """TTL ignores whatever is no number."""
+    sample = tuple(items)
+    if table.ttl is None:
+        return
+    wrong = sum(table.ttl in item and "N" not in item[table.ttl] for item in sample)
+    if wrong:
+        text = f"{table.ttl!r} is no Number in {wrong:,} of {len(sample):,} sampled items: they never expire"
+        yield _found("string-ttl", table, None, text, "Write seconds since 1970 as a Number")
+
+
+def late_ttl(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
+    """TTL counts seconds."""
+    sample = tuple(items)
+    if table.ttl is None:
+        return
+    late = sum(_is_milliseconds(item.get(table.ttl, {}).get("N")) for item in sample)
+    if late:
+        text = f"{table.ttl!r} counts milliseconds in {late:,} of {len(sample):,} sampled items: they never expire"
+        yield _found("millisecond-ttl", table, None, text, "Write seconds: divide by 1,000")
+
+
+def _is_milliseconds(number: str | None) -> bool:
+    return number is not None and float(number) >= MILLISECONDS_FROM
+
+
+ITEM_RULES: tuple[ItemRule, ...] = (misfit_index, unused_index, text_ttl, late_ttl)
+
+
+def examine_definitions(tables: Iterable[Table], naming: Naming) -> tuple[Finding, ...]:
+    """What is wrong with definitions, under their full names."""
+    return examine(naming.named(table) for table in tables)
+
+
+def examine_live(db: Database, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> tuple[Finding, ...]:
+    """What is wrong with live tables and their items; a table that is missing is examined as it is defined.
+
+    Raises TablesUnreadable with every table that could not be looked at.
+    """
+    wanted = {naming.full_name(table.name): naming.named(table) for table in tables}
+    found = inspect_every(db, wanted, policy=policy)
+
+    def one(name: str) -> tuple[Finding, ...] | Failure:
+        live = found[name]
+        if live is None:
+            missing = Finding("missing", name, None, "note", "the table is not there", "Run `penstock tables apply`")
+            return (missing, *examine([wanted[name]]))
+        return _examined(db, live, policy)
+
+    rounds = side_by_side(one, list(wanted), WORKERS)
+    failures = [one for one in rounds if isinstance(one, Failure)]
+    if failures:
+        raise TablesUnreadable(failures)
+    return tuple(finding for several in rounds if not isinstance(several, Failure) for finding in several)
+
+
+def _examined(db: Database, live: Live, policy: str) -> tuple[Finding, ...] | Failure:
+    table = live.table
+    attributes = {one.name for one in table.attributes} | ({table.ttl} if table.ttl else set())
+    try:
+        items = sample(db, live.facts.name, attributes)
+    except PenstockError as error:
+        return failure_of(live.facts.name, "reading a sample", error, operation="Scan", policy=policy)
+    return (*examine([table]), *examine_items(table, items, ITEM_RULES))
