@@ -185,10 +185,11 @@ def connect(
     `clock` and `settings` are the engine's, for a database in this process; the rest is for a remote one: its calls are
     retried as `retries` says (None: never), and `via="boto"` sends them with boto3.
     """
-    transport = open_transport(url, limits=limits, credentials=credentials, via=via, clock=clock, settings=settings)
-    if capabilities_of(transport).has_engine:
-        return Database(transport)
-    refuse_engine_options(transport.name, clock, settings)
+    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    if isinstance(target, File):
+        return Database(open_embedded(target, {"clock": clock, "settings": settings}))
+    refuse_engine_options(target.name, clock, settings)
+    transport = open_remote(target, limits, credentials, via)
     return Database(transport if retries is None else Retrying(transport, retries))
 
 
@@ -220,7 +221,7 @@ def open_embedded(target: File, options: dict[str, Any]) -> Transport:
     from penstock.engine.engine import Engine
 
     given = {name: value for name, value in options.items() if value is not None}
-    return EmbeddedTransport(Engine(target.path, **given), target.name)
+    return EmbeddedTransport(Engine(target.path, **given), target.path)
 
 
 def open_remote(target: Endpoint, limits: Limits, credentials: CredentialSource | None, via: Via) -> Transport:

@@ -494,6 +494,7 @@ class TableChanger(TablePoller):
                     return
                 break
         yield from self._settled(unseen_ok=True)
+        doing = self.doing
         for request in rest:
             if request.operation == "UpdateTimeToLive":
                 self.doing = f"+ ttl {table.ttl}"
@@ -501,7 +502,7 @@ class TableChanger(TablePoller):
             else:
                 self.doing = "+ point-in-time recovery"
                 yield from self._set_pitr(request)
-        self.doing = describe_whole(change)
+        self.doing = doing
 
     def _delete(self, change: DeleteTable) -> Steps[None]:
         (request,) = requests_of(change, self.name)

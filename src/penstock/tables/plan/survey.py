@@ -16,7 +16,7 @@ from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming, check_names
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
-from penstock.tables.plan.plan import Plan, TablePlan, plan_of, plan_table
+from penstock.tables.plan.plan import Plan, TablePlan, plan_table
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -188,7 +188,7 @@ class Survey:
 
     @property
     def plan(self) -> Plan:
-        return plan_of(one.plan for one in self.tables)
+        return Plan(tuple(one.plan for one in self.tables))
 
     @property
     def under_way(self) -> tuple[TableSurvey, ...]:
