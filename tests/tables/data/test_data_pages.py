@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from penstock.cli.main import cli
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 ARN = re.compile(r"arn:aws:[\w:/-]+")
 BYTES = re.compile(r"[\d,]+ bytes")  # zlib's versions compress differently
 

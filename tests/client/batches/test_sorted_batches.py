@@ -1,4 +1,4 @@
-"""held_writes.py: a long batch is sent in the order in which Penstock keeps items, and loses nothing by it."""
+"""A long batch is sent in the order in which Penstock keeps items, and loses nothing by it."""
 
 from __future__ import annotations
 
