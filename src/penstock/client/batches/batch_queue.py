@@ -319,7 +319,7 @@ class WriteQueue:
         """Takes a chunk whose request failed as a whole."""
         if error.retryable:
             self._return(chunk, chunk, error, now)
-        elif isinstance(error, DynamoDBError) and error.code in _ABOUT_ONE:
+        elif is_about_one(error):
             self._split(chunk, error)
         else:
             self.fatal = error
@@ -369,6 +369,11 @@ class WriteQueue:
         if "PutRequest" in request:
             return self._identify(request["PutRequest"]["Item"])
         return self._identify(request["DeleteRequest"]["Key"])
+
+
+def is_about_one(error: PenstockError) -> bool:
+    """Whether a request may have been refused because of one of its actions only."""
+    return isinstance(error, DynamoDBError) and error.code in _ABOUT_ONE
 
 
 def _unprocessed(answer: dict[str, Any]) -> Iterable[dict[str, Any]]:

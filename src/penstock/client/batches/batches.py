@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from penstock.client.batches.batch_queue import Backoff, BatchReport, Chunk, Duplicates, HeldWrites, WriteQueue
 from penstock.client.items.failures import BatchIncomplete, Failed
 from penstock.client.items.keys import Key, TableKey
@@ -27,6 +29,7 @@ from penstock.client.wrappers.pacing import Outcome, Pace
 from penstock.client.wrappers.retries import MonotonicClock
 from penstock.clock import Clock
 from penstock.errors import PenstockError
+from penstock.wire import values as wire
 
 if TYPE_CHECKING:
     from penstock.client.batches.local_writes import LocalWrites
@@ -187,6 +190,18 @@ class Batch(BatchState):
             return
         self._refuse_after_failure()
         self._queue.delete(key)
+        self._send_some()
+
+    def put_encoded(self, item: wire.Item) -> None:
+        """`put` of an item in DynamoDB's own JSON: nothing of it is changed, or checked before it is sent."""
+        self._refuse_after_failure()
+        self._queue.put_encoded(item, len(orjson.dumps(item)))
+        self._send_some()
+
+    def delete_encoded(self, key: wire.Item) -> None:
+        """`delete` of a key in DynamoDB's own JSON."""
+        self._refuse_after_failure()
+        self._queue.delete_encoded(key)
         self._send_some()
 
     def flush(self) -> None:
