@@ -92,12 +92,12 @@ class TransactionFailed(TransactionCanceledException):
     def reasons(self) -> tuple[Reason, ...]:
         """One for each action, in their order."""
         every = enumerate(self.fields.get("CancellationReasons", ()))
-        return tuple(self._reason(index, told) for index, told in every if told.get("Code", "None") != "None")
+        return tuple(self._reason(index, reason) for index, reason in every if reason.get("Code", "None") != "None")
 
-    def _reason(self, index: int, told: dict[str, Any]) -> Reason:
-        item = told.get("Item")
+    def _reason(self, index: int, reason: dict[str, Any]) -> Reason:
+        item = reason.get("Item")
         action = self.actions[index] if index < len(self.actions) else ""
-        return Reason(index, action, told["Code"], told.get("Message", ""), decode_item(item) if item else None)
+        return Reason(index, action, reason["Code"], reason.get("Message", ""), decode_item(item) if item else None)
 
 
 @dataclass(frozen=True, slots=True)

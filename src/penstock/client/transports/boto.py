@@ -139,20 +139,20 @@ def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> 
     """botocore's error as one of ours; what is not about the transport comes back as BadAnswer."""
     from botocore import exceptions as theirs
 
-    told = str(error)[:300]
+    text = str(error)[:300]
     match error:
         case theirs.NoCredentialsError() | theirs.PartialCredentialsError() | theirs.CredentialRetrievalError():
-            return CredentialsMissing(name, told, "Sign in (aws sso login) or set AWS_ACCESS_KEY_ID.")
+            return CredentialsMissing(name, text, "Sign in (aws sso login) or set AWS_ACCESS_KEY_ID.")
         case theirs.ProfileNotFound() | theirs.TokenRetrievalError() | theirs.SSOError():
-            return CredentialsMissing(name, told, "Check AWS_PROFILE; sign in (aws sso login).")
+            return CredentialsMissing(name, text, "Check AWS_PROFILE; sign in (aws sso login).")
         case theirs.SSLError():
-            return TlsFailed(name, told, "Set AWS_CA_BUNDLE to its authority's certificate, or check the host's name.")
+            return TlsFailed(name, text, "Set AWS_CA_BUNDLE to its authority's certificate, or check the host's name.")
         case theirs.ReadTimeoutError():
             return network.late(name, limits.read_seconds, False)
         case theirs.ConnectTimeoutError():
-            return TimedOut(name, told, "Check network and firewall.")
+            return TimedOut(name, text, "Check network and firewall.")
         case theirs.EndpointConnectionError() | theirs.ProxyConnectionError():
-            return ConnectionFailed(name, told, "Start the server, or check the URL.")
+            return ConnectionFailed(name, text, "Start the server, or check the URL.")
         case theirs.ConnectionClosedError() | theirs.ConnectionError():
-            return ConnectionFailed(name, told, _REPEAT, sent=True)
-    return BadAnswer(name, f"{type(error).__name__}: {told}", _REPEAT, sent=True)
+            return ConnectionFailed(name, text, _REPEAT, sent=True)
+    return BadAnswer(name, f"{type(error).__name__}: {text}", _REPEAT, sent=True)

@@ -383,12 +383,12 @@ class Messages:
     # ── errors ──
 
     def _error(self, status: int, headers: dict[bytes, bytes], body: bytes) -> DynamoDBError | TransportError:
-        told = _json_object(body)
-        code = _code(told, headers)
+        content = _json_object(body)
+        code = _code(content, headers)
         if not code:
             return self._foreign(status, headers, body)
-        message = told.pop("message", None) or told.pop("Message", None) or ""
-        fields = {name: value for name, value in told.items() if name not in ("__type", "code", "message", "Message")}
+        message = content.pop("message", None) or content.pop("Message", None) or ""
+        fields = {name: part for name, part in content.items() if name not in ("__type", "code", "message", "Message")}
         error = error_of(code, message if isinstance(message, str) else str(message), status, fields)
         self._annotate(error)
         return error
@@ -429,8 +429,8 @@ class Messages:
 
     def trouble(self, response: Response, skew_seconds: float) -> Trouble | None:
         """Why a refused call, signed with this skew, may do better at once: a wrong clock, or expired credentials."""
-        told = _json_object(response.body)
-        code = _code(told, response.headers)
+        content = _json_object(response.body)
+        code = _code(content, response.headers)
         if code in _EXPIRED_CODES:
             return "expired"
         return "clock" if code in _SKEW_CODES and self._set_clock(response, skew_seconds) else None
@@ -450,15 +450,15 @@ class Messages:
 
 def _json_object(body: bytes) -> dict[str, Any]:
     try:
-        told = orjson.loads(body)
+        content = orjson.loads(body)
     except ValueError:
         return {}
-    return told if type(told) is dict else {}
+    return content if type(content) is dict else {}
 
 
-def _code(told: dict[str, Any], headers: dict[bytes, bytes]) -> str:
+def _code(content: dict[str, Any], headers: dict[bytes, bytes]) -> str:
     """The error's code, without the namespace before it and the URL after it."""
-    given = told.get("__type") or told.get("code") or headers.get(b"x-amzn-errortype", b"").decode("latin-1")
+    given = content.get("__type") or content.get("code") or headers.get(b"x-amzn-errortype", b"").decode("latin-1")
     code = given.rpartition("#")[2].partition(":")[0].strip() if isinstance(given, str) else ""
     return code if _CODE.fullmatch(code) else ""
 

@@ -55,9 +55,9 @@ class ApplyReport:
         always: tuple[Fate, ...] = ("created", "changed", "skipped", "failed")
         if counts["deleted"]:
             always = ("deleted", "skipped", "failed")
-        told = [f"{counts[fate]} {fate}" for fate in always]
-        told += [f"{counts['unfinished']} unfinished"] if counts["unfinished"] else []
-        return f"Applied: {', '.join(told)}."
+        parts = [f"{counts[fate]} {fate}" for fate in always]
+        parts += [f"{counts['unfinished']} unfinished"] if counts["unfinished"] else []
+        return f"Applied: {', '.join(parts)}."
 
 
 class Interrupted(KeyboardInterrupt):

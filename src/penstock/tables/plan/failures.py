@@ -42,8 +42,8 @@ class TablesUnreadable(PenstockError):
         super().__init__(self.failures)
 
     def __str__(self) -> str:
-        told = "\n".join(f"  {one}" for one in _together(self.failures))
-        return f"Nothing was changed, because tables could not be looked at:\n{told}"
+        lines = "\n".join(f"  {one}" for one in _together(self.failures))
+        return f"Nothing was changed, because tables could not be looked at:\n{lines}"
 
 
 class TableFailed(PenstockError):

@@ -66,8 +66,8 @@ def required(db: Database, name: str, *, settings: bool = True) -> Live:
     with suppress(PenstockError):  # names that are near are no reason to need more rights
         names = db.tables()
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or names[:3]
-    told = f"There is {', '.join(near)}." if near else "Check the name, the region and the database."
-    raise PenstockError(f"There is no table {name} in {db.name}. {told}")
+    hint = f"There is {', '.join(near)}." if near else "Check the name, the region and the database."
+    raise PenstockError(f"There is no table {name} in {db.name}. {hint}")
 
 
 def inspect_all(
