@@ -61,7 +61,7 @@ def requests() -> dict[str, Iterator[workload.Json]]:
 
 def penstock(url: str) -> Client:
     """The remote transport."""
-    from penstock.client.transports.opening import open_transport
+    from penstock.client.database import open_transport
 
     execute = open_transport(url).execute
     given = requests()
@@ -70,7 +70,7 @@ def penstock(url: str) -> Client:
 
 def penstock_async(url: str) -> Client:
     """The remote transport on asyncio."""
-    from penstock.client.transports.opening import open_async_transport
+    from penstock.client.async_database import open_async_transport
 
     execute = open_async_transport(url).execute
     given = requests()

@@ -22,7 +22,7 @@ from pathlib import Path
 import penstock
 from penstock.jobs.tasks import Task
 from penstock.records.processor import RecordProcessor
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Index, Table
 
 ROOT = Path(__file__).parent.parent

@@ -97,7 +97,7 @@ def sqlite_alone(where: str, rows: list[Item]) -> Callable[[], object]:
 
     import orjson
 
-    from penstock.client.tables.values import encode_item
+    from penstock.client.items.values import encode_item
     from penstock.engine.storage import database_file
     from penstock.wire import keys
 
@@ -119,7 +119,7 @@ def sqlite_alone(where: str, rows: list[Item]) -> Callable[[], object]:
 
 def values_alone(where: str, rows: list[Item]) -> Callable[[], object]:
     """Python's values to DynamoDB's JSON, and nothing else."""
-    from penstock.client.tables.values import encode_sized
+    from penstock.client.items.values import encode_sized
 
     def run() -> None:
         for item in rows:

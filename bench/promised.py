@@ -269,7 +269,11 @@ PROMISES: tuple[Promise, ...] = (*ENGINE, *CLIENT, *TABLES, *JOBS, *RECORDS, *SY
 KEPT_BY_TESTS = (
     Kept("Engine", "A plain GetItem runs one SQL statement and decodes no item", ("engine/test_work_counts.py",)),
     Kept("Engine", "Nothing acknowledged is lost in a hundred kills of a writer", ("engine/test_crash_writes.py",)),
-    Kept("Client", "10,000 writes through faults leave exactly the items expected", ("client/test_faults_exactly.py",)),
+    Kept(
+        "Client",
+        "10,000 writes through faults leave exactly the items expected",
+        ("client/wrappers/test_faults_exactly.py",),
+    ),
     Kept("Jobs", "A frozen worker's writes are refused when it wakes up", ("jobs/test_fault_lab.py",)),
     Kept("Jobs", "A job with its history is one Query, whatever the table's size", ("jobs/test_job_lists.py",)),
     Kept("Records and files", "No finished step of a killed pipeline runs twice",

@@ -26,7 +26,7 @@ from bench.files import peak_bytes
 from penstock.client.database import Database, connect
 from penstock.client.tables.table import Table as Handle
 from penstock.records.processor import RecordProcessor
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Index, Table
 
 ROOT = Path(__file__).parent.parent

@@ -21,7 +21,7 @@ from bench.report import Section
 from bench.report import Table as Shown
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.rekey.plan import plan as rekey_plan

@@ -16,7 +16,7 @@ import orjson
 
 from penstock.client.reads.pages import InvalidToken, read_token
 from penstock.client.transports.endpoints import parse as parse_url
-from penstock.client.transports.responses import FastReader, Malformed, PlainReader
+from penstock.client.transports.messages import FastReader, Malformed, PlainReader
 from penstock.engine import Engine
 from penstock.engine.registry import OPERATIONS
 from penstock.errors import DynamoDBError, InternalServerError, PenstockError
@@ -30,8 +30,8 @@ from penstock.server.routing import Router
 from penstock.systems.delphi.conversation import parse_conversation
 from penstock.systems.security_assistant.context import context_text, read_context
 from penstock.systems.security_assistant.drawing import read_drawing
+from penstock.tables.definitions.export_file import read_export
 from penstock.tables.formats.cloudformation import read_template
-from penstock.tables.formats.export_file import read_export
 from penstock.web.dashboard.items.item_text import BadItem, read_item
 from trust import fuzz_seeds as seeds
 

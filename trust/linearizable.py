@@ -29,9 +29,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.testing.histories import Linearizable, Operation, Undecided, Violation
 from penstock.testing.item_model import Call, ItemModel, Result
-from penstock.testing.linearizability import Verdict, check
+from penstock.testing.linearizability import Linearizable, Operation, Undecided, Verdict, Violation, check
 from trust.linearizable_broken import FAULTS
 from trust.linearizable_history import History, as_one_moment, as_promised, read
 from trust.linearizable_world import World

@@ -15,8 +15,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from penstock.client.database import open_transport
 from penstock.client.transports.base import Limits, Transport
-from penstock.client.transports.opening import open_transport
 from penstock.engine.settings import Settings
 from penstock.errors import PenstockError, ResourceInUseException
 from penstock.testing.item_model import ANY, Action, Add, Call, Change, Check, Delete, Get, Put, Result, Value, Wanted

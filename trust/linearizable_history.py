@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.testing.histories import Operation
 from penstock.testing.item_model import ANY, Action, Add, Call, Change, Check, Delete, Get, Put, Result, Wanted
+from penstock.testing.linearizability import Operation
 from trust.linearizable_calls import ONE_MOMENT, PER_ITEM, READS
 
 _ACTIONS: dict[str, type[Action]] = {"put": Put, "delete": Delete, "add": Add, "check": Check}

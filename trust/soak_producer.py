@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from penstock import App
-from penstock.client.tables.conditions import F
+from penstock.client.items.expressions import F
 from penstock.errors import ConditionalCheckFailedException, PenstockError
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.new_job import BadJob

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from penstock.client.async_database import AsyncDatabase, connect_async
     from penstock.client.boto3.clients import boto3_client, boto3_resource
     from penstock.client.database import Database, connect
-    from penstock.client.tables.conditions import F
-    from penstock.client.tables.failures import BatchIncomplete, ConditionFailed
+    from penstock.client.items.expressions import F
+    from penstock.client.items.failures import BatchIncomplete, ConditionFailed
     from penstock.errors import PenstockError
     from penstock.jobs.app import App
     from penstock.jobs.model.job import Job
@@ -49,10 +49,10 @@ _HOMES = {
     "App": "penstock.jobs.app",
     "AsyncDatabase": "penstock.client.async_database",
     "AsyncRun": "penstock.jobs.worker.context",
-    "BatchIncomplete": "penstock.client.tables.failures",
-    "ConditionFailed": "penstock.client.tables.failures",
+    "BatchIncomplete": "penstock.client.items.failures",
+    "ConditionFailed": "penstock.client.items.failures",
     "Database": "penstock.client.database",
-    "F": "penstock.client.tables.conditions",
+    "F": "penstock.client.items.expressions",
     "Index": "penstock.tables.definitions.definition",
     "Job": "penstock.jobs.model.job",
     "PenstockError": "penstock.errors",

@@ -23,8 +23,7 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
-    def now(self) -> float:
-        return time.time()
+    now = staticmethod(time.time)  # the function itself: it is called several times in each call
 
 
 class ManualClock:

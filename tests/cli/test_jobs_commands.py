@@ -23,7 +23,7 @@ from penstock.jobs.model.job import JobError
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.registry import Registry, WorkerInfo
 from penstock.jobs.worker.worker import Worker
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 
 APP = """
 import time

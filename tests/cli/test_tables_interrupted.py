@@ -14,8 +14,7 @@ from penstock.cli.tables.screen import Screen, progress_text
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.server import running_server
-from penstock.tables.apply.table_changer import Finished
-from penstock.tables.apply.table_poller import Progress
+from penstock.tables.apply.table_changer import Finished, Progress
 
 PROGRAM = "from penstock.cli.main import main; main()"
 MODULE = """

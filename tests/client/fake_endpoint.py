@@ -13,10 +13,10 @@ from typing import Any
 import orjson
 
 from penstock.client.transports import endpoints
-from penstock.client.transports.asynchronous import AsyncRemoteTransport
+from penstock.client.transports.async_http import AsyncRemoteTransport
 from penstock.client.transports.base import Limits
 from penstock.client.transports.endpoints import Endpoint
-from penstock.client.transports.remote import RemoteTransport
+from penstock.client.transports.http import RemoteTransport
 
 AMPLE = Limits(connections=4, connect_seconds=20, read_seconds=20, pool_seconds=20)
 SHORT = Limits(connections=4, connect_seconds=20, read_seconds=0.3, pool_seconds=20)  # where no answer is to come

@@ -12,7 +12,7 @@ from expenses import EXPENSES
 import penstock
 from penstock import F
 from penstock.client.batches.batches import BatchOptions
-from penstock.client.tables.failures import TransactionFailed
+from penstock.client.items.failures import TransactionFailed
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import ManualClock
 from penstock.errors import AccessDeniedException, InternalServerError

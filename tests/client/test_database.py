@@ -43,12 +43,12 @@ def test_a_table_has_a_name(db, name):
 def test_the_engine_is_found_behind_wrappers():
     with penstock.connect() as db:
         assert penstock.Database(Faults(db.transport, Rates())).engine is db.engine
-        assert db.batch_workers == 1
+        assert db.capabilities.parallel_calls == 1
 
 
 def test_nobody_there_is_told_with_the_address():
     with penstock.connect("http://127.0.0.1:9", retries=None) as db:
-        assert db.batch_workers == 4
+        assert db.capabilities.parallel_calls == 4
         with pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:9"):
             db.tables()
 

@@ -23,8 +23,8 @@ from penstock.systems.account_records.config import DEFAULTS
 PLAYED_WHOLE = {
     "docs/excel-reports.md": "systems/test_excel_page.py",
     "docs/first-job.md": "jobs/test_job_docs.py",
-    "docs/moving-data.md": "tables/test_data_pages.py",
-    "docs/rekey.md": "tables/test_data_pages.py",
+    "docs/moving-data.md": "tables/data/test_data_pages.py",
+    "docs/rekey.md": "tables/data/test_data_pages.py",
     "docs/security-assistant.md": "systems/test_security_page.py",
 }
 """Pages whose commands and examples are run together, one after another, and by which file of tests/."""

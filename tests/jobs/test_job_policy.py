@@ -19,7 +19,7 @@ from penstock.jobs.iam_policy import FILE_ACTIONS, TABLE_ACTIONS, policy
 from penstock.jobs.layouts.tables import jobs_table
 from penstock.jobs.worker.worker import Worker
 from penstock.retry import RetryPolicy
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 
 PARTS = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
 S3_ACTIONS = {

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.transports.responses import PlainReader
+from penstock.client.transports.messages import PlainReader
 from penstock.errors import PenstockError
 from penstock.files import keys
 from penstock.files.keys import normalized

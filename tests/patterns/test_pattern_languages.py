@@ -6,7 +6,7 @@ import random
 import re
 from typing import Any
 
-from penstock.client.wrappers import repeatable
+from penstock.client.wrappers import retries
 from penstock.engine.operations import resources
 from penstock.server import known_heads
 from penstock.systems.excel_reports.record_ids import RecordId, parse_record_id
@@ -56,7 +56,7 @@ def test_which_record_an_id_names() -> None:
 def test_which_statements_remove_elements() -> None:
     before = re.compile(r"[+-]|\blist_append\b|\bREMOVE\b[^\[]*\[", re.IGNORECASE)
     for text in texts(("REMOVE", "remove", " ", "[", "a", "+", "list_append"), 8_000, 7):
-        now = bool(repeatable._BUILDS_ON_OLD.search(text)) or repeatable._removes_elements(text)
+        now = bool(retries._BUILDS_ON_OLD.search(text)) or retries._removes_elements(text)
         assert now is (before.search(text) is not None), text
 
 

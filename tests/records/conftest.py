@@ -14,7 +14,7 @@ import pytest
 from penstock.client.database import Database, connect
 from penstock.engine import Engine
 from penstock.server.server import running_server
-from penstock.tables.apply.single_table import delete
+from penstock.tables.apply.apply import delete
 
 ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")
 """Another server of this machine."""

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.client.database import Database
 from penstock.client.tables.table import Table as Handle
 from penstock.records.processor import RecordProcessor
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Index, Table
 
 NAME = "Records"

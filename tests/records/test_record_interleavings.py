@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from record_worlds import NAME, filled, key
 
 from penstock.client.database import connect
-from penstock.client.tables.values import encode
+from penstock.client.items.values import encode
 from penstock.clock import ManualClock
 from penstock.leases import allowance_seconds
 from penstock.records.record_state import Changed, Claim, Gone, Held, Later, Lost, NotPending, Poison, Settled, Written

@@ -14,7 +14,7 @@ import pytest
 from record_worlds import NAME, eventually, filled, key, processed, processor
 
 from penstock.client.database import Database, connect
-from penstock.client.tables.conditions import F
+from penstock.client.items.expressions import F
 from penstock.client.transports.base import Transport
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying, RetryPolicy
@@ -25,7 +25,7 @@ from penstock.records.run.report import Progress, Report
 from penstock.records.run.run import Interrupted, ProcessingStopped
 from penstock.records.source import BadWork, Candidate
 from penstock.systems.account_records.tables import tables
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Index, Table
 
 

@@ -8,8 +8,8 @@ import pytest
 from record_worlds import NAME, filled, key
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import F
-from penstock.client.tables.values import encode
+from penstock.client.items.expressions import F
+from penstock.client.items.values import encode
 from penstock.clock import ManualClock
 from penstock.errors import ConditionalCheckFailedException
 from penstock.leases import allowance_seconds

@@ -13,7 +13,7 @@ import pytest
 from penstock import records
 from penstock.client.database import connect
 from penstock.systems.account_records.tables import tables
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 
 PAGE = (Path(__file__).parents[2] / "docs" / "records.md").read_text()
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.database import Database
-from penstock.client.tables.values import InvalidValue
+from penstock.client.items.values import InvalidValue
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import SHARDS, RecordMissing, RecordModel, pending_shard
 from penstock.systems.account_records.models.user import UserMissing, UserModel

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from construction_world import new_books
 
-from penstock.client.tables.conditions import F
-from penstock.client.tables.failures import ConditionFailed
-from penstock.client.tables.values import InvalidValue
+from penstock.client.items.expressions import F
+from penstock.client.items.failures import ConditionFailed
+from penstock.client.items.values import InvalidValue
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
 from penstock.systems.construction_expenses.collection import AlreadyThere, NotThere, NoWayToFind

@@ -14,11 +14,10 @@ from penstock.engine.settings import Settings
 from penstock.errors import DynamoDBError
 from penstock.systems.construction_expenses.tables import tables as construction_expenses
 from penstock.tables.apply.apply import ApplyReport, apply, silent
-from penstock.tables.apply.side_by_side import Pace
+from penstock.tables.apply.table_changer import Pace
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.inspect import inspect
-from penstock.tables.plan.survey import Survey, survey
+from penstock.tables.plan.survey import Survey, inspect, survey
 
 STAGING = Naming(environment="staging")
 PLAIN = Naming(prefix="")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.client.database import Database, connect
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Index, Table
 

@@ -14,7 +14,7 @@ from typing import Any
 from moving_samples import Wire, everything
 
 from penstock.client.database import Database, connect
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.rekey.plan import plan

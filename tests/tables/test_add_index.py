@@ -8,20 +8,21 @@ import pytest
 from fleets import PLAIN, Place
 
 from penstock.tables.apply.apply import Interrupted, apply
-from penstock.tables.apply.table_poller import Progress
+from penstock.tables.apply.table_changer import Progress
 from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.definitions.problems import DefinitionError
-from penstock.tables.indexes.add_index import (
+from penstock.tables.indexes import (
     IndexPlan,
     IndexRefused,
     existing,
+    fit,
     plan_addition,
     plan_removal,
     refuse_misfits,
+    sample,
     successor_name,
     warning_of,
 )
-from penstock.tables.indexes.item_sample import fit, sample
 
 JOBS = Table("jobs", "id:S", indexes=[Index("by-state", "state:S")])
 BY_DUE = Index("by-due", "due:N")

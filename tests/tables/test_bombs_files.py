@@ -9,8 +9,8 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.server.auth.credentials import load_credentials
+from penstock.tables.definitions.export_file import read_export
 from penstock.tables.formats.cloudformation import read_template
-from penstock.tables.formats.export_file import read_export
 
 BOMBS = {
     "a hundred thousand lists": "[" * 100_000,

@@ -9,7 +9,7 @@ import pytest
 from penstock.systems import SYSTEMS
 from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.definitions.sources import load
-from penstock.tables.doctor.rules import Finding, Item, examine, examine_items, words
+from penstock.tables.doctor import Finding, Item, examine, examine_items, words
 
 CALM = {"pitr": True, "deletion_protection": True}
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.iam_policy import COMMANDS, policy
+from penstock.tables.iam_policy import COMMANDS, policy
 
 NAMING = Naming("shop", "dev")
 PLAIN = Table("jobs", "id:S")

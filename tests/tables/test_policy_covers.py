@@ -17,7 +17,7 @@ from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.client.wrappers.recording import Recording
 from penstock.errors import AccessDeniedException
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
 
 MODULE = """

@@ -24,8 +24,8 @@ from rekey_world import (
 from penstock.cli.main import cli
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.plan.diff import diff
-from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.plan.plan import diff
+from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.catch_up import TooManyProblems
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
 from penstock.tables.rekey.plan import new_definition, plan

@@ -29,11 +29,9 @@ from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.sources import read_folder
 from penstock.tables.formats.export import export
-from penstock.tables.indexes.add_index import existing, plan_addition, refuse_misfits
-from penstock.tables.plan.changes import AddIndex
-from penstock.tables.plan.diff import diff
-from penstock.tables.plan.inspect import required
-from penstock.tables.plan.survey import survey, survey_to_delete
+from penstock.tables.indexes import existing, plan_addition, refuse_misfits
+from penstock.tables.plan.plan import AddIndex, diff
+from penstock.tables.plan.survey import required, survey, survey_to_delete
 from penstock.wire.values import equal
 
 PRODUCTION = Naming()

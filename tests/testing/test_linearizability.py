@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.testing.histories import Linearizable, Operation, Undecided, Violation
 from penstock.testing.item_model import ANY, Add, Call, Change, Check, Delete, Get, ItemModel, Put, Result
-from penstock.testing.linearizability import check, partitions
+from penstock.testing.linearizability import Linearizable, Operation, Undecided, Violation, check, partitions
 
 MS = 1_000_000
 History = list[Operation[Call, Result]]

@@ -18,7 +18,7 @@ from penstock.cli import databases
 from penstock.cli.conversation import listen_options
 from penstock.cli.endings import end_with_file
 from penstock.cli.logs import log_warnings
-from penstock.client.database import Database, embedded_engine
+from penstock.client.database import Database
 from penstock.client.transports.endpoints import MEMORY
 from penstock.errors import DatabaseLost
 from penstock.files import Files, open_files
@@ -111,7 +111,7 @@ def command(
             if not quiet:
                 _announce(address, place, endpoint, token, as_json)
 
-        engine = embedded_engine(db.transport)
+        engine = db.engine if db.capabilities.has_engine else None
         if engine is not None:
             end_with_file(engine)
         with _calm_end(with_worker=app is not None):
@@ -160,10 +160,9 @@ def _files(place: str, files_place: str | None) -> Files | None:
 
 @contextmanager
 def _endpoint(db: Database, port: int) -> Iterator[str]:
-    engine = embedded_engine(db.transport)
-    if engine is None:
+    if not db.capabilities.has_engine:
         raise click.UsageError(f"--serve needs a database file; {db.name} is served already.")
-    with running_server(engine, port=port) as server:
+    with running_server(db.engine, port=port) as server:
         yield server.url
 
 

@@ -2,11 +2,12 @@
 
 database.py        connect() and Database
 async_database.py  connect_async(): the same for asyncio
-tables/            a table's handle: values, conditions, requests, transactions
-reads/             pages, paced pages, parallel scans
+tables/            a table's handle: its calls, transactions
 batches/           batches of writes and reads that lose nothing
-transports/        what answers `execute`: the embedded engine, HTTP, boto3
+reads/             pages, parallel scans
+items/             values, keys and expressions in Python and on the wire
 wrappers/          around a transport: retries, pacing, metering, tracing, recording, faults
+transports/        what answers `execute`: the embedded engine, HTTP, boto3
 boto3/             boto3 clients that the embedded engine answers
 served_heat.py     what a running server tells of its hot keys
 """

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.database import embedded_engine, refuse_engine_options, workers_for
+from penstock.client.database import Via, open_embedded, open_remote, refuse_engine_options
+from penstock.client.items.keys import KeyDeclaration, TableKey
+from penstock.client.items.values import Item
 from penstock.client.tables.async_table import AsyncTable
-from penstock.client.tables.keys import KeyDeclaration, TableKey
 from penstock.client.tables.requests import Call
 from penstock.client.tables.transactions import Action, AsyncTransaction, failure, get_call, write_call
-from penstock.client.tables.values import Item
-from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits
-from penstock.client.transports.credentials import CredentialSource
-from penstock.client.transports.endpoints import MEMORY
-from penstock.client.transports.opening import Via, open_async_transport
+from penstock.client.transports import endpoints
+from penstock.client.transports.async_http import AsyncRemoteTransport, AsyncThreadedTransport
+from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits, capabilities_of
+from penstock.client.transports.credentials import CredentialSource, profile_region
+from penstock.client.transports.endpoints import MEMORY, File
 from penstock.client.wrappers.retries import DEFAULT_POLICY, AsyncRetrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import TransactionCanceledException
@@ -33,6 +34,7 @@ class AsyncDatabase:
     def __init__(self, transport: AsyncTransport) -> None:
         self.transport = transport
         self.name = transport.name
+        self.capabilities = capabilities_of(transport)
         self._keys: dict[str, TableKey] = {}
 
     async def execute(self, operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -77,11 +79,6 @@ class AsyncDatabase:
         except TransactionCanceledException as error:
             raise failure(error, call) from None
 
-    @property
-    def batch_workers(self) -> int:
-        """How many requests a batch may have under way at once."""
-        return workers_for(self.transport)
-
     async def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""
         await self.transport.close()
@@ -115,7 +112,24 @@ def connect_async(
     transport = open_async_transport(
         url, limits=limits, credentials=credentials, via=via, clock=clock, settings=settings
     )
-    if embedded_engine(transport) is not None:
+    if capabilities_of(transport).has_engine:
         return AsyncDatabase(transport)
     refuse_engine_options(transport.name, clock, settings)
     return AsyncDatabase(transport if retries is None else AsyncRetrying(transport, retries))
+
+
+def open_async_transport(
+    url: str | os.PathLike[str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    credentials: CredentialSource | None = None,
+    via: Via = "thin",
+    **engine_options: Any,
+) -> AsyncTransport:
+    """`open_transport` for asyncio. Everything but the thin client runs in a few threads."""
+    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    if isinstance(target, File):
+        return AsyncThreadedTransport(open_embedded(target, engine_options))
+    if via == "boto":
+        return AsyncThreadedTransport(open_remote(target, limits, credentials, via), threads=limits.connections)
+    return AsyncRemoteTransport(target, limits=limits, credentials=credentials)

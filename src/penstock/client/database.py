@@ -5,22 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from penstock.client.transports.base import DEFAULT_LIMITS, Limits, Transport
-from penstock.client.transports.credentials import CredentialSource
-from penstock.client.transports.endpoints import MEMORY
-from penstock.client.transports.opening import Via, open_transport
+from penstock.client.transports import endpoints
+from penstock.client.transports.base import (
+    DEFAULT_LIMITS,
+    Limits,
+    LocalTransport,
+    Transport,
+    capabilities_of,
+    innermost,
+)
+from penstock.client.transports.credentials import CredentialSource, profile_region
+from penstock.client.transports.endpoints import MEMORY, Endpoint, File
 from penstock.client.wrappers.retries import DEFAULT_POLICY, Retrying, RetryPolicy
 from penstock.clock import Clock
 from penstock.errors import PenstockError, TransactionCanceledException
 
 if TYPE_CHECKING:
-    from penstock.client.tables.keys import KeyDeclaration, TableKey
+    from penstock.client.items.keys import KeyDeclaration, TableKey
+    from penstock.client.items.values import Item
     from penstock.client.tables.requests import Call
     from penstock.client.tables.table import Table
     from penstock.client.tables.transactions import Action, Transaction
-    from penstock.client.tables.values import Item
     from penstock.engine.engine import Engine
     from penstock.engine.items.bulk_load import Loading
     from penstock.engine.settings import Settings
@@ -28,8 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["MEMORY", "Database", "connect"]
 
 T = TypeVar("T")
-
-_REMOTE_WORKERS = 4
+Via = Literal["thin", "boto"]
 
 
 class Database:
@@ -38,6 +44,8 @@ class Database:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.name = transport.name
+        self.capabilities = capabilities_of(transport)
+        """What this database offers beside DynamoDB's operations."""
         self._keys: dict[str, TableKey] = {}
 
     def execute(self, operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -50,12 +58,11 @@ class Database:
     def execute_together(self, calls: Sequence[tuple[str, dict[str, Any]]]) -> list[dict[str, Any] | PenstockError]:
         """The answers to calls that do not depend on each other; the error of one is in its place.
 
-        On the embedded engine they share one commit; elsewhere they are made one after the other.
+        They share one commit where the database can (`capabilities.shares_commits`); elsewhere they are made one after
+        the other.
         """
-        together = getattr(self.transport, "execute_together", None)
-        if together is not None:
-            answers: list[dict[str, Any] | PenstockError] = together(calls)
-            return answers
+        if self.capabilities.shares_commits:
+            return cast(LocalTransport, self.transport).execute_together(calls)
         return [self._answer_or_error(operation, request) for operation, request in calls]
 
     def _answer_or_error(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
@@ -72,7 +79,7 @@ class Database:
         `key` declares the table's key, such as "companyId:S" or ("companyId:S", "expenseId:S"): then it is checked
         before each call, and no DescribeTable is needed where a key must be known (batches).
         """
-        from penstock.client.tables.keys import TableKey
+        from penstock.client.items.keys import TableKey
         from penstock.client.tables.table import Table
 
         return Table(self, name, self._keys.get(name) if key is None else TableKey.declared(key))
@@ -90,7 +97,7 @@ class Database:
 
     def key_of(self, table: str) -> TableKey:
         """The key of a table, asked once."""
-        from penstock.client.tables.keys import TableKey
+        from penstock.client.items.keys import TableKey
 
         if table not in self._keys:
             described = self.transport.execute("DescribeTable", {"TableName": table})
@@ -133,32 +140,14 @@ class Database:
     @property
     def engine(self) -> Engine:
         """The embedded engine; a remote database has none."""
-        found = embedded_engine(self.transport)
-        if found is None:
+        if not self.capabilities.has_engine:
             raise PenstockError(f"{self.name} is remote: its engine is not in this process.")
-        return found
-
-    @property
-    def batch_workers(self) -> int:
-        """Requests of a batch that are in flight unless told otherwise."""
-        return workers_for(self.transport)
-
-    @property
-    def sorts_batches(self) -> bool:
-        """Whether a long batch is sent in the order in which Penstock keeps items: not to AWS or through a wrapper."""
-        transport = self.transport.inner if type(self.transport) is Retrying else self.transport
-        return bool(getattr(transport, "sorts_batches", False))
+        local: LocalTransport = innermost(self.transport)
+        return local.engine
 
     def loading(self, table: str) -> Loading | None:
-        """How batches write to the engine of this process; None for any other, and for one that is wrapped."""
-        transport = self.transport
-        scope = getattr(transport, "scope", None)
-        engine: Engine | None = getattr(transport, "engine", None)
-        if engine is None or scope is None:
-            return None
-        from penstock.engine.items.bulk_load import Loading
-
-        return Loading.of(engine, scope, table)
+        """How a batch writes many rows in one commit; None where the rows have to be written by requests."""
+        return cast(LocalTransport, self.transport).loading(table) if self.capabilities.shares_commits else None
 
     def close(self) -> None:
         """Releases the file or the connections. A second close does nothing."""
@@ -174,21 +163,6 @@ class Database:
 
     def __repr__(self) -> str:
         return f"Database({self.name!r})"
-
-
-def embedded_engine(transport: Any) -> Engine | None:
-    """The engine that is behind a transport and the wrappers around it, if one is."""
-    while transport is not None:
-        engine: Engine | None = getattr(transport, "engine", None)
-        if engine is not None:
-            return engine
-        transport = getattr(transport, "inner", None) or getattr(transport, "transport", None)
-    return None
-
-
-def workers_for(transport: Any) -> int:
-    """Requests that are worth having in flight: the embedded engine writes one at a time."""
-    return _REMOTE_WORKERS if embedded_engine(transport) is None else 1
 
 
 def connect(
@@ -211,13 +185,50 @@ def connect(
     `clock` and `settings` are the engine's, for a database in this process; the rest is for a remote one: its calls are
     retried as `retries` says (None: never), and `via="boto"` sends them with boto3.
     """
-    transport = open_transport(url, limits=limits, credentials=credentials, via=via, clock=clock, settings=settings)
-    if embedded_engine(transport) is not None:
-        return Database(transport)
-    refuse_engine_options(transport.name, clock, settings)
+    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    if isinstance(target, File):
+        return Database(open_embedded(target, {"clock": clock, "settings": settings}))
+    refuse_engine_options(target.name, clock, settings)
+    transport = open_remote(target, limits, credentials, via)
     return Database(transport if retries is None else Retrying(transport, retries))
 
 
 def refuse_engine_options(name: str, clock: Clock | None, settings: Settings | None) -> None:
     if clock is not None or settings is not None:
         raise PenstockError(f"clock and settings are the embedded engine's; {name} is remote and has its own.")
+
+
+def open_transport(
+    url: str | os.PathLike[str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    credentials: CredentialSource | None = None,
+    via: Via = "thin",
+    **engine_options: Any,
+) -> Transport:
+    """The transport to what `url` names; `engine_options` (clock, settings) are the embedded engine's.
+
+    Nothing is connected yet: the first call finds out whether anybody answers.
+    """
+    target = endpoints.parse(os.fspath(url), region_of=profile_region)
+    if isinstance(target, File):
+        return open_embedded(target, engine_options)
+    return open_remote(target, limits, credentials, via)
+
+
+def open_embedded(target: File, options: dict[str, Any]) -> Transport:
+    from penstock.client.transports.embedded import EmbeddedTransport
+    from penstock.engine.engine import Engine
+
+    given = {name: value for name, value in options.items() if value is not None}
+    return EmbeddedTransport(Engine(target.path, **given), target.path)
+
+
+def open_remote(target: Endpoint, limits: Limits, credentials: CredentialSource | None, via: Via) -> Transport:
+    if via == "boto":
+        from penstock.client.transports.boto import BotoTransport
+
+        return BotoTransport(target, limits=limits)
+    from penstock.client.transports.http import RemoteTransport
+
+    return RemoteTransport(target, limits=limits, credentials=credentials)

@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Final, Protocol
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.errors import PenstockError
 from penstock.records.forks import end_child_of
 from penstock.retry import Failure, RetryPolicy

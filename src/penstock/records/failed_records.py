@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from penstock.client.items.values import Item, decode_item
 from penstock.client.reads.pages import read_pages
-from penstock.client.tables.values import Item, decode_item
 from penstock.records.record_state import PARKED, RecordState
 from penstock.records.store import RecordStore
 from penstock.wire.values import AttributeValue

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.client.tables.conditions import Condition
+from penstock.client.items.expressions import Condition
 from penstock.client.tables.table import Table
 from penstock.clock import Clock
 from penstock.leases import DEFAULT_LEASE_SECONDS

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.client.tables.values import Item, decode_item
+from penstock.client.items.values import Item, decode_item
 from penstock.leases import Lease, allowance_seconds, grant
 from penstock.wire.values import AttributeValue
 from penstock.wire.values import Item as WireItem

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import F
-from penstock.client.tables.values import Item
+from penstock.client.items.expressions import F
+from penstock.client.items.values import Item
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors import Function
 from penstock.records.processor import RecordProcessor, new_run_id
 from penstock.records.run.report import Progress, Report
 from penstock.records.run.run import Interrupted, ProcessingStopped
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
 
 RUNS_TABLE: Final = "penstock-record-runs"

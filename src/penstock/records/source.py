@@ -16,11 +16,10 @@ from itertools import chain
 from typing import Any, Final, Literal
 
 from penstock.client.database import Database
+from penstock.client.items.expressions import Aliases, Condition, condition_text
+from penstock.client.items.keys import TableKey
+from penstock.client.items.values import Item, encode
 from penstock.client.reads.pages import read_pages
-from penstock.client.tables.conditions import Condition
-from penstock.client.tables.expression_text import Aliases, condition_text
-from penstock.client.tables.keys import TableKey
-from penstock.client.tables.values import Item, encode
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors import BadResult
 from penstock.records.record_state import BOOKKEEPING, DONE, PARKED, Claim
@@ -102,7 +101,7 @@ class Source:
         described = _described(db, work.table)
         self.db = db
         self.work = work
-        self._in_a_file = getattr(db.transport, "execute_together", None) is not None
+        self._in_a_file = db.capabilities.shares_commits
         self.key = TableKey.described(described)
         self.item_count: int = described.get("ItemCount", 0)
         self.index_key, self._shows_state, self._shows_all = self._index(described)

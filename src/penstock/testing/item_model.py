@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, assert_never
 
-from penstock.testing.histories import State
+from penstock.testing.linearizability import State
 
 
 class Anything(Enum):

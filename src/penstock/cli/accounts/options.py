@@ -15,7 +15,7 @@ from penstock.cli import databases
 from penstock.cli.databases import Absent
 from penstock.cli.plain_values import plain
 from penstock.client.database import Database
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import RecordMissing, RecordModel

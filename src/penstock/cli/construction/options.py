@@ -15,8 +15,8 @@ from penstock.cli.conversation import show_json
 from penstock.cli.databases import Absent
 from penstock.cli.plain_values import plain
 from penstock.cli.tables.options import env_option, prefix_option, url_option
+from penstock.client.items.values import Item
 from penstock.client.reads.pages import Items
-from penstock.client.tables.values import Item
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.collection import NotThere

@@ -9,7 +9,7 @@ import click
 from penstock.cli.tables.written import out_file_option, write
 from penstock.jobs.iam_policy import ROLES, policy
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
-from penstock.tables.plan.iam_policy import policy_text
+from penstock.tables.iam_policy import policy_text
 
 
 @click.command("policy")

@@ -27,8 +27,8 @@ from penstock.cli.records.options import (
     value_of,
 )
 from penstock.cli.tables.screen import Line
-from penstock.client.database import Database, embedded_engine
-from penstock.client.tables.conditions import Condition, F
+from penstock.client.database import Database
+from penstock.client.items.expressions import Condition, F
 from penstock.errors import PenstockError
 from penstock.extras import extra
 from penstock.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
@@ -181,7 +181,7 @@ def _run(
     options: dict[str, Any],
     quiet: bool,
 ) -> Report:
-    total = processor.count() if embedded_engine(db.transport) is not None else None
+    total = None if db.capabilities.metered else processor.count()
     bar = Bar(quiet=quiet)
     try:
         with _stopping_on_signals(processor, options["grace"]):

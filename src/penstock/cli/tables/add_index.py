@@ -14,8 +14,8 @@ from penstock.cli.tables.index_options import Said, defined_table, full_name, in
 from penstock.cli.tables.options import Manner, Order, manner_options, naming_options, order_of, url_option
 from penstock.tables.definitions.definition import Index
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.indexes.add_index import IndexPlan, existing, plan_addition, refuse_misfits, warning_of
-from penstock.tables.plan.costs import count
+from penstock.tables.indexes import IndexPlan, existing, plan_addition, refuse_misfits, warning_of
+from penstock.tables.plan.plan import count
 
 
 @click.command("add-index")

@@ -13,8 +13,8 @@ from penstock.cli.tables.options import permitted, url_option
 from penstock.cli.tables.screen import Line
 from penstock.tables.data import backups
 from penstock.tables.data.dump_folder import replace_file
-from penstock.tables.formats.export_file import export_text
-from penstock.tables.plan.inspect import required
+from penstock.tables.definitions.export_file import export_text
+from penstock.tables.plan.survey import required
 
 
 @click.command("backup")

@@ -14,7 +14,7 @@ from penstock.cli.tables import screen
 from penstock.cli.tables.options import INTERRUPTED, Manner
 from penstock.client.database import Database
 from penstock.tables.apply.apply import ApplyReport, Interrupted, apply
-from penstock.tables.apply.side_by_side import Pace
+from penstock.tables.apply.table_changer import Pace
 from penstock.tables.plan.survey import Survey
 
 

@@ -21,7 +21,7 @@ from penstock.cli.tables.options import (
     url_option,
 )
 from penstock.tables.definitions.definition import Index, Key, Table
-from penstock.tables.indexes.add_index import (
+from penstock.tables.indexes import (
     IndexRefused,
     existing,
     plan_addition,
@@ -29,7 +29,7 @@ from penstock.tables.indexes.add_index import (
     refuse_misfits,
     successor_name,
 )
-from penstock.tables.plan.inspect import Live
+from penstock.tables.plan.survey import Live
 
 
 @click.command("change-index")

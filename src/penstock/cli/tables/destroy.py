@@ -8,7 +8,7 @@ from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import propose
 from penstock.cli.tables.options import Manner, Order, manner_options, ordered, url_option
-from penstock.tables.plan.costs import count
+from penstock.tables.plan.plan import count
 from penstock.tables.plan.survey import Survey, survey_to_delete
 
 

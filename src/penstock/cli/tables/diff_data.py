@@ -14,7 +14,7 @@ from penstock.cli.tables.screen import Line
 from penstock.tables.data import compare as comparing
 from penstock.tables.data.compare import Comparison, Difference
 from penstock.tables.data.transfers import ItemTable
-from penstock.tables.plan.inspect import required
+from penstock.tables.plan.survey import required
 
 
 @click.command("diff-data")

@@ -9,9 +9,8 @@ import click
 from penstock.cli.conversation import json_option, show_json
 from penstock.cli.databases import opened
 from penstock.cli.tables.options import Order, ordered
-from penstock.tables.doctor.examine import examine_definitions, examine_live
-from penstock.tables.doctor.rules import Finding
-from penstock.tables.plan.costs import count
+from penstock.tables.doctor import Finding, examine_definitions, examine_live
+from penstock.tables.plan.plan import count
 
 
 @click.command("doctor")

@@ -11,8 +11,8 @@ from penstock.cli.databases import opened
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
 from penstock.cli.tables.screen import Line
 from penstock.tables.data import dump as dumping
-from penstock.tables.plan.costs import count
-from penstock.tables.plan.inspect import Live, required
+from penstock.tables.plan.plan import count
+from penstock.tables.plan.survey import Live, required
 
 
 @click.command("dump")

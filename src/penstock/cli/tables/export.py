@@ -11,7 +11,7 @@ from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import Order, ordered, url_option
 from penstock.tables.formats.export import DEFAULT_FOLDER, ExportReport, export
-from penstock.tables.plan.costs import count
+from penstock.tables.plan.plan import count
 
 
 @click.command("export")

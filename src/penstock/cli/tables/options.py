@@ -17,11 +17,11 @@ from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.systems import SYSTEMS
-from penstock.tables.apply.failures import TableFailed
-from penstock.tables.apply.side_by_side import MAX_WAIT_SECONDS
+from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming, check_names
 from penstock.tables.definitions.sources import Definitions, load
+from penstock.tables.plan.failures import TableFailed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -148,10 +148,10 @@ def is_named(table: Table, name: str, naming: Naming) -> bool:
 
 
 def pacer_of(db: Database, rate: float | None) -> Pacer | None:
-    """A fixed rate; else one learnt from throttles. The embedded engine needs none."""
+    """A fixed rate; else one learnt from throttles, where there are any."""
     if rate is not None:
         return Pacer(rate)
-    return None if db.batch_workers == 1 else Pacer()
+    return Pacer() if db.capabilities.metered else None
 
 
 @contextmanager

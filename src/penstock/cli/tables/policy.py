@@ -12,7 +12,7 @@ from penstock.cli.tables.options import naming_options, order_of, tables_option,
 from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.iam_policy import COMMANDS, policy, policy_text
+from penstock.tables.iam_policy import COMMANDS, policy, policy_text
 
 
 @click.command("policy")

@@ -13,7 +13,7 @@ from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_op
 from penstock.cli.tables.screen import Line
 from penstock.client.database import Database
 from penstock.errors import PenstockError
-from penstock.tables.formats.export_file import read_export
+from penstock.tables.definitions.export_file import read_export
 from penstock.tables.rekey import rekey
 from penstock.tables.rekey.plan import plan
 from penstock.tables.rekey.state import LEASE_SECONDS, RekeyRun, RekeyStore

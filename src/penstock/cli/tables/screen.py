@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from penstock.tables.apply.apply import ApplyReport, Outcome
-from penstock.tables.apply.failures import Failure
-from penstock.tables.apply.table_changer import Finished
-from penstock.tables.apply.table_poller import Progress
+from penstock.tables.apply.table_changer import Finished, Progress
+from penstock.tables.plan.failures import Failure
 from penstock.tables.plan.plan import Plan
 from penstock.tables.plan.render import Style, as_json, describe_whole, lines
 from penstock.tables.plan.survey import Survey

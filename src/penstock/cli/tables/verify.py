@@ -8,7 +8,7 @@ from penstock.cli.conversation import json_option, show_json
 from penstock.cli.databases import opened
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import Order, ordered, url_option
-from penstock.tables.plan.costs import count
+from penstock.tables.plan.plan import count
 from penstock.tables.plan.survey import survey
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.client.batches.batch_queue import Chunk
 from penstock.client.batches.batches import BatchOptions, BatchState, as_ours, units_of
-from penstock.client.tables.keys import Key, TableKey
+from penstock.client.items.keys import Key, TableKey
 from penstock.client.wrappers.pacing import Outcome
 from penstock.errors import PenstockError
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from penstock.client.batches.batch_queue import Backoff
 from penstock.client.batches.batches import BatchOptions, as_ours
-from penstock.client.tables.expression_text import Aliases, Attribute, path_of, projection_text
-from penstock.client.tables.failures import BatchIncomplete, Failed
-from penstock.client.tables.keys import Identity, Key, TableKey, encode_key, identity
-from penstock.client.tables.values import Item, decode_item
+from penstock.client.items.expressions import Aliases, Attribute, path_of, projection_text
+from penstock.client.items.failures import BatchIncomplete, Failed
+from penstock.client.items.keys import Identity, Key, TableKey, encode_key, identity
+from penstock.client.items.values import Item, decode_item
 from penstock.client.wrappers.pacing import Outcome
 from penstock.errors import PenstockError
 from penstock.wire import values as wire
@@ -40,8 +40,8 @@ class ReadPlan:
     select: Iterable[Attribute] | None
     consistent: bool
 
-    def encoded(self, keys: Iterable[Key]) -> list[wire.Item]:
-        return [encode_key(key, self.schema) for key in keys]
+    def encoded(self, keys: Iterable[Key]) -> Iterator[wire.Item]:
+        return (encode_key(key, self.schema) for key in keys)
 
 
 class Reading:
@@ -104,14 +104,18 @@ class Reading:
 
     def items(self) -> list[Item]:
         """The items that were found, in the order of the keys."""
-        found = (self._found.get(identity(key)) for key in self._keys)
-        return [self._shown(item) for item in found if item is not None]
+        return [decode_item(self._selection(item)) for item in self.encoded_items()]
 
-    def _shown(self, item: wire.Item) -> Item:
-        if self._select is not None:
-            wanted = {path_of(attribute)[0] for attribute in self._select}
-            item = {name: value for name, value in item.items() if name in wanted}
-        return decode_item(item)
+    def encoded_items(self) -> list[wire.Item]:
+        """The same in DynamoDB's own JSON, each with its key."""
+        found = (self._found.get(identity(key)) for key in self._keys)
+        return [item for item in found if item is not None]
+
+    def _selection(self, item: wire.Item) -> wire.Item:
+        if self._select is None:
+            return item
+        wanted = {path_of(attribute)[0] for attribute in self._select}
+        return {name: value for name, value in item.items() if name in wanted}
 
     def failed(self) -> list[Failed]:
         return [Failed("get", decode_item(key), self.error) for key in self._left.values()]
@@ -142,9 +146,9 @@ class _Tally:
             raise BatchIncomplete(self._failed, self._done)
 
 
-def _readings(plan: ReadPlan, keys: Iterable[Key], options: BatchOptions) -> Iterator[Reading]:
+def _readings(plan: ReadPlan, keys: Iterable[wire.Item], options: BatchOptions) -> Iterator[Reading]:
     every = iter(keys)
-    while chunk := plan.encoded(islice(every, BATCH_GET_ITEMS)):
+    while chunk := list(islice(every, BATCH_GET_ITEMS)):
         yield Reading(plan, chunk, options)
 
 
@@ -153,9 +157,21 @@ def read_batch(
 ) -> Iterator[Item]:
     """The items with these keys, as they are asked for."""
     tally = _Tally()
-    for reading in _finished(_readings(plan, keys, options), execute, options, options.workers or workers):
+    readings = _readings(plan, plan.encoded(keys), options)
+    for reading in _finished(readings, execute, options, options.workers or workers):
         tally.add(reading)
         yield from reading.items()
+    tally.finish()
+
+
+def read_encoded(
+    plan: ReadPlan, keys: Iterable[wire.Item], execute: Execute, options: BatchOptions, workers: int
+) -> Iterator[wire.Item]:
+    """`read_batch` in DynamoDB's own JSON: nothing of the keys and items is changed. No key may be given twice."""
+    tally = _Tally()
+    for reading in _finished(_readings(plan, keys, options), execute, options, options.workers or workers):
+        tally.add(reading)
+        yield from reading.encoded_items()
     tally.finish()
 
 
@@ -201,7 +217,7 @@ async def read_batch_async(
 
     tally = _Tally()
     ahead: deque[asyncio.Task[Reading]] = deque()
-    readings = _readings(plan, keys, options)
+    readings = _readings(plan, plan.encoded(keys), options)
     try:
         while True:
             for reading in islice(readings, max(0, (options.workers or workers) - len(ahead))):

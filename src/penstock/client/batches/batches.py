@@ -4,7 +4,7 @@
 2. If the block raises, nothing more is sent; requests in flight are waited for, and the error is told what was written.
 3. Several requests are in flight; the actions on one key keep their order (batch_queue).
 4. In process, plain actions are no requests but are written many at once (local_writes).
-5. Elsewhere than at AWS, a long batch sorts them before they are sent (held_writes).
+5. Elsewhere than at AWS, a long batch sorts them before they are sent (batch_queue).
 """
 
 from __future__ import annotations
@@ -12,43 +12,31 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from penstock.client.batches.batch_queue import Backoff, BatchReport, Chunk, Duplicates, WriteQueue
-from penstock.client.batches.held_writes import HeldWrites
-from penstock.client.tables.failures import BatchIncomplete, Failed
-from penstock.client.tables.keys import Key, TableKey
-from penstock.client.wrappers.pacing import Outcome
+import orjson
+
+from penstock.client.batches.batch_queue import Backoff, BatchReport, Chunk, Duplicates, HeldWrites, WriteQueue
+from penstock.client.items.failures import BatchIncomplete, Failed
+from penstock.client.items.keys import Key, TableKey
+from penstock.client.transports.base import DEFAULT_CAPABILITIES, Capabilities
+from penstock.client.wrappers.pacing import Outcome, Pace
 from penstock.client.wrappers.retries import MonotonicClock
 from penstock.clock import Clock
 from penstock.errors import PenstockError
-from penstock.wire.throttles import Kind
+from penstock.wire import values as wire
 
 if TYPE_CHECKING:
     from penstock.client.batches.local_writes import LocalWrites
     from penstock.engine.items.bulk_load import Loading
 
-__all__ = ["Batch", "BatchOptions", "BatchReport", "Duplicates", "Pace"]
-
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
 Answering = Future[dict[str, Any] | PenstockError]
-
-
-class Pace(Protocol):
-    """Says when the next request may go; `wrappers.pacing.Pacer` is one. Called by the thread that sends it."""
-
-    def before(self, units: float, table: str, kind: Kind) -> object:
-        """May wait."""
-        ...
-
-    def before_async(self, units: float, table: str, kind: Kind) -> Awaitable[object]: ...
-
-    def after(self, outcome: Outcome) -> None: ...
 
 
 _CLOCK = MonotonicClock()
@@ -165,14 +153,11 @@ class Batch(BatchState):
         key: TableKey,
         execute: Execute,
         options: BatchOptions | None = None,
-        workers: int = 4,
+        capabilities: Capabilities = DEFAULT_CAPABILITIES,
         loading: Callable[[str], Loading | None] | None = None,
-        *,
-        sorts: bool = False,
     ) -> None:
-        """`sorts`: a long batch may be sent in the order in which Penstock keeps items."""
-        super().__init__(table, options or BatchOptions(), workers)
-        self._open(key, sorts=sorts)
+        super().__init__(table, options or BatchOptions(), capabilities.parallel_calls)
+        self._open(key, sorts=capabilities.local_order and not capabilities.has_engine)
         self._execute = execute
         self._pool: ThreadPoolExecutor | None = None
         self._in_flight: dict[Answering, Chunk] = {}
@@ -205,6 +190,18 @@ class Batch(BatchState):
             return
         self._refuse_after_failure()
         self._queue.delete(key)
+        self._send_some()
+
+    def put_encoded(self, item: wire.Item) -> None:
+        """`put` of an item in DynamoDB's own JSON: nothing of it is changed, or checked before it is sent."""
+        self._refuse_after_failure()
+        self._queue.put_encoded(item, len(orjson.dumps(item)))
+        self._send_some()
+
+    def delete_encoded(self, key: wire.Item) -> None:
+        """`delete` of a key in DynamoDB's own JSON."""
+        self._refuse_after_failure()
+        self._queue.delete_encoded(key)
         self._send_some()
 
     def flush(self) -> None:

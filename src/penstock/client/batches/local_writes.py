@@ -1,4 +1,5 @@
-"""The writes of a batch to the engine in this process: gathered, and written many at once.
+"""The writes of a batch to the engine in this process: encoded and measured in one walk, gathered, and
+written many at once.
 
 A request of 25 actions is a limit of DynamoDB's network. In the process, a transaction of thousands in the order of
 their keys costs a fifth as much an action.
@@ -14,18 +15,61 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 import orjson
 
 from penstock.client.batches.batch_queue import WriteQueue
-from penstock.client.batches.measured_items import measured_item
-from penstock.client.tables.keys import Key, TableKey, encode_key
+from penstock.client.items.keys import Key, TableKey, encode_key
+from penstock.client.items.values import InvalidValue, encode
 from penstock.clock import Clock
 from penstock.engine.items.bulk_load import Loading
 from penstock.engine.items.bulk_rows import WHOLE_ROWS, Row
-from penstock.wire.limits import BATCH_WRITE_ITEMS
-from penstock.wire.values import Item
+from penstock.errors import DynamoDBError
+from penstock.wire import numbers
+from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, BATCH_WRITE_ITEMS
+from penstock.wire.values import LIST_BYTES, Item, measured
+
+_ORDINARY_INTEGER = 10**18
+
+
+def measured_item(item: Mapping[str, Any]) -> tuple[Item, int] | None:
+    """The item for the wire, as `check_item(encode_item(item))` gives it, with its size; None for an unusual one."""
+    if type(item) is not dict:
+        return None
+    members: Item = {}
+    size = 0
+    try:
+        for name, value in item.items():
+            size += len(name) if name.isascii() else len(name.encode())
+            kind = type(value)
+            if kind is str:
+                members[name] = {"S": value}
+                size += len(value) if value.isascii() else len(value.encode())
+            elif kind is int and 0 < value < _ORDINARY_INTEGER:
+                text, length = numbers.measured(int.__repr__(value))
+                members[name] = {"N": text}
+                size += length
+            elif kind is Decimal:  # NaN and Infinity are no numbers to `numbers` either
+                text, length = numbers.measured(str(value))
+                members[name] = {"N": text}
+                size += length
+            elif kind is bool:
+                members[name] = {"BOOL": value}
+                size += 1
+            elif kind is list and set(map(type, value)) == {str}:
+                texts = "".join(value)
+                members[name] = {"L": [{"S": text} for text in value]}
+                size += LIST_BYTES + len(value) + (len(texts) if texts.isascii() else len(texts.encode()))
+            else:
+                members[name], length = measured(encode(value))
+                size += length
+    except (InvalidValue, DynamoDBError, AttributeError, TypeError, UnicodeError):
+        return None
+    # Names of 64 KB are too long, and none of them may be empty.
+    return None if size > ATTRIBUTE_NAME_BYTES or "" in members else (members, size)
+
 
 GROUP_BYTES = 40 * 1024 * 1024
 HELD_SECONDS = 5.0  # then a group that could be a request waits for no more: its source is slow

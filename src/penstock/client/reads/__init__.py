@@ -1,7 +1,6 @@
 """Reading many items.
 
-pages.py        page after page, resumable
-paced_pages.py  the same at a pace
+pages.py        page after page, resumable, at a pace
 scans.py        a scan by several threads
 async_scans.py  and by several tasks
 """

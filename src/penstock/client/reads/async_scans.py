@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
+from penstock.client.items.values import Item
 from penstock.client.reads.pages import Cursor, Page
 from penstock.client.reads.scans import SegmentState
-from penstock.client.tables.values import Item
 
 AsyncExecute = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 _Arrival = tuple[int, Page | Exception]

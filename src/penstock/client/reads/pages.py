@@ -1,9 +1,12 @@
-"""Reading on, page after page, and from where one stopped.
+"""Reading on, page after page, and from where one stopped; at a pace, if one is given.
 
 1. Every item that the pages hold is given once, in their order.
 2. `token` names the place after the last item that was given: who resumes there misses none and sees none twice.
    It is None once there is nothing more.
 3. A token of another query is refused.
+4. What a page will cost is not known before it has come: the last one's units are asked of the pace for the next.
+5. A throttled page is asked for again, when the pace, which has heard of the throttle, lets it go: `_PACED_ATTEMPTS`
+   times at most. Then its error is raised, as every other is at once.
 
 Between two pages the place is DynamoDB's LastEvaluatedKey. Within a page it is the last item's own key; where that is
 not in the item (`select` left it out), it is a number of items to pass over, which holds as long as none is added or
@@ -20,7 +23,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.client.tables.values import Item, decode_items, encode
+from penstock.client.items.values import Item, decode_items, encode
+from penstock.client.wrappers.pacing import Outcome, Pace
 from penstock.errors import PenstockError
 from penstock.wire import values as wire
 
@@ -264,3 +268,79 @@ class AsyncItems(Progress, AsyncIterator[Item]):
     async def all(self) -> list[Item]:
         """All of them."""
         return [item async for page in self.pages() for item in page]
+
+
+Execute = Callable[[str, Request], Answer]
+AsyncExecute = Callable[[str, Request], Awaitable[Answer]]
+
+_PACED_ATTEMPTS = 20
+
+
+class _Gauge:
+    """What the pages of one table cost; several threads may read them."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.pace = pace
+        self.units = 1.0
+
+    def learn(self, operation: str, request: Request, result: Answer | PenstockError) -> Outcome:
+        outcome = Outcome.of(operation, request, result, self.units)
+        self.pace.after(outcome)
+        self.units = outcome.units or self.units
+        return outcome
+
+
+class _Page:
+    """One page on its way: what is asked, and how often it may still be."""
+
+    def __init__(self, gauge: _Gauge, operation: str, request: Request) -> None:
+        self.operation = operation
+        self.asked = {**request, "ReturnConsumedCapacity": "TOTAL"}
+        self._gauge = gauge
+        self._attempts = _PACED_ATTEMPTS
+
+    def came(self, answer: Answer) -> Answer:
+        self._gauge.learn(self.operation, self.asked, answer)
+        return answer
+
+    def failed(self, error: PenstockError) -> None:
+        """Raises the error, unless the page may be asked for again."""
+        self._attempts -= 1
+        if not self._gauge.learn(self.operation, self.asked, error).throttles or not self._attempts:
+            raise error
+
+
+def paced(execute: Execute, pace: Pace | None, table: str) -> Execute:
+    """`execute` for the pages of a table, at this pace."""
+    if pace is None:
+        return execute
+    gauge = _Gauge(pace)
+
+    def send(operation: str, request: Request) -> Answer:
+        page = _Page(gauge, operation, request)
+        while True:
+            pace.before(gauge.units, table, "Read")
+            try:
+                return page.came(execute(operation, page.asked))
+            except PenstockError as error:
+                page.failed(error)
+
+    return send
+
+
+def paced_async(execute: AsyncExecute, pace: Pace | None, table: str) -> AsyncExecute:
+    """The same for asyncio."""
+    if pace is None:
+        return execute
+    gauge = _Gauge(pace)
+
+    async def send(operation: str, request: Request) -> Answer:
+        page = _Page(gauge, operation, request)
+        while True:
+            await pace.before_async(gauge.units, table, "Read")
+            try:
+                return page.came(await execute(operation, page.asked))
+            except PenstockError as error:
+                page.failed(error)
+
+    return send

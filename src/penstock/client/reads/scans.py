@@ -16,8 +16,8 @@ from contextvars import copy_context
 from types import TracebackType
 from typing import Any
 
+from penstock.client.items.values import Item
 from penstock.client.reads.pages import Cursor, Page
-from penstock.client.tables.values import Item
 from penstock.wire.limits import SCAN_SEGMENTS
 
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]

@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.batches.async_batches import AsyncBatch
+from penstock.client.batches.batch_queue import BatchReport
 from penstock.client.batches.batch_reads import ReadPlan, read_batch_async
-from penstock.client.batches.batches import BatchOptions, BatchReport, Pace
+from penstock.client.batches.batches import BatchOptions
+from penstock.client.items.keys import Key, TableKey
+from penstock.client.items.values import Item
 from penstock.client.reads.async_scans import AsyncParallelScan
-from penstock.client.reads.paced_pages import paced_async
-from penstock.client.reads.pages import AsyncItems, Cursor
-from penstock.client.tables.keys import Key, TableKey
+from penstock.client.reads.pages import AsyncItems, Cursor, paced_async
 from penstock.client.tables.requests import Call
-from penstock.client.tables.table_calls import TableCalls
-from penstock.client.tables.values import Item
+from penstock.client.tables.table import TableCalls
+from penstock.client.wrappers.pacing import Pace
 from penstock.errors import ConditionalCheckFailedException
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ class AsyncTable(
         return AsyncParallelScan(cursors, segments, workers, paced_async(self._database.execute, pace, self.name))
 
     def _batch(self, options: BatchOptions) -> AsyncBatch:
-        return AsyncBatch(self.name, self.key, self._database.execute, options, self._database.batch_workers)
+        return AsyncBatch(
+            self.name, self.key, self._database.execute, options, self._database.capabilities.parallel_calls
+        )
 
     async def _write(
         self, puts: Iterable[Mapping[str, Any]], deletes: Iterable[Key], options: BatchOptions
@@ -69,4 +72,4 @@ class AsyncTable(
         return batch.report
 
     def _read(self, plan: ReadPlan, keys: Iterable[Key], options: BatchOptions) -> AsyncIterator[Item]:
-        return read_batch_async(plan, keys, self._database.execute, options, self._database.batch_workers)
+        return read_batch_async(plan, keys, self._database.execute, options, self._database.capabilities.parallel_calls)

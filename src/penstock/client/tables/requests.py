@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from penstock.client.tables.expression_text import (
+from penstock.client.items.expressions import (
     Aliases,
     Attribute,
     Where,
@@ -14,8 +14,8 @@ from penstock.client.tables.expression_text import (
     projection_text,
     update_text,
 )
-from penstock.client.tables.keys import Key, TableKey, encode_key
-from penstock.client.tables.values import Item, decode_item, encode_item
+from penstock.client.items.keys import Key, TableKey, encode_key
+from penstock.client.items.values import Item, decode_item, encode_item
 from penstock.wire import values as wire
 
 T = TypeVar("T")

@@ -13,18 +13,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from penstock.client.tables.expression_text import Attribute, Where
-from penstock.client.tables.failures import TransactionFailed
-from penstock.client.tables.keys import Key
+from penstock.client.items.expressions import Attribute, Where
+from penstock.client.items.failures import TransactionFailed
+from penstock.client.items.keys import Key
+from penstock.client.items.values import Item
 from penstock.client.tables.requests import Call, Names, Values, item_of
-from penstock.client.tables.values import Item
 from penstock.errors import TransactionCanceledException
 from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIONS
 
 if TYPE_CHECKING:
     from penstock.client.async_database import AsyncDatabase
     from penstock.client.database import Database
-    from penstock.client.tables.table_actions import TableActions
+    from penstock.client.tables.table import TableActions
 
 Kind = Literal["Put", "Update", "Delete", "ConditionCheck", "Get"]
 

@@ -1,14 +1,14 @@
 """Transports: what answers `execute(operation, request)`.
 
-base.py               the protocols, and the limits
-embedded.py           the engine in this process
-remote.py             the thin client, for any endpoint; asynchronous.py the same for asyncio
-clients.py               the same call through boto3, as the reference
-messages.py           calls to bytes and responses to answers, without I/O
-responses.py          bytes to responses, without I/O
-routes.py             proxies and TLS
-async_connections.py  asyncio's pool; the threads' is ../connections.py
-failures.py           the words for what goes wrong in between
+base.py         the protocols, the capabilities, the limits
+endpoints.py    a URL's meaning
+embedded.py     the engine in this process
+http.py         the thin client, for any endpoint
+async_http.py   the same for asyncio
+messages.py     calls to bytes, bytes to answers, without I/O
+network.py      proxies and TLS, and the errors of the network
+credentials.py  who signs, and how
+boto.py         the same call through boto3, as the reference
 """
 
 from __future__ import annotations

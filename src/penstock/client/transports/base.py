@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
+    from penstock.engine.items.bulk_load import Loading
+    from penstock.errors import PenstockError
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
 
 STREAMS_OPERATIONS = frozenset({"DescribeStream", "GetRecords", "GetShardIterator", "ListStreams"})
 """Those of the streams API, which has a target prefix, and at AWS a host, of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a database offers beside DynamoDB's operations: code asks for what it needs, never for who answers.
+
+    The defaults are those of a DynamoDB behind a network, and of a transport that says nothing.
+    """
+
+    shares_commits: bool = False
+    """Calls that are made together share one commit."""
+
+    local_order: bool = False
+    """Items lie in one file in the order of their keys: neighbours that are read or written together cost less, and no
+    partition becomes hot by it."""
+
+    parallel_calls: int = 4
+    """Calls that are worth having in flight at once."""
+
+    metered: bool = True
+    """Capacity is limited or paid for: reads cost something, and calls may be throttled."""
+
+    delayed_streams: bool = True
+    """A stream shows a change some time after the write was answered."""
+
+    has_engine: bool = False
+    """`Database.engine` is there: it can be served, and its file watched."""
+
+    @property
+    def wrapped(self) -> Capabilities:
+        """What is left behind a wrapper, which has to see each call by itself."""
+        return replace(self, shares_commits=False)
+
+
+DEFAULT_CAPABILITIES = Capabilities()
 
 
 class Transport(Protocol):
@@ -23,6 +64,18 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class LocalTransport(Transport, Protocol):
+    """A transport whose capabilities have `shares_commits` and `has_engine`."""
+
+    engine: Engine
+
+    def execute_together(self, calls: Sequence[tuple[str, Request]]) -> list[Answer | PenstockError]: ...
+
+    def loading(self, table: str) -> Loading | None:
+        """How a batch writes many rows at once; None where this table's rows have to be written one by one."""
+        ...
 
 
 class AsyncTransport(Protocol):
@@ -53,3 +106,19 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def capabilities_of(transport: Any) -> Capabilities:
+    """Those that a transport states, or the wrapper around one leaves of them."""
+    stated: Capabilities | None = getattr(transport, "capabilities", None)
+    if stated is not None:
+        return stated
+    inner = getattr(transport, "inner", None)
+    return DEFAULT_CAPABILITIES if inner is None else capabilities_of(inner).wrapped
+
+
+def innermost(transport: Any) -> Any:
+    """The transport that wrappers, and the threads of asyncio, stand around."""
+    while (inner := getattr(transport, "inner", None)) is not None:
+        transport = inner
+    return transport

@@ -9,12 +9,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from penstock.client.transports import failures
-from penstock.client.transports.base import DEFAULT_LIMITS, STREAMS_OPERATIONS, Answer, Limits, Request
+from penstock.client.transports import network
+from penstock.client.transports.base import DEFAULT_LIMITS, STREAMS_OPERATIONS, Answer, Capabilities, Limits, Request
 from penstock.client.transports.credentials import FixedCredentials, credentials_for
 from penstock.client.transports.endpoints import Endpoint
-from penstock.client.transports.messages import Messages
-from penstock.client.transports.responses import Response
+from penstock.client.transports.messages import Messages, Response
 from penstock.errors import (
     BadAnswer,
     ConnectionFailed,
@@ -32,6 +31,7 @@ class BotoTransport:
     def __init__(self, endpoint: Endpoint, *, limits: Limits = DEFAULT_LIMITS) -> None:
         self.name = endpoint.name
         self.endpoint = endpoint
+        self.capabilities = Capabilities(local_order=not endpoint.is_amazons)
         self._limits = limits
         self._messages = Messages(endpoint)
         self._call = _Call()
@@ -41,7 +41,7 @@ class BotoTransport:
 
     def execute(self, operation: str, request: Request) -> Answer:
         if self._closed:
-            raise failures.closed(self.name)
+            raise network.closed(self.name)
         try:
             client = self._client("dynamodbstreams" if operation in STREAMS_OPERATIONS else "dynamodb")
         except Exception as error:
@@ -57,7 +57,7 @@ class BotoTransport:
                 raise self._failure(error) from error
         assert self._call.response is not None
         if not self._call.whole:
-            raise failures.half_answer(self.name, begun=True)
+            raise network.half_answer(self.name, begun=True)
         return self._messages.answer(operation, self._call.response)
 
     def _client(self, service: str) -> Any:
@@ -139,20 +139,20 @@ def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> 
     """botocore's error as one of ours; what is not about the transport comes back as BadAnswer."""
     from botocore import exceptions as theirs
 
-    told = str(error)[:300]
+    text = str(error)[:300]
     match error:
         case theirs.NoCredentialsError() | theirs.PartialCredentialsError() | theirs.CredentialRetrievalError():
-            return CredentialsMissing(name, told, "Sign in (aws sso login) or set AWS_ACCESS_KEY_ID.")
+            return CredentialsMissing(name, text, "Sign in (aws sso login) or set AWS_ACCESS_KEY_ID.")
         case theirs.ProfileNotFound() | theirs.TokenRetrievalError() | theirs.SSOError():
-            return CredentialsMissing(name, told, "Check AWS_PROFILE; sign in (aws sso login).")
+            return CredentialsMissing(name, text, "Check AWS_PROFILE; sign in (aws sso login).")
         case theirs.SSLError():
-            return TlsFailed(name, told, "Set AWS_CA_BUNDLE to its authority's certificate, or check the host's name.")
+            return TlsFailed(name, text, "Set AWS_CA_BUNDLE to its authority's certificate, or check the host's name.")
         case theirs.ReadTimeoutError():
-            return failures.late(name, limits.read_seconds, False)
+            return network.late(name, limits.read_seconds, False)
         case theirs.ConnectTimeoutError():
-            return TimedOut(name, told, "Check network and firewall.")
+            return TimedOut(name, text, "Check network and firewall.")
         case theirs.EndpointConnectionError() | theirs.ProxyConnectionError():
-            return ConnectionFailed(name, told, "Start the server, or check the URL.")
+            return ConnectionFailed(name, text, "Start the server, or check the URL.")
         case theirs.ConnectionClosedError() | theirs.ConnectionError():
-            return ConnectionFailed(name, told, _REPEAT, sent=True)
-    return BadAnswer(name, f"{type(error).__name__}: {told}", _REPEAT, sent=True)
+            return ConnectionFailed(name, text, _REPEAT, sent=True)
+    return BadAnswer(name, f"{type(error).__name__}: {text}", _REPEAT, sent=True)

@@ -1,20 +1,108 @@
-"""Credentials: who signs.
+"""Credentials, where they come from, and AWS Signature Version 4 of DynamoDB's requests.
 
 1. At AWS they come from botocore's chain (environment, profile, SSO, container, assumed role), and are refreshed by it.
 2. Elsewhere they come from the environment or are harmless dummies; botocore is not even imported.
 3. `current()` is safe in many threads, and gives the same object until the credentials change.
+4. For every request of ours the signature is botocore's own, to the letter. A signer never reads a clock.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import threading
+import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from hashlib import sha256
+from hmac import digest
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
 
 from penstock.client.transports.endpoints import Endpoint
-from penstock.client.transports.signing import Credentials
 from penstock.errors import CredentialsMissing
+
+CONTENT_TYPE = "application/x-amz-json-1.0"
+
+
+class Credentials(NamedTuple):
+    """Frozen: a refreshed set is another object."""
+
+    access_key: str
+    secret_key: str
+    token: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the secrets: what is shown in tracebacks and logs is read by many."""
+        return f"Credentials({self.access_key!r}, …)"
+
+
+class _Day(NamedTuple):
+    """What is the same for one day of one set of credentials."""
+
+    credentials: Credentials
+    date: str
+    key: bytes
+    authorization: str
+
+    def __repr__(self) -> str:
+        return f"_Day({self.credentials!r}, {self.date!r}, …)"
+
+
+class Signer:
+    """Signs requests to one host. Safe to share between threads: its caches are replaced, never changed."""
+
+    def __init__(self, authority: str, region: str, path: str = "/", service: str = "dynamodb") -> None:
+        self._region = region
+        self._service = service
+        self._before_date = f"POST\n{_quoted(path)}\n\ncontent-type:{CONTENT_TYPE}\nhost:{authority}\nx-amz-date:"
+        self._day: _Day | None = None
+        self._second: tuple[int, str] = (-1, "")
+
+    def headers(self, target: str, body: bytes, now: float, credentials: Credentials) -> str:
+        """The lines `X-Amz-Date`, `X-Amz-Security-Token` (where there is one) and `Authorization`."""
+        stamp = self._stamp(now)
+        day = self._day
+        if day is None or day.credentials is not credentials or not stamp.startswith(day.date):
+            day = self._day = self._new_day(credentials, stamp[:8])
+        token = credentials.token
+        signed = f"\nx-amz-security-token:{token}" if token else ""
+        names = ";x-amz-security-token;x-amz-target\n" if token else ";x-amz-target\n"
+        canonical = (
+            f"{self._before_date}{stamp}{signed}\nx-amz-target:{target}\n\n"
+            f"content-type;host;x-amz-date{names}{sha256(body).hexdigest()}"
+        )
+        to_sign = (
+            f"AWS4-HMAC-SHA256\n{stamp}\n{day.date}/{self._region}/{self._service}/aws4_request\n"
+            f"{sha256(canonical.encode()).hexdigest()}"
+        )
+        signature = digest(day.key, to_sign.encode(), "sha256").hex()
+        sent = f"X-Amz-Security-Token: {token}\r\n" if token else ""
+        return f"X-Amz-Date: {stamp}\r\n{sent}{day.authorization}{signature}\r\n"
+
+    def _stamp(self, now: float) -> str:
+        second = int(now)
+        known, stamp = self._second
+        if known != second:
+            stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
+            self._second = (second, stamp)
+        return stamp
+
+    def _new_day(self, credentials: Credentials, date: str) -> _Day:
+        key = ("AWS4" + credentials.secret_key).encode()
+        for part in (date, self._region, self._service, "aws4_request"):
+            key = digest(key, part.encode(), "sha256")
+        token = ";x-amz-security-token" if credentials.token else ""
+        scope = f"{credentials.access_key}/{date}/{self._region}/{self._service}/aws4_request"
+        names = f"content-type;host;x-amz-date{token};x-amz-target"
+        authorization = f"Authorization: AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={names}, Signature="
+        return _Day(credentials, date, key, authorization)
+
+
+def _quoted(path: str) -> str:
+    return quote(path or "/", safe="/-_.~")
+
 
 DUMMY = Credentials("penstock", "penstock")
 """For endpoints that check nothing. Letters only: DynamoDB Local takes no others in an access key."""
@@ -133,7 +221,7 @@ def new_session(profile: str | None) -> Any:
     """A botocore session, which is what knows profiles; importing it takes a tenth of a second."""
     import botocore.session
 
-    from penstock.client.boto3.session_data import PlainData
+    from penstock.client.transports.credentials import PlainData
 
     session = botocore.session.Session(profile=profile)
     session.get_component("data_loader").file_loader = PlainData()
@@ -162,3 +250,23 @@ def credentials_for(endpoint: Endpoint, environment: Mapping[str, str] | None = 
 
 def _brief(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
+
+
+_OPENERS = ((".json", open), (".json.gz", gzip.open))
+
+
+class PlainData:
+    """What a botocore Loader wants as its `file_loader`; paths are without their ending."""
+
+    def exists(self, file_path: str) -> bool:
+        return any(Path(file_path + ending).is_file() for ending, _ in _OPENERS)
+
+    def load_file(self, file_path: str) -> Any:
+        """None if there is no such file."""
+        for ending, opened in _OPENERS:
+            try:
+                with opened(file_path + ending, "rb") as file:
+                    return json.loads(file.read())
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                continue
+        return None

@@ -1,8 +1,7 @@
 """Transports around transports.
 
 call_facts.py  what a call says about itself
-repeatable.py  which calls may be sent twice
-retries.py     a call that failed for a passing reason is made again
+retries.py     a call that failed for a passing reason is made again, if it may be sent twice
 pacing.py      how fast many calls may go on
 metering.py    what calls cost
 tracing.py     a span for each call

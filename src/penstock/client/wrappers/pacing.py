@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.client.transports.base import Answer, Request
 from penstock.client.wrappers.call_facts import index_of_arn, kind_of, short_name, tables_of
@@ -153,6 +153,18 @@ class _Bucket:
 
 
 _Key = tuple[str, str | None, Kind]
+
+
+class Pace(Protocol):
+    """Says when the next request may go; `Pacer` is one. Called by the thread that sends it."""
+
+    def before(self, units: float, table: str, kind: Kind) -> object:
+        """May wait."""
+        ...
+
+    def before_async(self, units: float, table: str, kind: Kind) -> Awaitable[object]: ...
+
+    def after(self, outcome: Outcome) -> None: ...
 
 
 class Pacer:

@@ -20,7 +20,7 @@ import orjson
 
 from penstock import errors
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.repeatable import TOKEN
+from penstock.client.wrappers.retries import TOKEN
 from penstock.errors import DynamoDBError, PenstockError, TransportError, error_of
 
 REDACTED = "redacted"
@@ -107,13 +107,13 @@ def _result(line: dict[str, Any], name: str) -> Answer | PenstockError:
     if "answer" in line:
         answer: Answer = line["answer"]
         return answer
-    told = line["error"]
-    if "code" in told:
-        return error_of(told["code"], told["message"], told["status"], told["fields"])
-    kind = getattr(errors, told["transport"], None)
+    stored = line["error"]
+    if "code" in stored:
+        return error_of(stored["code"], stored["message"], stored["status"], stored["fields"])
+    kind = getattr(errors, stored["transport"], None)
     if isinstance(kind, type) and issubclass(kind, TransportError):
-        return kind(name, told["reason"], sent=told["sent"])
-    return PenstockError(told["reason"])
+        return kind(name, stored["reason"], sent=stored["sent"])
+    return PenstockError(stored["reason"])
 
 
 def _key(operation: str, request: Request) -> tuple[str, bytes]:

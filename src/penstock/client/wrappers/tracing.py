@@ -87,15 +87,15 @@ def _server_of(name: str) -> dict[str, Any]:
 
 
 def _request_attributes(operation: str, request: Request) -> dict[str, Any]:
-    told = {attribute: request[member] for member, attribute in _ASKED.items() if request.get(member) is not None}
+    attributes = {attribute: request[member] for member, attribute in _ASKED.items() if request.get(member) is not None}
     tables = tables_of(operation, request)
     if tables:
-        told["aws.dynamodb.table_names"] = tables
+        attributes["aws.dynamodb.table_names"] = tables
         if len(tables) == 1:
-            told["db.collection.name"] = tables[0]
+            attributes["db.collection.name"] = tables[0]
     if size := _batch_size(operation, request):
-        told["db.operation.batch.size"] = size
-    return told
+        attributes["db.operation.batch.size"] = size
+    return attributes
 
 
 def _batch_size(operation: str, request: Request) -> int:
@@ -111,14 +111,14 @@ def _batch_size(operation: str, request: Request) -> int:
 
 
 def _answer_attributes(operation: str, answer: Answer) -> dict[str, Any]:
-    told = {attribute: answer[member] for member, attribute in _ANSWERED.items() if member in answer}
+    attributes = {attribute: answer[member] for member, attribute in _ANSWERED.items() if member in answer}
     if operation == "ListTables":
-        told["aws.dynamodb.table_count"] = len(answer.get("TableNames") or ())
+        attributes["aws.dynamodb.table_count"] = len(answer.get("TableNames") or ())
     consumed = answer.get("ConsumedCapacity")
     if consumed and operation in METERED:
         reports = consumed if isinstance(consumed, list) else [consumed]
-        told["aws.dynamodb.consumed_capacity"] = [orjson.dumps(report).decode() for report in reports]
-    return told
+        attributes["aws.dynamodb.consumed_capacity"] = [orjson.dumps(report).decode() for report in reports]
+    return attributes
 
 
 class Tracing:

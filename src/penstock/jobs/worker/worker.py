@@ -19,7 +19,6 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.client.database import embedded_engine
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.model.job import Job, JobCancelled
@@ -73,11 +72,10 @@ class Worker:
         self.name = name or new_owner()
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
         # step of every statement: in turn, each job costs half as much.
-        engine = embedded_engine(app.store.db.transport)
-        embedded = engine is not None
-        turn = Turn() if embedded else None
+        one_at_a_time = app.store.db.capabilities.parallel_calls == 1
+        turn = Turn() if one_at_a_time else None
         self._turn: AbstractContextManager[Any] = turn or nullcontext()
-        self._most_together = min(MOST_TOGETHER, concurrency) if embedded else 1
+        self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
         self.feed = Feed(app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, turn=turn)
         self._ends = Ends(app.store, self.feed, on_end)
         self.counts = self._ends.counts
@@ -96,8 +94,8 @@ class Worker:
         self._stopping = threading.Event()
         self._unknown: set[str] = set()
         self._lost = ""
-        if engine is not None:
-            engine.when_lost(self._stop_lost)
+        if app.store.db.capabilities.has_engine:
+            app.store.db.engine.when_lost(self._stop_lost)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────

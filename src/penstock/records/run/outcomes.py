@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.client.tables.values import InvalidValue, decode_item
+from penstock.client.items.values import InvalidValue, decode_item
 from penstock.errors import PenstockError, ValidationException
 from penstock.records.executors import (
     MESSAGE_CHARACTERS,

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 
 MOST_ERRORS: Final = 1_000
 """Failed records that a report names, unless told otherwise: all of them are in the table."""

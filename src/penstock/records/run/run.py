@@ -155,7 +155,7 @@ class Run:
         self._total = total
         self._on_progress = on_progress
         self._context = RunContext(store, runner, function, rules, self.report, draw)
-        has_group_writer = getattr(store.source.db.transport, "execute_together", None) is not None
+        has_group_writer = store.source.db.capabilities.shares_commits
         self._workers = GroupWriter(self._context) if has_group_writer else DirectWorkers(self._context)
         time_limit = TimeLimit(self._context, self._workers)
         self._renewer = LeaseRenewer(self._context.in_hand, beside=time_limit.keep, name="records-leases")

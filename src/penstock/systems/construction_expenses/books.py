@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from penstock.client.database import Database
+from penstock.client.items.expressions import Condition, F
+from penstock.client.items.values import Item
 from penstock.client.reads.pages import Items
-from penstock.client.tables.conditions import Condition, F
-from penstock.client.tables.values import Item
 from penstock.clock import Clock, SystemClock
 from penstock.systems.construction_expenses.collection import Collection
 from penstock.systems.construction_expenses.tables import tables

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from penstock.client.database import Database
+from penstock.client.items.expressions import Condition, F
+from penstock.client.items.failures import ConditionFailed
+from penstock.client.items.values import InvalidValue, Item
 from penstock.client.reads.pages import Items
-from penstock.client.tables.conditions import Condition, F
-from penstock.client.tables.failures import ConditionFailed
-from penstock.client.tables.values import InvalidValue, Item
 from penstock.clock import Clock, utc_text
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Key, Table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.systems.construction_expenses import webhook_record
 from penstock.systems.construction_expenses.webhook import Webhook
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.error import HTTPError, URLError
 
-from penstock.client.tables.failures import TransactionFailed
+from penstock.client.items.failures import TransactionFailed
 from penstock.errors import DynamoDBError, PenstockError, error_of
 from penstock.retry import Failure, message_of
 

@@ -18,10 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.client.tables.conditions import F
-from penstock.client.tables.failures import ConditionFailed, TransactionFailed
+from penstock.client.items.expressions import F
+from penstock.client.items.failures import ConditionFailed, TransactionFailed
+from penstock.client.items.values import Item
 from penstock.client.tables.transactions import Action
-from penstock.client.tables.values import Item
 from penstock.clock import utc_text
 from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
 from penstock.retry import Failure

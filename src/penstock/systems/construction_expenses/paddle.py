@@ -15,9 +15,9 @@ from typing import Any
 
 import orjson
 
-from penstock.client.tables.conditions import Condition, F
+from penstock.client.items.expressions import Condition, F
+from penstock.client.items.values import Item
 from penstock.client.tables.transactions import Action
-from penstock.client.tables.values import Item
 from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.collection import Collection

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
 from penstock.systems.construction_expenses.intake import Intake

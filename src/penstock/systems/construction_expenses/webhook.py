@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from penstock.client.tables.values import InvalidValue, Item, decode_item, encode_item
+from penstock.client.items.values import InvalidValue, Item, decode_item, encode_item
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.wire.values import item_size

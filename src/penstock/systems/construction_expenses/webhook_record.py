@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.client.tables.conditions import Condition, F
-from penstock.client.tables.values import Item
+from penstock.client.items.expressions import Condition, F
+from penstock.client.items.values import Item
 from penstock.clock import utc_text
 from penstock.leases import Lease, grant
 from penstock.retry import Backoff, Failure

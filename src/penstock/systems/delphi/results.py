@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import F
-from penstock.client.tables.failures import ConditionFailed
+from penstock.client.items.expressions import F
+from penstock.client.items.failures import ConditionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.delphi import tables
 from penstock.systems.delphi.converter import Item, required

@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from penstock.client.tables.values import InvalidValue
+from penstock.client.items.values import InvalidValue
 from penstock.errors import AccessDeniedException, CredentialsMissing, TimedOut, ValidationException
 from penstock.files.errors import FileChanged, FileMissing, HomeMissing, NotAllowed
 from penstock.systems.excel_reports.records import BadReport, Category

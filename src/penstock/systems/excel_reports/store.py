@@ -20,8 +20,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import Condition, F
-from penstock.client.tables.failures import ConditionFailed, TransactionFailed
+from penstock.client.items.expressions import Condition, F
+from penstock.client.items.failures import ConditionFailed, TransactionFailed
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.leases import LeaseLost

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import F
-from penstock.client.tables.failures import ConditionFailed, TransactionFailed
+from penstock.client.items.expressions import F
+from penstock.client.items.failures import ConditionFailed, TransactionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.layouts.layout import shard_of
 from penstock.systems.layouts import Layout

@@ -1,4 +1,5 @@
-"""A plan carried out: tables side by side, each table's changes in their order.
+"""A plan carried out: tables side by side, each table's changes in their order. And one table made, changed and waited
+for, by a program that must have it so before it goes on.
 
 1. What is already as it should be is not touched, and running it again finishes what was cut off.
 2. One table's failure stops no other; every one is reported with its table, its change, the reason and what to do.
@@ -7,20 +8,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.tables.apply.failures import Failure
-from penstock.tables.apply.side_by_side import Pace, Report, run_together
-from penstock.tables.apply.table_changer import TableWork
+from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS, Pace, Progress, Report, TableChanger, run_together
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.changes import Change, CreateTable, DeleteTable
-from penstock.tables.plan.survey import Survey, Surveyed
+from penstock.tables.plan.failures import Failure, TableFailed
+from penstock.tables.plan.plan import Change, CreateTable, DeleteTable, TablePlan
+from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, required, survey_table
 from penstock.tables.plan.survey import survey as survey_tables
 
 Fate = Literal["created", "changed", "deleted", "skipped", "failed", "unfinished"]
@@ -58,9 +58,9 @@ class ApplyReport:
         always: tuple[Fate, ...] = ("created", "changed", "skipped", "failed")
         if counts["deleted"]:
             always = ("deleted", "skipped", "failed")
-        told = [f"{counts[fate]} {fate}" for fate in always]
-        told += [f"{counts['unfinished']} unfinished"] if counts["unfinished"] else []
-        return f"Applied: {', '.join(told)}."
+        parts = [f"{counts[fate]} {fate}" for fate in always]
+        parts += [f"{counts['unfinished']} unfinished"] if counts["unfinished"] else []
+        return f"Applied: {', '.join(parts)}."
 
 
 class Interrupted(KeyboardInterrupt):
@@ -85,12 +85,12 @@ def apply(
     """
     pace = pace or Pace()
     tags = survey.naming.tags(utc_text(pace.clock.now()))
-    works = {one.name: TableWork(one, pace, tags=tags, policy=policy) for one in survey.tables if one.has_work}
+    changers = {one.name: TableChanger(one, pace, tags=tags, policy=policy) for one in survey.tables if one.has_work}
     try:
-        run_together(db, [work.steps() for work in works.values()], pace, report)
+        run_together(db, [changer.steps() for changer in changers.values()], pace, report)
     except KeyboardInterrupt:
-        raise Interrupted(_report_of(survey.tables, works)) from None
-    return _report_of(survey.tables, works)
+        raise Interrupted(_report_of(survey.tables, changers)) from None
+    return _report_of(survey.tables, changers)
 
 
 def ensure_tables(db: Database, tables: Iterable[Table], naming: Naming | None = None) -> ApplyReport:
@@ -104,11 +104,11 @@ def ensure_tables(db: Database, tables: Iterable[Table], naming: Naming | None =
     return report
 
 
-def _report_of(tables: Iterable[Surveyed], works: dict[str, TableWork]) -> ApplyReport:
-    return ApplyReport(tuple(_outcome(one, works.get(one.name)) for one in tables))
+def _report_of(tables: Iterable[TableSurvey], changers: dict[str, TableChanger]) -> ApplyReport:
+    return ApplyReport(tuple(_outcome(one, changers.get(one.name)) for one in tables))
 
 
-def _outcome(table: Surveyed, work: TableWork | None) -> Outcome:
+def _outcome(table: TableSurvey, work: TableChanger | None) -> Outcome:
     if work is None:
         return Outcome(table.name, "skipped")
     return Outcome(
@@ -121,7 +121,7 @@ def _outcome(table: Surveyed, work: TableWork | None) -> Outcome:
     )
 
 
-def _fate(work: TableWork) -> Fate:
+def _fate(work: TableChanger) -> Fate:
     if work.failure is not None:
         return "failed"
     if not work.ended:
@@ -135,3 +135,67 @@ def _fate(work: TableWork) -> Fate:
             return "deleted"
         case _:
             return "changed"
+
+
+Tell = Callable[[str], object]
+"""Told in words what is waited for."""
+
+
+def _silent(text: str) -> None:
+    del text
+
+
+def make(db: Database, table: Table, name: str, tell: Tell = _silent) -> None:
+    """Makes the table of a definition with all its settings, and waits for it. One that is there is left as it is."""
+    live = inspect(db, name, settings=False)
+    changes = (CreateTable(table),) if live is None else ()
+    _work(db, TableSurvey(name, table, live, TablePlan(name, changes)), tell)
+
+
+def change(db: Database, name: str, what: Change, tell: Tell = _silent) -> None:
+    """One change of a table, waited for."""
+    live = required(db, name, settings=False)
+    _work(db, TableSurvey(name, None, live, TablePlan(name, (what,))), tell)
+
+
+def settle(db: Database, name: str, tell: Tell = _silent, *, seconds: float = MAX_WAIT_SECONDS) -> None:
+    """Waits until the table and its indexes are ACTIVE; raises TableFailed after so many seconds."""
+    live = required(db, name, settings=False)
+    _work(db, TableSurvey(name, None, live, TablePlan(name)), tell, seconds)
+
+
+def delete(db: Database, name: str, tell: Tell = _silent) -> None:
+    """Deletes the table and waits until it is gone; one that is not there is."""
+    live = inspect(db, name, settings=False)
+    if live is not None:
+        _work(db, TableSurvey(name, None, live, TablePlan(name, (DeleteTable(live.table),))), tell)
+
+
+def put_right(db: Database, name: str, wanted: Table, tell: Tell = _silent) -> tuple[Change, ...]:
+    """Makes every change that `wanted` needs, and compares again; what differs still, as far as this endpoint tells.
+
+    A table that would have to be replaced is not touched: the change is given back.
+    """
+    settle(db, name, tell)
+    found = _beside(name, wanted, required(db, name))
+    if found.plan.replaces:
+        return found.plan.changes
+    _work(db, found, tell)
+    return _beside(name, wanted, required(db, name)).plan.changes
+
+
+def _beside(name: str, wanted: Table, live: Live) -> TableSurvey:
+    return survey_table(name, wanted.renamed(name), live)
+
+
+def _work(db: Database, table: TableSurvey, tell: Tell, seconds: float = MAX_WAIT_SECONDS) -> None:
+    pace = Pace(max_wait_seconds=seconds)
+    work = TableChanger(table, pace)
+
+    def report(event: object) -> None:
+        if isinstance(event, Progress):
+            tell(f"{event.table} is {event.status}" + (f": {event.change}" if event.change else ""))
+
+    run_together(db, [work.steps()], pace, report)
+    if work.failure is not None:
+        raise TableFailed(work.failure)

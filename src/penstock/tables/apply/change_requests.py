@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.changes import (
+from penstock.tables.plan.plan import (
     AddIndex,
     Change,
     ClearStream,

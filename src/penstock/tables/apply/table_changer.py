@@ -1,18 +1,30 @@
-"""One table's changes, carried out: a conversation (side_by_side.py) that can be left and taken up at any point.
+"""One table's changes, carried out: a conversation with the database that can be left and taken up at any point.
+Several conversations run side by side in one thread.
 
-1. Before each change the table is looked at: what is under way is waited for, and what is there already is not done
-   again. So a run that was cut off is finished by the next one, whoever began it.
-2. One change at a time: DynamoDB makes or deletes one index of a table at once.
-3. Whatever happens is in the work afterwards: what is done, what was being done, and why it failed.
+1. A conversation is a generator: it asks (`Ask`) and is sent the answer, or the error is thrown into it; it pauses
+   (`Pause`); it tells how far it is (anything else), and that is reported. It does no I/O and never sleeps.
+2. `run_together` does both: the asks of one round go out side by side, and it sleeps only when every conversation
+   pauses, until the first of them wants to go on.
+3. Before each change the table is looked at: what is under way is waited for, and what is there already is not done
+   again. So the next run finishes one that was cut off, whoever began it.
+4. One change at a time: DynamoDB makes or deletes one index of a table at once.
+5. Whatever happens is in the changer afterwards: what is done, what was being done, and why it failed.
+6. Ctrl-C, wherever it arrives, leaves at once: nothing is waited for but the calls in flight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
+from penstock.client.database import Database
+from penstock.clock import Clock, SystemClock
 from penstock.errors import (
     ContinuousBackupsUnavailableException,
     DynamoDBError,
@@ -25,28 +37,362 @@ from penstock.errors import (
     ValidationException,
 )
 from penstock.tables.apply.change_requests import Request, requests_of
-from penstock.tables.apply.failures import Failure, IndexVanished, RefusedChange, StrangeAnswer, failure_of
-from penstock.tables.apply.side_by_side import Pace, Steps
-from penstock.tables.apply.table_poller import THROTTLED_ATTEMPTS, UNSEEN_SECONDS, TableTalk
-from penstock.tables.apply.table_states import are_seen, is_done, status_of, with_definitions
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.changes import (
+from penstock.tables.plan.failures import (
+    Failure,
+    IndexVanished,
+    RefusedChange,
+    StrangeAnswer,
+    WaitedTooLong,
+    WrongState,
+    failure_of,
+)
+from penstock.tables.plan.plan import (
     AddIndex,
     Change,
+    ClearStream,
     ClearTtl,
     CreateTable,
     DeleteTable,
+    DropIndex,
+    Refused,
     RemoveTags,
     SetPitr,
+    SetStream,
     SetTags,
     SetTtl,
+    fill_seconds,
 )
-from penstock.tables.plan.costs import Refused
 from penstock.tables.plan.render import describe_whole
-from penstock.tables.plan.survey import Surveyed
+from penstock.tables.plan.survey import TableSurvey
 
 Json = dict[str, Any]
+T = TypeVar("T")
+
+SIDE_BY_SIDE = 10
+"""Tables worked on at once: AWS lets 50 to 500 be in motion, and throttles a burst of control-plane calls."""
+
+FIRST_POLL_SECONDS = 0.1
+LONGEST_POLL_SECONDS = 5.0
+POLL_GROWTH = 1.2
+"""So that a wait is noticed to be over after at most a fifth of it more."""
+
+MAX_WAIT_SECONDS = 3_600.0
+"""How long one run waits for what is under way; it goes on without us, and the next run joins it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A call of DynamoDB's."""
+
+    operation: str
+    body: Mapping[str, Any] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+Steps = Generator[Any, Json, T]
+"""A conversation that ends with a T."""
+
+Report = Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Time and chance, passed in; and how much is done at once."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    sleep: Callable[[float], object] = time.sleep
+    chance: Callable[[], float] = random.random
+    max_wait_seconds: float = MAX_WAIT_SECONDS
+    side_by_side: int = SIDE_BY_SIDE
+
+
+def poll_seconds(attempt: int) -> float:
+    """How long to wait before the look after this one, counted from 0: short at first, then ever longer."""
+    # The cap is reached before attempt 40; the power of a large one would overflow.
+    return min(LONGEST_POLL_SECONDS, FIRST_POLL_SECONDS * POLL_GROWTH ** min(attempt, 40))
+
+
+def run_together(db: Database, conversations: Iterable[Steps[Any]], pace: Pace, report: Report) -> None:
+    """Runs conversations to their ends, `pace.side_by_side` of them at a time.
+
+    An error that a conversation does not catch ends the run.
+    """
+    with ThreadPoolExecutor(pace.side_by_side, thread_name_prefix="penstock-tables") as pool:
+        _Runner(db, pace, report, pool).run(deque(conversations))
+
+
+class _Conversation:
+    """A conversation that is under way: when it may go on, and what it has asked."""
+
+    __slots__ = ("ask", "due_at", "steps")
+
+    def __init__(self, steps: Steps[Any]) -> None:
+        self.steps = steps
+        self.due_at = float("-inf")
+        self.ask: Ask | None = None
+
+
+class _Runner:
+    def __init__(self, db: Database, pace: Pace, report: Report, pool: ThreadPoolExecutor) -> None:
+        self._db, self._pace, self._report, self._pool = db, pace, report, pool
+
+    def run(self, queue: deque[Steps[Any]]) -> None:
+        running: list[_Conversation] = []
+        while queue or running:
+            while queue and len(running) < self._pace.side_by_side:
+                running.append(_Conversation(queue.popleft()))
+            now = self._pace.clock.now()
+            due = [one for one in running if one.due_at <= now]
+            if not due:
+                self._pace.sleep(min(one.due_at for one in running) - now)
+                continue
+            ended = self._round(due)
+            running = [one for one in running if one not in ended]
+
+    def _round(self, due: list[_Conversation]) -> list[_Conversation]:
+        """One ask of each conversation that has one, all at once; gives those that have ended."""
+        asking = [one for one in due if one.ask is not None]
+        # One alone needs no thread, and an embedded database is asked in this one.
+        answers = map(self._answer, asking) if len(asking) == 1 else self._pool.map(self._answer, asking)
+        ended = [one for one in due if one.ask is None and not self._advance(one, None)]
+        return ended + [one for one, answer in zip(asking, answers, strict=True) if not self._advance(one, answer)]
+
+    def _answer(self, one: _Conversation) -> Json | PenstockError:
+        assert one.ask is not None
+        try:
+            return self._db.execute(one.ask.operation, dict(one.ask.body))
+        except PenstockError as error:
+            return error
+
+    def _advance(self, one: _Conversation, answer: Json | PenstockError | None) -> bool:
+        """Takes a conversation to its next ask or pause; false if it has ended."""
+        one.ask = None
+        try:
+            step = one.steps.throw(answer) if isinstance(answer, PenstockError) else _send(one.steps, answer)
+            while not isinstance(step, Ask | Pause):
+                self._report(step)
+                step = next(one.steps)
+        except StopIteration:
+            return False
+        if isinstance(step, Ask):
+            one.ask = step
+        else:
+            one.due_at = self._pace.clock.now() + step.seconds
+        return True
+
+
+def _send(steps: Steps[Any], answer: Json | None) -> Any:
+    return next(steps) if answer is None else steps.send(answer)
+
+
+def status_of(description: Json) -> str:
+    return str(description.get("TableStatus", "ACTIVE"))
+
+
+def indexes_of(description: Json) -> list[Json]:
+    return description.get("GlobalSecondaryIndexes") or []
+
+
+def is_settled(description: Json) -> bool:
+    still = all(one.get("IndexStatus", "ACTIVE") == "ACTIVE" for one in indexes_of(description))
+    return status_of(description) == "ACTIVE" and still
+
+
+def state_of(description: Json) -> str:
+    """In words, for whoever waits: `UPDATING`, or `CREATING index by-due`."""
+    moving = (one for one in indexes_of(description) if one.get("IndexStatus", "ACTIVE") != "ACTIVE")
+    index = next(moving, None)
+    return status_of(description) if index is None else f"{index['IndexStatus']} index {index['IndexName']}"
+
+
+def is_done(change: Change, description: Json) -> bool:
+    """Whether a table has what a change would give it, as far as that can be seen: somebody else may have been quicker,
+    or this run's own call may have been lost on its way back.
+    """
+    live = aws_shapes.from_description(description)
+    match change:
+        case AddIndex(index):
+            there = live.index(index.name)
+            return there is not None and there.shape == index.shape
+        case DropIndex(index):
+            return live.index(index.name) is None
+        case SetStream(view):
+            return live.stream == view
+        case ClearStream():
+            return live.stream is None
+        case _:
+            return False
+
+
+def with_definitions(request: Request, change: Change, description: Json) -> Request:
+    """A new index needs the types of its key; moto takes those that it is sent for all that there are, so all are."""
+    if not isinstance(change, AddIndex):
+        return request
+    every = {*aws_shapes.from_description(description).attributes, *change.attributes}
+    definitions = aws_shapes.attribute_definitions(sorted(every))
+    return Request(request.operation, {**request.body, "AttributeDefinitions": definitions})
+
+
+def are_seen(change: SetTags | RemoveTags, tags: Mapping[str, str]) -> bool:
+    if isinstance(change, SetTags):
+        return change.tags.items() <= tags.items()
+    return tags.keys().isdisjoint(change.keys)
+
+
+def percent_of(description: Json, index: Json, elapsed: float, adding: AddIndex | None) -> int | None:
+    """By the index's own count of items where it has one (AWS counts every six hours), else by the time it takes."""
+    items = int(description.get("ItemCount") or 0)
+    if not items:
+        return None
+    by_count = int(index.get("ItemCount") or 0) / items
+    expected = fill_seconds(adding.index, items) if adding is not None else 0.0
+    by_time = elapsed / expected if expected else 0.0
+    return min(99, round(100 * max(by_count, by_time)))
+
+
+THROTTLED_ATTEMPTS = 10
+"""Then it is no passing throttle but a limit: about two and a half minutes."""
+
+THROTTLED_SECONDS = 1.0
+LONGEST_THROTTLED_SECONDS = 30.0
+
+UNSEEN_SECONDS = 60.0
+"""How long a table that was just made may still be unknown, and a tag unseen: both are eventually consistent."""
+
+_WAITABLE = frozenset({"ACTIVE", "CREATING", "UPDATING"})
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a table is; `percent` is an estimate by the number of items, None where there is none."""
+
+    table: str
+    change: str
+    status: str
+    elapsed_seconds: float
+    index: str | None = None
+    backfilling: bool = False
+    percent: int | None = None
+
+
+class TablePoller:
+    """What every conversation about a table can do; whoever does something with the table says what in `doing`."""
+
+    def __init__(self, name: str, pace: Pace) -> None:
+        self.name = name
+        self.doing = ""
+        self._pace = pace
+        self._operation = ""
+        self._state = ""
+        self._started_at = pace.clock.now()
+
+    # ── waiting ──────────────────────────────────────────────────────────────────────────────────
+
+    def _settled(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
+        """Waits until the table and its indexes are ACTIVE; gives its description."""
+        return (yield from self._until(is_settled, adding=adding, unseen_ok=unseen_ok))
+
+    def _active(self) -> Steps[Json]:
+        """Waits until the table is ACTIVE, whatever its indexes are."""
+        return (yield from self._until(lambda description: status_of(description) == "ACTIVE"))
+
+    def _until(
+        self, enough: Callable[[Json], bool], *, adding: AddIndex | None = None, unseen_ok: bool = False
+    ) -> Steps[Json]:
+        began_at = self._pace.clock.now()
+        for attempt in count():
+            description = yield from self._describe()
+            if description is None:
+                if not unseen_ok or self._pace.clock.now() - began_at > UNSEEN_SECONDS:
+                    raise ResourceNotFoundException(f"Table {self.name} is not there")
+            elif enough(description):
+                return description
+            else:
+                _refuse_final_state(description)
+                yield self._progress_of(description, began_at, adding)
+            yield from self._pause(attempt)
+        raise AssertionError("count() ended")
+
+    def _gone(self) -> Steps[None]:
+        """Waits until the table is really gone."""
+        for attempt in count():
+            description = yield from self._describe()
+            if description is None:
+                return
+            yield self._progress(status_of(description))
+            yield from self._pause(attempt)
+
+    def _pause(self, attempt: int, seconds: float | None = None) -> Steps[None]:
+        waited = self._pace.clock.now() - self._started_at
+        if waited >= self._pace.max_wait_seconds:
+            raise WaitedTooLong(f"it is still {self._state}" if self._state else "it is not ready", waited)
+        pause = poll_seconds(attempt) if seconds is None else seconds
+        yield Pause(min(pause, self._pace.max_wait_seconds - waited))
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────
+
+    def _describe(self) -> Steps[Json | None]:
+        try:
+            answer = yield from self._ask(Request("DescribeTable", {"TableName": self.name}))
+        except ResourceNotFoundException:
+            return None
+        table: Json = answer["Table"]
+        self._state = state_of(table)
+        return table
+
+    def _ask(self, request: Request, *, except_for: tuple[type[DynamoDBError], ...] = ()) -> Steps[Json]:
+        """The answer; a throttled control plane is asked again, ever later. Errors of `except_for` are the caller's."""
+        for attempt in count(1):
+            self._operation = request.operation
+            try:
+                return (yield Ask(request.operation, request.body))
+            except except_for:
+                raise
+            except DynamoDBError as error:
+                if not error.retryable or attempt == THROTTLED_ATTEMPTS:
+                    raise
+            yield from self._back_off(attempt)
+        raise AssertionError("count() ended")
+
+    def _back_off(self, attempt: int) -> Steps[None]:
+        """After the attempt of this number, counted from 1, was throttled."""
+        yield self._progress("throttled")
+        bound = min(LONGEST_THROTTLED_SECONDS, THROTTLED_SECONDS * 2.0**attempt)
+        yield from self._pause(attempt, bound * (0.5 + self._pace.chance() / 2))
+
+    # ── telling ──────────────────────────────────────────────────────────────────────────────────
+
+    def _progress(self, status: str) -> Progress:
+        return Progress(self.name, self.doing, status, self._pace.clock.now() - self._started_at)
+
+    def _progress_of(self, description: Json, began_at: float, adding: AddIndex | None) -> Progress:
+        elapsed = self._pace.clock.now() - began_at
+        index = next((one for one in indexes_of(description) if one.get("IndexStatus") != "ACTIVE"), None)
+        if index is None:
+            return Progress(self.name, self.doing, status_of(description), elapsed)
+        making = index.get("IndexStatus") == "CREATING"
+        return Progress(
+            self.name,
+            self.doing,
+            index["IndexStatus"],
+            elapsed,
+            index=index["IndexName"],
+            backfilling=bool(index.get("Backfilling")),
+            percent=percent_of(description, index, elapsed, adding) if making else None,
+        )
+
+
+def _refuse_final_state(description: Json) -> None:
+    status = status_of(description)
+    if status not in _WAITABLE:
+        raise WrongState(status)
+
 
 TTL_RETRY_SECONDS = 60.0
 """DynamoDB refuses a second change of TTL for up to an hour."""
@@ -60,12 +406,12 @@ class Finished:
     change: str
 
 
-class TableWork(TableTalk):
+class TableChanger(TablePoller):
     """What is to be done to one table, and what has become of it."""
 
-    def __init__(self, surveyed: Surveyed, pace: Pace, *, tags: Mapping[str, str] | None = None, policy: str = ""):
-        super().__init__(surveyed.name, pace)
-        self.surveyed = surveyed
+    def __init__(self, survey: TableSurvey, pace: Pace, *, tags: Mapping[str, str] | None = None, policy: str = ""):
+        super().__init__(survey.name, pace)
+        self.survey = survey
         self.done: list[Change] = []
         self.failure: Failure | None = None
         self.notes: list[str] = []
@@ -91,7 +437,7 @@ class TableWork(TableTalk):
         self.failure = failure_of(self.name, self.doing, error, operation=operation, policy=self._policy)
 
     def _refuse(self) -> None:
-        plan = self.surveyed.plan
+        plan = self.survey.plan
         for change in plan.changes:
             cost = plan.cost(change)
             if isinstance(cost, Refused):
@@ -99,15 +445,15 @@ class TableWork(TableTalk):
                 raise RefusedChange(cost.instead)
 
     def _changes(self) -> Steps[None]:
-        for change in self.surveyed.plan.changes:
+        for change in self.survey.plan.changes:
             self.doing = describe_whole(change)
             yield self._progress("begins")
             yield from self._make(change)
             self.done.append(change)
             yield Finished(self.name, self.doing)
-        if not self.surveyed.plan.changes:
+        if not self.survey.plan.changes:
             self.doing = "waiting for what is under way"
-            live = self.surveyed.live
+            live = self.survey.live
             leaving = live is not None and live.facts.status == "DELETING"
             yield from self._gone() if leaving else self._settled()
         self.doing = ""
@@ -148,6 +494,7 @@ class TableWork(TableTalk):
                     return
                 break
         yield from self._settled(unseen_ok=True)
+        doing = self.doing
         for request in rest:
             if request.operation == "UpdateTimeToLive":
                 self.doing = f"+ ttl {table.ttl}"
@@ -155,7 +502,7 @@ class TableWork(TableTalk):
             else:
                 self.doing = "+ point-in-time recovery"
                 yield from self._set_pitr(request)
-        self.doing = describe_whole(change)
+        self.doing = doing
 
     def _delete(self, change: DeleteTable) -> Steps[None]:
         (request,) = requests_of(change, self.name)

@@ -23,15 +23,15 @@ from penstock.errors import (
     TableNotFoundException,
     UnknownOperationException,
 )
-from penstock.tables.apply.single_table import Tell, put_right, settle
+from penstock.tables.apply.apply import Tell, put_right, settle
 from penstock.tables.data import dump_folder
 from penstock.tables.data import load as loading_data
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
-from penstock.tables.formats.export_file import read_export
-from penstock.tables.plan.changes import Change
-from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.definitions.export_file import read_export
+from penstock.tables.plan.plan import Change
 from penstock.tables.plan.render import describe_whole
+from penstock.tables.plan.survey import inspect, required
 
 RESTORE_SECONDS = 24 * 3600.0
 """A restore's time grows with the table; a day is what the largest take."""

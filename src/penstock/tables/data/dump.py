@@ -31,8 +31,8 @@ from penstock.tables.data.dump_folder import (
     PartWriter,
 )
 from penstock.tables.data.transfers import ItemTable, Places
-from penstock.tables.formats.export_file import export_text
-from penstock.tables.plan.inspect import Live, required
+from penstock.tables.definitions.export_file import export_text
+from penstock.tables.plan.survey import Live, required
 
 PART_BYTES = 64 * 1024 * 1024
 """Of JSON in a part, before compression: what is read again after an interruption, at the most."""

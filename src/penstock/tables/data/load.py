@@ -19,13 +19,13 @@ import orjson
 from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import PenstockError
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.data import dump_folder
 from penstock.tables.data.dump_folder import DEFINITION, Dump, FolderError
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Table
-from penstock.tables.formats.export_file import read_export
-from penstock.tables.plan.inspect import inspect
+from penstock.tables.definitions.export_file import read_export
+from penstock.tables.plan.survey import inspect
 
 _AT_ONCE = 1_000
 """Items held in memory."""

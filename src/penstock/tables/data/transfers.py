@@ -1,35 +1,31 @@
 """Items in bulk, in DynamoDB's own JSON: pages of a scan, reads by key, writes that lose nothing.
 
 1. An item is moved as it came: nothing is decoded, so nothing is rounded or reordered.
-2. A write returns when DynamoDB has taken every action, or raises; what was turned away is sent again.
+2. A write returns when DynamoDB has taken every action, or raises: it is one of the client's batches.
 3. Memory is bounded: a page for each segment that is read at once, a request for each worker.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
+from penstock.client.batches.batch_queue import is_about_one
+from penstock.client.batches.batch_reads import ReadPlan, read_encoded
+from penstock.client.batches.batches import Batch, BatchOptions
 from penstock.client.database import Database
-from penstock.client.tables.keys import TableKey
-from penstock.client.transports.embedded import EmbeddedTransport
+from penstock.client.items.expressions import F
+from penstock.client.items.failures import BatchIncomplete
+from penstock.client.items.keys import TableKey
+from penstock.client.items.values import encode_item
 from penstock.client.wrappers.pacing import Outcome, Pacer
-from penstock.engine.engine import Pending
-from penstock.errors import (
-    DynamoDBError,
-    ItemCollectionSizeLimitExceededException,
-    PenstockError,
-    ValidationException,
-)
-from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
+from penstock.errors import DynamoDBError, PenstockError
+from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.throttles import Kind
-from penstock.wire.values import Item, item_size
+from penstock.wire.values import Item
 
 KeyText = tuple[str, ...]
 """A key as something to look up: the contents of its attributes in the key's order."""
@@ -39,10 +35,8 @@ PATIENCE_SECONDS = 300.0
 
 _TOGETHER = 64  # requests in a commit: other writers wait for less than a tenth of a second
 
-_BASE_SECONDS, _CAP_SECONDS = 0.05, 5.0
-
-_ABOUT_ONE = (ValidationException, ItemCollectionSizeLimitExceededException)
-"""Refusals that are about one action of a request, and refuse all of it."""
+Action = dict[str, Any]
+"""A PutRequest or a DeleteRequest."""
 
 Refuse = Callable[[Item, DynamoDBError], object]
 """Told of an item, or of the key of a deletion, that DynamoDB does not take."""
@@ -59,14 +53,14 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class ItemTable:
-    """A table to read from and write to. `keys` are the names of its key attributes, partition first.
+    """A table to read from and write to.
 
     `text_of` gives the same for two items of this table if and only if they have the same key.
     """
 
     db: Database
     name: str
-    keys: tuple[str, ...]
+    key: TableKey
     text_of: Callable[[Item], KeyText]
     pacer: Pacer | None = None
     sleep: Callable[[float], object] = time.sleep
@@ -77,16 +71,21 @@ class ItemTable:
     def of(cls, db: Database, name: str, pacer: Pacer | None = None) -> ItemTable:
         """Asks for the table's key; raises ResourceNotFoundException where there is no such table."""
         key = fresh_key(db, name)
-        return cls(db, name, key.names, _text_of(tuple((one.name, one.type) for one in key.attributes)), pacer)
+        return cls(db, name, key, _text_of(tuple((one.name, one.type) for one in key.attributes)), pacer)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of its key attributes, partition first."""
+        return self.key.names
 
     @property
     def workers(self) -> int:
-        return self.db.batch_workers
+        return self.db.capabilities.parallel_calls
 
     @property
-    def is_in_process(self) -> bool:
-        """Whether the engine is in this process: no network, and no partitions that could become hot."""
-        return isinstance(self.db.transport, EmbeddedTransport)
+    def shares_commits(self) -> bool:
+        """Whether requests that are sent together share a commit: then it pays that their items are neighbours."""
+        return self.db.capabilities.shares_commits
 
     def key_of(self, item: Item) -> Item:
         return {name: item[name] for name in self.keys}
@@ -134,22 +133,15 @@ class ItemTable:
 
     def get(self, keys: Iterable[Item], *, only: Sequence[str] | None = None) -> dict[KeyText, Item]:
         """The items with these keys, consistently read; those that do not exist are left out."""
-        keys = list({self.text_of(key): key for key in keys}.values())
-        chunks = [keys[at : at + BATCH_GET_ITEMS] for at in range(0, len(keys), BATCH_GET_ITEMS)]
-        found: dict[KeyText, Item] = {}
-        for items in self._each(lambda chunk: self._get(chunk, only), chunks):
-            found.update((self.text_of(item), item) for item in items)
-        return found
-
-    def _get(self, keys: Sequence[Item], only: Sequence[str] | None) -> list[Item]:
-        asked: dict[str, Any] = {"Keys": list(keys), "ConsistentRead": True}
-        if only is not None:
-            aliases = {f"#n{at}": name for at, name in enumerate(dict.fromkeys((*self.keys, *only)))}
-            asked |= {"ProjectionExpression": ", ".join(aliases), "ExpressionAttributeNames": aliases}
-        found: list[Item] = []
-        for answer in self._until_taken("BatchGetItem", asked, "UnprocessedKeys", float(len(keys))):
-            found += answer["Responses"].get(self.name, [])
-        return found
+        each = {self.text_of(key): key for key in keys}.values()
+        # A name, not a path: a dot in it is part of the attribute's name.
+        select = None if only is None else [F(name) for name in dict.fromkeys((*self.keys, *only))]
+        plan = ReadPlan(self.name, None, select, consistent=True)
+        try:
+            items = read_encoded(plan, each, self.db.execute, self._options, self.workers)
+            return {self.text_of(item): item for item in items}
+        except BatchIncomplete as error:
+            raise self._cause(error) from error
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
@@ -159,79 +151,63 @@ class ItemTable:
         An item that DynamoDB refuses (an index's key of another type, for example) does not keep the others from being
         written: `refuse` is told of it; without that, PenstockError names it.
         """
-        actions: list[dict[str, Any]] = [{"PutRequest": {"Item": item}} for item in puts]
+        actions: list[Action] = [{"PutRequest": {"Item": item}} for item in puts]
         actions += [{"DeleteRequest": {"Key": key}} for key in deletes]
-        requests = list(_requests(actions))
-        if self.pacer is None and isinstance(self.db.transport, EmbeddedTransport):
-            requests = self._write_together(self.db.transport, requests)
-        for _ in self._each(lambda request: self._write(request, refuse), requests):
-            pass
+        left = self._write_together(actions) if self.pacer is None and self.shares_commits else actions
+        try:
+            if left:
+                self._write_batch(left)
+        except BatchIncomplete as error:
+            self._refused(error, refuse)
         return len(actions)
 
-    def _write_together(
-        self, transport: EmbeddedTransport, requests: list[list[dict[str, Any]]]
-    ) -> list[list[dict[str, Any]]]:
-        """In this process several requests share a commit, which costs as much as a request; what is left to do."""
-        left: list[list[dict[str, Any]]] = []
+    def _write_together(self, actions: list[Action]) -> list[Action]:
+        """Several requests share a commit, which costs as much as a request; gives what the batch has to do."""
+        requests = [actions[at : at + BATCH_WRITE_ITEMS] for at in range(0, len(actions), BATCH_WRITE_ITEMS)]
+        left: list[Action] = []
         for at in range(0, len(requests), _TOGETHER):
             group = requests[at : at + _TOGETHER]
-            calls = [Pending("BatchWriteItem", {"RequestItems": {self.name: one}}, transport.scope) for one in group]
-            for one, answer in zip(group, transport.engine.answer_many(calls), strict=True):
-                if isinstance(answer, DynamoDBError):
-                    left.append(one)  # alone it succeeds, or raises what it must
-                elif b'"UnprocessedItems":{}' not in answer:
-                    left.append(orjson.loads(answer)["UnprocessedItems"].get(self.name, []))
+            calls = [("BatchWriteItem", {"RequestItems": {self.name: one}}) for one in group]
+            for one, answer in zip(group, self.db.execute_together(calls), strict=True):
+                left += one if isinstance(answer, PenstockError) else answer["UnprocessedItems"].get(self.name, ())
         return left
 
-    def _write(self, actions: list[dict[str, Any]], refuse: Refuse | None) -> None:
-        units = 0.0 if self.pacer is None else sum(map(_units, actions))
-        try:
-            for _ in self._until_taken("BatchWriteItem", actions, "UnprocessedItems", units):
-                pass
-        except _ABOUT_ONE as error:
-            if len(actions) == 1:
-                self._refused(actions[0], error, refuse)
-                return
-            for half in (actions[: len(actions) // 2], actions[len(actions) // 2 :]):
-                self._write(half, refuse)
+    def _write_batch(self, actions: list[Action]) -> None:
+        with Batch(self.name, self.key, self.db.execute, self._options, self.db.capabilities) as batch:
+            for action in actions:
+                if "PutRequest" in action:
+                    batch.put_encoded(action["PutRequest"]["Item"])
+                else:
+                    batch.delete_encoded(action["DeleteRequest"]["Key"])
 
-    def _refused(self, action: dict[str, Any], error: DynamoDBError, refuse: Refuse | None) -> None:
-        item = action["PutRequest"]["Item"] if "PutRequest" in action else action["DeleteRequest"]["Key"]
-        if refuse is None:
-            key = ", ".join(f"{name}={next(iter(item.get(name, {'': 'missing'}).values()))}" for name in self.keys)
-            raise PenstockError(f"{self.name} does not take the item {key}: {error.message}") from error
-        refuse(item, error)
+    def _refused(self, incomplete: BatchIncomplete, refuse: Refuse | None) -> None:
+        """Tells of the items that DynamoDB does not take; raises whatever else went wrong."""
+        for failed in incomplete.failed:
+            if not isinstance(failed.error, DynamoDBError) or not is_about_one(failed.error):
+                raise self._cause(incomplete) from incomplete
+        for failed in incomplete.failed:
+            assert isinstance(failed.error, DynamoDBError)
+            item, error = encode_item(failed.item), failed.error
+            if refuse is None:
+                key = ", ".join(f"{name}={next(iter(item.get(name, {'': 'missing'}).values()))}" for name in self.keys)
+                raise PenstockError(f"{self.name} does not take the item {key}: {error.message}") from error
+            refuse(item, error)
+
+    def _cause(self, incomplete: BatchIncomplete) -> PenstockError:
+        """Why a batch could not be done."""
+        errors = (one.error for one in incomplete.failed if one.error is not None and not is_about_one(one.error))
+        throttled = f"{self.name} did not take all of a batch for {PATIENCE_SECONDS:.0f} s: throttled"
+        return next(errors, None) or PenstockError(throttled)
 
     # ── sending ──────────────────────────────────────────────────────────────────────────────────
 
-    def _each(self, work: Callable[[Any], Any], chunks: list[Any]) -> Iterator[Any]:
-        """`work` on every chunk, by as many workers as the database is worth."""
-        if self.workers == 1 or len(chunks) < 2:
-            yield from map(work, chunks)
-            return
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="penstock-items") as pool:
-            yield from pool.map(work, chunks)
-
-    def _until_taken(self, operation: str, content: Any, left: str, units: float) -> Iterator[dict[str, Any]]:
-        """Sends a batch again and again with what was left of it."""
-        strikes, since = 0, time.monotonic()
-        while content:
-            answer = self._patiently(operation, {"RequestItems": {self.name: content}}, units, _kind(operation))
-            yield answer
-            rest = (answer.get(left) or {}).get(self.name)
-            if rest and _length(rest) == _length(content):
-                strikes += 1
-                if time.monotonic() - since > PATIENCE_SECONDS:
-                    raise PenstockError(f"{self.name} took nothing of a batch for {PATIENCE_SECONDS:.0f} s: throttled")
-            else:
-                strikes, since = 0, time.monotonic()
-            if rest and strikes:
-                self.sleep(_backoff(strikes))
-            content = rest
+    @property
+    def _options(self) -> BatchOptions:
+        return BatchOptions(deadline_seconds=PATIENCE_SECONDS, pace=self.pacer, sleep=self.sleep)
 
     def _patiently(self, operation: str, request: dict[str, Any], units: float, kind: Kind) -> dict[str, Any]:
         """One call, repeated while its error is one that passes."""
-        strikes, since = 0, time.monotonic()
+        backoff, since = self._options.backoff(), time.monotonic()
         while True:
             if self.pacer is not None:
                 self.pacer.before(units, self.name, kind)
@@ -241,8 +217,7 @@ class ItemTable:
                 self._learn(operation, request, error, units)
                 if not error.retryable or time.monotonic() - since > PATIENCE_SECONDS:
                     raise
-                strikes += 1
-                self.sleep(_backoff(strikes))
+                self.sleep(backoff.wait_after(1, 1))
             else:
                 self._learn(operation, request, answer, units)
                 return answer
@@ -294,28 +269,3 @@ class Places:
     @classmethod
     def parse(cls, form: dict[str, Any]) -> Places:
         return cls(form["segments"], form["starts"], form["read"])
-
-
-def _requests(actions: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """25 actions a request. 25 items of 400 KB, a third more in base64, are less than the 16 MB of a request."""
-    for at in range(0, len(actions), BATCH_WRITE_ITEMS):
-        yield actions[at : at + BATCH_WRITE_ITEMS]
-
-
-def _length(content: Any) -> int:
-    """Keys of a read, actions of a write."""
-    return len(content["Keys"] if isinstance(content, dict) else content)
-
-
-def _units(action: dict[str, Any]) -> float:
-    put = action.get("PutRequest")
-    return 1.0 if put is None else float(max(1, -(-item_size(put["Item"]) // WRITE_UNIT_BYTES)))
-
-
-def _kind(operation: str) -> Kind:
-    return "Write" if operation == "BatchWriteItem" else "Read"
-
-
-def _backoff(strikes: int) -> float:
-    """Full jitter."""
-    return random.random() * min(_CAP_SECONDS, _BASE_SECONDS * 2.0 ** min(20, strikes))

@@ -36,17 +36,18 @@ Json = dict[str, Any]
 
 def create_request(table: Table, name: str, tags: Mapping[str, str] | None = None) -> Json:
     """The CreateTable request. TTL and point-in-time recovery are not part of it: they have calls of their own."""
+    attributes, local, others = table.attributes, table.local_indexes, table.global_indexes
     every_tag = {**(tags or {}), **(table.tags or {})}
     request: Json = {
         "TableName": name,
-        "AttributeDefinitions": attribute_definitions(table.attributes),
+        "AttributeDefinitions": attribute_definitions(attributes),
         "KeySchema": key_schema(table.key),
         **capacity(table.billing),
     }
     _put(request, "OnDemandThroughput", table.on_demand_max and new_maximum(table.on_demand_max))
     _put(request, "WarmThroughput", table.warm and warm(table.warm))
-    _put(request, "LocalSecondaryIndexes", [index_shape(one) for one in table.local_indexes])
-    _put(request, "GlobalSecondaryIndexes", [index_shape(one) for one in table.global_indexes])
+    _put(request, "LocalSecondaryIndexes", [index_shape(one) for one in local])
+    _put(request, "GlobalSecondaryIndexes", [index_shape(one) for one in others])
     _put(request, "StreamSpecification", stream(table.stream) if table.stream else None)
     _put(request, "SSESpecification", encryption(table.sse) if table.sse else None)
     _put(request, "TableClass", table.table_class)

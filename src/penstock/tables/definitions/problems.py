@@ -131,8 +131,8 @@ def _type_conflicts(table: Table, where: str) -> Iterator[Problem]:
                 types.setdefault(attribute.name, {}).setdefault(attribute.type, place)
     for name, places in types.items():
         if len(places) > 1:
-            told = " and ".join(f"{kind} in {place}" for kind, place in places.items())
-            yield Problem(where, f"attribute {name!r} is {told}", "An attribute has one type in all keys of a table")
+            kinds = " and ".join(f"{kind} in {place}" for kind, place in places.items())
+            yield Problem(where, f"attribute {name!r} is {kinds}", "An attribute has one type in all keys of a table")
 
 
 def _count_problems(table: Table, where: str) -> Iterator[Problem]:

@@ -11,9 +11,9 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.export_file import ExportError, read_export
 from penstock.tables.definitions.naming import DEFAULT_PREFIX
 from penstock.tables.definitions.problems import DefinitionError, Problem, check_together
-from penstock.tables.formats.export_file import ExportError, read_export
 from penstock.user_modules import import_user_module
 
 

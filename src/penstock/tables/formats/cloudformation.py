@@ -9,9 +9,9 @@ from typing import Any
 
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import PITR_DAYS, Table
+from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.problems import check
-from penstock.tables.formats.export_file import ExportError
 
 TYPE = "AWS::DynamoDB::Table"
 

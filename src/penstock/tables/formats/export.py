@@ -15,11 +15,11 @@ from secrets import token_hex
 
 from penstock.client.database import Database
 from penstock.errors import PenstockError
-from penstock.tables.apply.failures import Failure, WrongState, failure_of
 from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.export_file import SUMMARY_FILE, SummaryRow, export_text, summary_text
 from penstock.tables.definitions.naming import Naming, check_names
-from penstock.tables.formats.export_file import SUMMARY_FILE, SummaryRow, export_text, summary_text
-from penstock.tables.plan.inspect import NOT_YET, Live, inspect_all
+from penstock.tables.plan.failures import Failure, WrongState, failure_of
+from penstock.tables.plan.survey import NOT_YET, Live, inspect_all
 
 DEFAULT_FOLDER = "infrastructure/schemas"
 

@@ -1,11 +1,7 @@
 """From live tables and definitions to a plan.
 
-inspect.py     tables as they are
-survey.py      a fleet of them beside what it should be
-diff.py        the changes that turn one table into another (pure)
-changes.py     one class a change
-costs.py       what a change costs
-plan.py        the plan of a fleet
-render.py      a plan for people and for programs
-iam_policy.py  the least IAM policy for some commands
+survey.py    tables as they are, and a fleet of them beside what it should be
+plan.py      one class a change, the diff, what a change costs, the plan of a fleet (pure)
+render.py    a plan for people and for programs
+failures.py  what went wrong with a table, and what to do
 """

@@ -10,14 +10,21 @@ from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
 from penstock.tables.definitions.definition import Billing, Maximum, Throughput
-from penstock.tables.plan.changes import (
+from penstock.tables.plan.plan import (
     AddIndex,
+    Blocks,
     Change,
     ClearStream,
     ClearTtl,
+    Cost,
     CreateTable,
     DeleteTable,
+    Destroys,
     DropIndex,
+    Fills,
+    Plan,
+    Quick,
+    Refused,
     RemoveTags,
     ReplaceTable,
     SetDeletionProtection,
@@ -31,12 +38,13 @@ from penstock.tables.plan.changes import (
     SetTags,
     SetTtl,
     SetWarm,
+    TablePlan,
     UpdateBilling,
     UpdateIndexThroughput,
     UpdateThroughput,
+    cost_text,
+    count,
 )
-from penstock.tables.plan.costs import Blocks, Cost, Destroys, Fills, Quick, Refused, cost_text, count
-from penstock.tables.plan.plan import Plan, TablePlan
 
 Style = Literal["plain", "create", "change", "delete", "replace", "cost", "danger"]
 
@@ -71,11 +79,11 @@ def lines(plan: Plan) -> tuple[Line, ...]:
 def summary(plan: Plan) -> str:
     """`Plan: 1 to create, 1 to change, 1 refused.`"""
     counts = plan.counts
-    told = [f"{counts[fate]} to {fate}" for fate in ("create", "change", "delete") if counts[fate]]
+    parts = [f"{counts[fate]} to {fate}" for fate in ("create", "change", "delete") if counts[fate]]
     if counts["refused"]:
-        told.append(f"{counts['refused']} refused")
-    if told:
-        return f"Plan: {', '.join(told)}."
+        parts.append(f"{counts['refused']} refused")
+    if parts:
+        return f"Plan: {', '.join(parts)}."
     return f"Nothing to do: {count(len(plan.tables), 'table')} as defined."
 
 
@@ -91,12 +99,12 @@ def _table_lines(table: TablePlan, names: int, deeds: int) -> Iterable[Line]:
 
 
 def _line(head: Segment, deed: str, deeds: int, cost: Cost, change: Change) -> Line:
-    told = cost_text(cost)
-    piece = Segment(_GAP + (deed.ljust(deeds) if told else deed), _style(change))
-    if not told:
+    costs = cost_text(cost)
+    piece = Segment(_GAP + (deed.ljust(deeds) if costs else deed), _style(change))
+    if not costs:
         return head, piece
     danger = isinstance(cost, Destroys | Refused)
-    return head, piece, Segment(_GAP + told, "danger" if danger else "cost")
+    return head, piece, Segment(_GAP + costs, "danger" if danger else "cost")
 
 
 def _marker(table: TablePlan) -> tuple[str, Style]:
@@ -206,8 +214,8 @@ def _encryption_key(sse: bool | str) -> str:
 
 
 def _maximum(maximum: Maximum) -> str:
-    told = [f"{units:,} {what}" for what, units in (("read", maximum.read), ("write", maximum.write)) if units]
-    return ", ".join(told) or "none"
+    parts = [f"{units:,} {what}" for what, units in (("read", maximum.read), ("write", maximum.write)) if units]
+    return ", ".join(parts) or "none"
 
 
 # ── as JSON ──────────────────────────────────────────────────────────────────────────────────────
@@ -225,13 +233,13 @@ def _table_json(table: TablePlan) -> dict[str, Any]:
 
 def _change_json(table: TablePlan, change: Change) -> dict[str, Any]:
     cost = table.cost(change)
-    told: dict[str, Any] = {"change": type(change).__name__, "text": describe(change) or describe_whole(change)}
+    form: dict[str, Any] = {"change": type(change).__name__, "text": describe(change) or describe_whole(change)}
     index = getattr(change, "index", None)
     if index is not None:
-        told["index"] = index if isinstance(index, str) else index.name
+        form["index"] = index if isinstance(index, str) else index.name
     if isinstance(change, ReplaceTable):
-        told["because"] = change.because
-    return told | {"cost": _cost_json(cost)}
+        form["because"] = change.because
+    return form | {"cost": _cost_json(cost)}
 
 
 def describe_whole(change: Change) -> str:

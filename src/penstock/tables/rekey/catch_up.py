@@ -87,7 +87,7 @@ class Settler:
                 self._place(self.old.text_of(item), mapped, {}, set(), puts)
         self._check()
         # A file that keeps a partition's items together is written faster so; DynamoDB's partition would become hot.
-        places = sorted(puts) if self.new.is_in_process else puts
+        places = sorted(puts) if self.new.shares_commits else puts
         self.new.write((puts[place] for place in places), refuse=self._refused)
         return count
 

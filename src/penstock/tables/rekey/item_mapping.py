@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.client.tables.keys import TableKey
-from penstock.client.tables.values import InvalidValue, decode_item, encode_item
+from penstock.client.items.keys import TableKey
+from penstock.client.items.values import InvalidValue, decode_item, encode_item
 from penstock.errors import PenstockError
 from penstock.tables.definitions.sources import named_object
 from penstock.wire import numbers

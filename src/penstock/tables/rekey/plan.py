@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.client.database import Database
-from penstock.client.tables.keys import TableKey
+from penstock.client.items.keys import TableKey
 from penstock.errors import PenstockError
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Index, Table, attributes_of
-from penstock.tables.formats.export_file import export_text
-from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.definitions.export_file import export_text
+from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.item_mapping import parse_mapping
 from penstock.tables.rekey.state import RekeyRun
 

@@ -23,12 +23,12 @@ from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, TrimmedDataAccessException
-from penstock.tables.apply.single_table import change, delete, make, put_right
+from penstock.tables.apply.apply import change, delete, make, put_right
 from penstock.tables.data.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.tables.definitions.definition import Table
-from penstock.tables.formats.export_file import read_export
-from penstock.tables.plan.changes import ClearStream, SetStream
-from penstock.tables.plan.inspect import inspect, required
+from penstock.tables.definitions.export_file import read_export
+from penstock.tables.plan.plan import ClearStream, SetStream
+from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.catch_up import Settler, TooManyProblems
 from penstock.tables.rekey.checksums import Changed, Doubts, Sums
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
@@ -225,7 +225,7 @@ class Rekey:
         run, options = self._run, self._options
         places = Places(options.segments) if run.places is None else Places.parse(run.places)
         kept_at = options.clock.now()
-        at_once = _SORTED_PAGES if table.is_in_process and not ahead else None
+        at_once = _SORTED_PAGES if table.shares_commits and not ahead else None
         for pages in table.rounds(places, limit=options.page_items, ahead=ahead, at_once=at_once):
             yield [item for page in pages for item in page.items]
             run.places = _after(places, pages)
@@ -317,8 +317,8 @@ class Rekey:
         self._run.repaired += settler.refresh(keys, {})
 
     def _pause(self, look: int) -> None:
-        """AWS's stream is up to seconds late; the embedded engine's is not."""
-        if self._db.batch_workers > 1:
+        """AWS's stream is up to seconds late."""
+        if self._db.capabilities.delayed_streams:
             self._options.sleep(0.2 * look)
 
     def _clear(self) -> None:

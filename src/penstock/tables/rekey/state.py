@@ -23,7 +23,7 @@ from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
 from penstock.errors import ConditionalCheckFailedException, PenstockError, ResourceNotFoundException
 from penstock.leases import HeldLease, LeaseLost, LeaseRenewer
-from penstock.tables.apply.single_table import make
+from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
 
 TABLE = "penstock-rekey"

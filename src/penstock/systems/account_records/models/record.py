@@ -16,10 +16,10 @@ from typing import Any, Final
 from zlib import crc32
 
 from penstock.client.database import Database
+from penstock.client.items.expressions import Condition, F
+from penstock.client.items.failures import ConditionFailed
+from penstock.client.items.values import InvalidValue, Item
 from penstock.client.reads.pages import Items
-from penstock.client.tables.conditions import Condition, F
-from penstock.client.tables.failures import ConditionFailed
-from penstock.client.tables.values import InvalidValue, Item
 from penstock.errors import PenstockError
 from penstock.records.record_state import BOOKKEEPING
 from penstock.systems.account_records.config import Config

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.client.database import Database
-from penstock.client.tables.conditions import F
-from penstock.client.tables.failures import ConditionFailed
-from penstock.client.tables.values import InvalidValue, Item
+from penstock.client.items.expressions import F
+from penstock.client.items.failures import ConditionFailed
+from penstock.client.items.values import InvalidValue, Item
 from penstock.errors import PenstockError
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.services.dynamodb import default_database

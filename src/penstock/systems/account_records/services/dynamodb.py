@@ -6,9 +6,8 @@ from functools import cache
 
 from penstock.client.database import Database, connect
 from penstock.client.transports import endpoints
-from penstock.client.transports.credentials import CredentialSource, FixedCredentials
+from penstock.client.transports.credentials import Credentials, CredentialSource, FixedCredentials
 from penstock.client.transports.endpoints import Endpoint
-from penstock.client.transports.signing import Credentials
 from penstock.systems.account_records.config import DEFAULTS, Config
 from penstock.systems.account_records.tables import tables
 from penstock.systems.layouts import Layout

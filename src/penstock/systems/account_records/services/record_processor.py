@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.records import processor
 from penstock.records.executors import Function, check_function
 from penstock.records.run.report import Progress, Report

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from penstock.client.database import Database, embedded_engine
+from penstock.client.database import Database
 from penstock.client.served_heat import NoHeat, read_heat
 from penstock.engine.capacity import hot_keys
 
@@ -86,9 +86,9 @@ def read_counters(db: Database) -> dict[str, Any] | None:
 
     None where nothing is counted.
     """
-    engine = embedded_engine(db.transport)
-    if engine is None:
+    if not db.capabilities.has_engine:
         return _read_served(db.name) if db.name.startswith(("http://", "https://")) else None
+    engine = db.engine
     if engine.simulation is not None:
         return engine.simulation.told()
     return None if engine.store.memory else hot_keys.load(db.name)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.client.tables.values import Item
+from penstock.client.items.values import Item
 from penstock.records.failed_records import OTHERS, FailureGroup
 from penstock.records.processor import RecordProcessor
 from penstock.records.record_state import BOOKKEEPING, NotOurs

@@ -14,23 +14,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.client.database import Database, embedded_engine
+from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
 from penstock.systems import SYSTEMS
-from penstock.tables.apply.table_states import percent_of
+from penstock.tables.apply.table_changer import percent_of
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import Key, Table, Throughput
 from penstock.tables.definitions.naming import PRODUCTION, Naming
 from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.definitions.sources import Definitions, load
-from penstock.tables.plan.costs import Destroys, Refused, cost_text
-from penstock.tables.plan.inspect import side_by_side
-from penstock.tables.plan.plan import TablePlan
+from penstock.tables.plan.plan import Destroys, Refused, TablePlan, cost_text
 from penstock.tables.plan.render import describe, describe_whole, summary
-from penstock.tables.plan.survey import survey
+from penstock.tables.plan.survey import side_by_side, survey
 from penstock.web.dashboard.charts import heat_map
 from penstock.web.dashboard.poller import Feed, KeyedFeed
 from penstock.web.dashboard.site import Site
@@ -156,8 +154,8 @@ class Backlog:
 
 
 def is_free(db: Database) -> bool:
-    """Whether reading costs nothing: the engine runs in this process."""
-    return embedded_engine(db.transport) is not None
+    """Whether reading costs nothing."""
+    return not db.capabilities.metered
 
 
 def count_backlog(db: Database, name: str, attribute: str, now: float) -> Backlog:

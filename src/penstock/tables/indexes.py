@@ -1,0 +1,226 @@
+"""One index at a time: added after a look at real items, or changed with no gap in queries (S1.9–12).
+
+DynamoDB leaves an item out of an index if it lacks a key attribute, and refuses every later write of an item that has
+one of another type: both are silent while the index is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from penstock.client.database import Database
+from penstock.client.reads.pages import read_pages
+from penstock.errors import PenstockError
+from penstock.tables.definitions.definition import Index, Table, Throughput
+from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.problems import check
+from penstock.tables.plan.plan import AddIndex, Change, DropIndex, TablePlan
+from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect_every
+
+SAMPLE_ITEMS = 1_000
+"""Enough to meet a spelling that one item in a hundred has; about a hundred read units."""
+
+SEGMENTS = 4
+"""The sample is taken from so many places of the table: its first items alone may all be of one kind."""
+
+Item = Mapping[str, Mapping[str, Any]]
+
+
+def sample(
+    db: Database, table: str, attributes: Iterable[str] | None = None, *, items: int = SAMPLE_ITEMS
+) -> list[Item]:
+    """Up to so many items of a table, with these attributes only."""
+    found: list[Item] = []
+    for segment in range(SEGMENTS):
+        found += _segment(db, table, attributes, segment, items // SEGMENTS)
+    return found
+
+
+def _segment(db: Database, table: str, attributes: Iterable[str] | None, segment: int, items: int) -> list[Item]:
+    request: dict[str, Any] = {"TableName": table, "Segment": segment, "TotalSegments": SEGMENTS}
+    if attributes is not None:
+        names = {f"#{at}": name for at, name in enumerate(sorted(set(attributes)))}
+        request |= {"ProjectionExpression": ", ".join(names), "ExpressionAttributeNames": names}
+    found: list[Item] = []
+    request["Limit"] = items
+    for answer in read_pages(db.execute, "Scan", request):
+        found += answer["Items"]
+        if len(found) >= items:
+            break
+        request["Limit"] = items - len(found)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Items whose value an index cannot hold: `kinds` are the types that were found, with how many items have each."""
+
+    attribute: str
+    wanted: str
+    kinds: Mapping[str, int]
+
+    @property
+    def items(self) -> int:
+        return sum(self.kinds.values())
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} in {number:,}" for kind, number in self.kinds.items())
+        return f"{self.attribute} should be {self.wanted}, and is {kinds}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How an index fits a sample."""
+
+    sampled: int
+    holds: int
+    """Items that the index would have."""
+    misfits: tuple[Misfit, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Key attributes that no item has."""
+
+
+def fit(index: Index, items: Sequence[Item]) -> Fit:
+    """How `index` fits these items."""
+    misfits, unknown = [], []
+    for attribute in index.key.attributes:
+        values = [item[attribute.name] for item in items if attribute.name in item]
+        kinds = Counter(kind for value in values if (kind := misfit_kind(value, attribute.type)))
+        if kinds:
+            misfits.append(Misfit(attribute.name, attribute.type, dict(kinds)))
+        if items and not values:
+            unknown.append(attribute.name)
+    holds = sum(all(_holds(item, one.name, one.type) for one in index.key.attributes) for item in items)
+    return Fit(len(items), holds, tuple(misfits), tuple(unknown))
+
+
+def misfit_kind(value: Mapping[str, Any], wanted: str) -> str | None:
+    """What a value is instead of a key of this type: another type, or empty; None if it is one."""
+    kind = next(iter(value))
+    if kind != wanted:
+        return kind
+    return f"empty {kind}" if kind in ("S", "B") and not value[kind] else None
+
+
+def _holds(item: Item, name: str, wanted: str) -> bool:
+    return name in item and misfit_kind(item[name], wanted) is None
+
+
+class IndexRefused(PenstockError):
+    """An index that is not made: which ('' where its table is missing), why, and what to do."""
+
+    def __init__(self, table: str, index: str, reason: str, next_step: str) -> None:
+        super().__init__(table, index, reason, next_step)
+        self.table = table
+        self.index = index
+        self.reason = reason
+        self.next_step = next_step
+
+    def __str__(self) -> str:
+        place = f"{self.table}, index {self.index}" if self.index else self.table
+        return f"{place}: {self.reason}. {self.next_step}."
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """What adding an index to a live table comes to. `fit` is None for one that is there already."""
+
+    live: Live
+    index: Index
+    survey: Survey
+    fit: Fit | None = None
+
+    @property
+    def exists(self) -> bool:
+        return self.fit is None
+
+    @property
+    def is_building(self) -> bool:
+        return self.index.name in self.live.facts.filling
+
+
+def existing(db: Database, table: str, policy: str = "") -> Live:
+    """The table of this full name. Raises IndexRefused if there is none."""
+    live = inspect_every(db, [table], settings=False, policy=policy)[table]
+    if live is None:
+        raise IndexRefused(table, "", "there is no such table", "Check the name, --env and --prefix")
+    return live
+
+
+def plan_addition(db: Database, live: Live, index: Index, naming: Naming) -> IndexPlan:
+    """How to add `index`; looks at a sample of the table's items.
+
+    Raises DefinitionError for an index that cannot be, and IndexRefused if another of that name is there.
+    """
+    name = live.facts.name
+    index = with_units(index, live.table)
+    there = live.table.index(index.name)
+    if there is not None:
+        if there.shape != index.shape:
+            raise IndexRefused(
+                name,
+                index.name,
+                f"there is one of that name with another key or projection ({there.key})",
+                "Use `penstock tables change-index`, which leaves no gap, or another name",
+            )
+        return IndexPlan(live, index, survey_of(live, (), naming))
+    check(live.table.altered(indexes=(*live.table.indexes, index)))
+    found = fit(index, sample(db, name, index.key.names))
+    return IndexPlan(live, index, survey_of(live, (AddIndex(index),), naming), found)
+
+
+def plan_removal(live: Live, index: str, naming: Naming) -> Survey:
+    """How to drop an index; nothing to do for one that is not there."""
+    there = live.table.index(index)
+    return survey_of(live, () if there is None else (DropIndex(there),), naming)
+
+
+def survey_of(live: Live, changes: tuple[Change, ...], naming: Naming) -> Survey:
+    """A survey of one table with these changes."""
+    name = live.facts.name
+    plan = TablePlan(name, changes, live.facts.items)
+    return Survey((TableSurvey(name, None, live, plan),), naming)
+
+
+def with_units(index: Index, table: Table) -> Index:
+    """A global index of a provisioned table needs units: the table's, unless it has its own."""
+    if isinstance(table.billing, Throughput) and index.throughput is None and not index.local:
+        return replace(index, throughput=table.billing)
+    return index
+
+
+def refuse_misfits(plan: IndexPlan) -> None:
+    """Raises IndexRefused if items of the sample could not be written again once the index is there."""
+    found = plan.fit
+    if found is None or not found.misfits:
+        return
+    told = "; ".join(str(misfit) for misfit in found.misfits)
+    raise IndexRefused(
+        plan.live.facts.name,
+        plan.index.name,
+        f"of {found.sampled:,} sampled items {told} — each write of such an item would fail",
+        "Rewrite those items, take the stored type, or give --force",
+    )
+
+
+def warning_of(plan: IndexPlan) -> str | None:
+    """What should be known before an index is made that nothing speaks against."""
+    found = plan.fit
+    if found is None:
+        return None
+    if not found.sampled:
+        return "the table has no items to look at: the types of the index's key could not be checked"
+    if found.unknown:
+        names = ", ".join(found.unknown)
+        return f"none of {found.sampled:,} sampled items has {names}: the index will be empty. Check the spelling"
+    return None
+
+
+def successor_name(name: str) -> str:
+    """`email-index` → `email-index-v2` → `email-index-v3`."""
+    found = re.fullmatch(r"(.+)-v(\d+)", name)
+    return f"{found[1]}-v{int(found[2]) + 1}" if found else f"{name}-v2"

@@ -1,0 +1,138 @@
+"""DEFINITIONS: a system's name, a folder of exports, or module:attribute."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.systems import SYSTEMS
+from penstock.tables.definitions.definition import Index, Table
+from penstock.tables.definitions.export_file import ExportError, export_text
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.definitions.sources import LoadingError, load
+
+MODULE = """
+from penstock.tables.definitions.definition import Index, Table
+
+companies = Table("companies", "companyId:S", indexes=[Index("by-email", "email:S")])
+all = [companies, Table("jobs", "id:S")]
+by_name = {"companies": companies}
+twice = [companies, companies]
+nothing = []
+wrong = [companies, "jobs"]
+
+
+def made():
+    return all
+
+
+def laid_out(layout="safe"):
+    return [Table(layout, "id:S")]
+
+
+class group:
+    one = companies
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "names"),
+    [
+        ("companies", ["companies"]),
+        ("all", ["companies", "jobs"]),
+        ("by_name", ["companies"]),
+        ("made", ["companies", "jobs"]),
+        ("laid_out", ["compat"]),
+        ("group.one", ["companies"]),
+    ],
+)
+def test_an_attribute_of_a_module(here: Path, attribute: str, names: list[str]) -> None:
+    (here / "shop_tables.py").write_text(MODULE)
+    found = load(f"shop_tables:{attribute}", SYSTEMS, layout="compat")
+    assert [table.name for table in found.tables] == names
+    assert found.prefix == "construction-expenses"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("shop_tables:missing", "shop_tables has no missing"),
+        ("shop_tables:nothing", "a Table was expected there, not list"),
+        ("shop_tables:wrong", "a Table was expected there, not str"),
+        ("no_such_module_here:x", "there is no module no_such_module_here"),
+        ("broken_tables:x", "importing broken_tables fails: ZeroDivisionError: division by zero"),
+        ("lacking_tables:x", "importing lacking_tables fails: No module named 'not_there_either'"),
+        ("nowhere", "it is no system, no folder that exists, and no module:attribute"),
+        ("", "it is no system, no folder"),
+    ],
+)
+def test_what_leads_to_no_tables(here: Path, given: str, reason: str) -> None:
+    (here / "shop_tables.py").write_text(MODULE)
+    (here / "broken_tables.py").write_text("1 / 0")
+    (here / "lacking_tables.py").write_text("import not_there_either")
+    with pytest.raises(LoadingError) as caught:
+        load(given, SYSTEMS)
+    assert reason in str(caught.value)
+    assert caught.value.next_step
+
+
+def test_a_definition_that_cannot_be_is_told_as_it_is(here: Path) -> None:
+    (here / "bad_tables.py").write_text(
+        'from penstock.tables.definitions.definition import Table\nx = Table("a b", "id")\n'
+    )
+    with pytest.raises(DefinitionError, match="2 problems"):
+        load("bad_tables:x", SYSTEMS)
+    (here / "shop_tables.py").write_text(MODULE)
+    with pytest.raises(DefinitionError, match="'companies': it is defined 2 times"):
+        load("shop_tables:twice", SYSTEMS)
+
+
+def test_a_folder_of_exports(here: Path) -> None:
+    folder = here / "schemas"
+    folder.mkdir()
+    table = Table("whatever", "id:S", indexes=[Index("one", "a:S")], ttl="ttl")
+    (folder / "jobs.json").write_text(export_text(table))
+    (folder / "table-summary.txt").write_text("not read")
+    assert load("schemas", SYSTEMS).tables == (table.renamed("jobs"),)
+
+
+def test_an_empty_folder_says_what_to_do_first(here: Path) -> None:
+    (here / "schemas").mkdir()
+    with pytest.raises(LoadingError, match=r"there is no \.json file in it. Run `penstock tables export` first"):
+        load("schemas", SYSTEMS)
+
+
+def test_all_problems_of_a_folder_are_told_at_once(here: Path) -> None:
+    good = export_text(Table("x", "id:S"))
+    for name, text in (("half", good[:50]), ("odd", good.replace('"S"', '"Q"')), ("fine", good)):
+        (here / f"{name}.json").write_text(text)
+    with pytest.raises(DefinitionError) as caught:
+        load(".", SYSTEMS)
+    places = sorted(one.place.partition(",")[0] for one in caught.value.problems)
+    assert len(places) == 2
+    assert places[0].startswith("half.json:")
+    assert places[1] == "odd.json"
+    (here / "odd.json").unlink()
+    with pytest.raises(ExportError, match=r"half\.json:\d+:\d+: it ends too early"):
+        load(".", SYSTEMS)
+
+
+def test_variables_name_a_systems_tables() -> None:
+    environment = {"USER_TABLE": "People", "RECORD_TABLE": ""}
+    names = [table.name for table in load("account-records", SYSTEMS, variables=environment).tables]
+    assert names == ["People", "Records"]
+    (jobs,) = load("excel-reports", SYSTEMS, variables={"JOBS_TABLE": "my-jobs"}).tables
+    assert jobs.name == "my-jobs"
