@@ -6,7 +6,7 @@ The life of a request, one file a step:
     connection_limits.py  how many connections there may be, what they may hold, and who must go
     connection.py         one connection: what a request asks for, and how long its client may take
     request_reader.py     bytes of one connection → requests
-    http1.py              the HTTP/1.1 parser: httptools where installed, ours where not
+    http1.py              the HTTP/1.1 parser: httptools where installed, h11 where not
     known_heads.py        heads that have come before, which need no parsing
     encodings.py          gzip and deflate, both ways, within limits
     json_tokens.py        how many values a body would become
