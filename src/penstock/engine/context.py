@@ -1,4 +1,4 @@
-"""One call: what an operation needs to know beside its request."""
+"""The context of one call: what an operation needs to know beside its request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TABLE_ARN = re.compile(r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]+):table/([A-Za-z0-9_.-]+)")
 
 
-class Call:
+class OperationContext:
     """`db` is a read snapshot or the open write transaction, whichever the operation's kind asked for."""
 
     __slots__ = ("db", "engine", "now", "prepared", "scope")

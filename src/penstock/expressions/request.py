@@ -145,7 +145,7 @@ def update_of(
 
 
 def _update_of(request: Request, transaction: bool) -> tuple[BoundUpdate | None, Predicate | None]:
-    """The long way, on which whatever is wrong is refused."""
+    """The full path, on which whatever is wrong is refused."""
     update_text, condition_text = request.get("UpdateExpression"), request.get("ConditionExpression")
     placeholders = Placeholders.of(request)
     bound, condition = None, None

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from penstock.engine.engine import Answer, Pending
+from penstock.engine.engine import Pending
+from penstock.engine.registry import Answer
 from penstock.server.group_commit import WIDE_MEGABYTES
 from penstock.server.large_bodies import Outcome, Unrouted
 from penstock.server.replies import Reply, Style

@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.engine.engine import Answer, Pending
-from penstock.engine.registry import WRITES
+from penstock.engine.engine import Pending
+from penstock.engine.registry import WRITES, Answer
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, InternalServerError, StorageError
 from penstock.server.encodings import pack

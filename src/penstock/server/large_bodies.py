@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from penstock.engine.engine import Answer, Pending
+from penstock.engine.engine import Pending
+from penstock.engine.registry import Answer
 from penstock.errors import DynamoDBError
 from penstock.server.auth.authorization import Headers
 from penstock.server.encodings import BodyTooLarge

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import dropped_tables, steps
 from penstock.engine.maintenance.maintenance import chore
 from penstock.engine.recovery import journal
@@ -34,70 +34,70 @@ FILL_STEP = 1_000
 """The most rows in one background transaction (steps.py)."""
 
 
-def create_table(call: Call, scope: Scope, record: Record) -> TableInfo:
+def create_table(context: OperationContext, scope: Scope, record: Record) -> TableInfo:
     """Adds the table to the catalog and makes its SQL tables. Each index record must have its `id`."""
-    table = call.engine.catalog.add(call.db, scope, record)
-    database_file.create_items(call.db, table.storage)
+    table = context.engine.catalog.add(context.db, scope, record)
+    database_file.create_items(context.db, table.storage)
     for index in table.index_list:
-        database_file.create_index(call.db, index.storage)
+        database_file.create_index(context.db, index.storage)
     return table
 
 
-def drop_table(call: Call, table: TableInfo) -> None:
+def drop_table(context: OperationContext, table: TableInfo) -> None:
     """Removes the table, its indexes and everything kept with it; what is large becomes garbage."""
     for index in table.index_list:
-        dropped_tables.discard(call, index.storage)
-    dropped_tables.discard(call, f"{table.storage}_ttl")
+        dropped_tables.discard(context, index.storage)
+    dropped_tables.discard(context, f"{table.storage}_ttl")
     backup = table.record.get("becomes_backup")
     if backup is None:
-        dropped_tables.discard_items(call, table.storage)
+        dropped_tables.discard_items(context, table.storage)
     else:
-        database_file.rename(call.db, table.storage, f"b{backup}")
-        call.engine.maintenance.wake()
-    journal.forget(call, table)
-    call.engine.catalog.remove(call.db, table)
+        database_file.rename(context.db, table.storage, f"b{backup}")
+        context.engine.maintenance.wake()
+    journal.forget(context, table)
+    context.engine.catalog.remove(context.db, table)
 
 
-def add_index(call: Call, table: TableInfo, record: Record) -> TableInfo:
+def add_index(context: OperationContext, table: TableInfo, record: Record) -> TableInfo:
     """Saves `record`, in which the last global index is new, and begins to fill that index."""
     new = record["GlobalSecondaryIndexes"][-1]
     new["backfill_cursor"] = ""
-    table = call.engine.catalog.save(call.db, table, record)
+    table = context.engine.catalog.save(context.db, table, record)
     index = table.indexes[new["IndexName"]]
-    database_file.create_index(call.db, index.storage)
-    rows = call.db.execute(
+    database_file.create_index(context.db, index.storage)
+    rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
         (FILL_AT_ONCE + 1,),
     ).fetchone()[0]
     if rows > FILL_AT_ONCE:
-        call.engine.maintenance.wake()
+        context.engine.maintenance.wake()
         return table
-    return fill(call, table, index, FILL_AT_ONCE)
+    return fill(context, table, index, FILL_AT_ONCE)
 
 
-def drop_index(call: Call, table: TableInfo, index: IndexInfo, record: Record) -> TableInfo:
+def drop_index(context: OperationContext, table: TableInfo, index: IndexInfo, record: Record) -> TableInfo:
     """Saves `record`, from which the index is gone, and drops the index's rows."""
-    dropped_tables.discard(call, index.storage)
-    return call.engine.catalog.save(call.db, table, record)
+    dropped_tables.discard(context, index.storage)
+    return context.engine.catalog.save(context.db, table, record)
 
 
-def fill(call: Call, table: TableInfo, index: IndexInfo, most_rows: int) -> TableInfo:
+def fill(context: OperationContext, table: TableInfo, index: IndexInfo, most_rows: int) -> TableInfo:
     """Takes the filling of an index on by so many rows; saves the place reached."""
     cursor = binary(index.record["backfill_cursor"])
-    rows = call.db.execute(
+    rows = context.db.execute(
         f"SELECT key, item FROM {table.storage} WHERE key > ? ORDER BY key LIMIT ?",  # noqa: S608
         (cursor, most_rows),
     ).fetchall()
     entries = ((index.entry(orjson.loads(item), key), key) for key, item in rows)
-    call.db.executemany(
+    context.db.executemany(
         f"INSERT OR REPLACE INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
         [(entry, key) for entry, key in entries if entry is not None],
     )
     place = base64_text(rows[-1][0]) if len(rows) == most_rows else None
-    return save_place(call, table, index.name, place)
+    return save_place(context, table, index.name, place)
 
 
-def save_place(call: Call, table: TableInfo, index: str, place: str | None) -> TableInfo:
+def save_place(context: OperationContext, table: TableInfo, index: str, place: str | None) -> TableInfo:
     """Saves how far an index is filled; None: all of it is."""
     record: dict[str, Any] = deepcopy(dict(table.record))
     for one in (*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ())):
@@ -107,7 +107,7 @@ def save_place(call: Call, table: TableInfo, index: str, place: str | None) -> T
             del one["backfill_cursor"]
         else:
             one["backfill_cursor"] = place
-    return call.engine.catalog.save(call.db, table, record)
+    return context.engine.catalog.save(context.db, table, record)
 
 
 @chore
@@ -130,14 +130,14 @@ def _filled_on(engine: Engine, table: TableInfo, name: str) -> bool:
 
 
 def _fill_step(engine: Engine, stale: TableInfo, name: str) -> bool:
-    with steps.step(engine, "fill") as (call, rows):
-        table = engine.catalog.find(call.db, stale.scope, stale.name)
+    with steps.step(engine, "fill") as (context, rows):
+        table = engine.catalog.find(context.db, stale.scope, stale.name)
         index = table.indexes.get(name) if table else None
         if table is None or index is None or not index.backfilling or "restore" in table.record:
             return False
-        return fill(call, table, index, min(rows, FILL_STEP)).indexes[name].backfilling
+        return fill(context, table, index, min(rows, FILL_STEP)).indexes[name].backfilling
 
 
 def _tables(engine: Engine) -> list[TableInfo]:
-    with engine.reading() as call:
-        return list(engine.catalog.all(call.db))
+    with engine.reading() as context:
+        return list(engine.catalog.all(context.db))

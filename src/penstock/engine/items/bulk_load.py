@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items.bulk_rows import Row, delete_keys, plain_key, put_rows, row_of_checked
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError
@@ -40,8 +40,8 @@ class Loading:
     @classmethod
     def of(cls, engine: Engine, scope: Scope, name: str) -> Loading | None:
         """None where writes must be looked at one by one: something is kept in step, or throughput is limited."""
-        with engine.reading() as call:
-            table = _found(call, scope, name)
+        with engine.reading() as context:
+            table = _found(context, scope, name)
         return None if table is None or table.watched or engine.simulation is not None else cls(engine, table)
 
     @property
@@ -62,22 +62,22 @@ class Loading:
     def write(self, group: Group) -> bool:
         """Whether it was written."""
         try:
-            with self._engine.writing() as call:
-                table = _found(call, self._table.scope, self._table.name)
+            with self._engine.writing() as context:
+                table = _found(context, self._table.scope, self._table.name)
                 if table is None or table.watched or (table.id, table.key) != (self._table.id, self._table.key):
                     return False
                 puts = (row for row in group.values() if isinstance(row, tuple))
-                self._new = put_rows(call, table, puts, new=self._new)
-                delete_keys(call, table.storage, (key for key, row in group.items() if not isinstance(row, tuple)))
-            self._engine.store.count_rows(call.db)
+                self._new = put_rows(context, table, puts, new=self._new)
+                delete_keys(context, table.storage, (key for key, row in group.items() if not isinstance(row, tuple)))
+            self._engine.store.count_rows(context.db)
         except Exception as error:  # a full disk, a file that another process holds: told by the ordinary way
             _log.debug("a group was not written: %r", error)
             return False
         return True
 
 
-def _found(call: Call, scope: Scope, name: str) -> TableInfo | None:
+def _found(context: OperationContext, scope: Scope, name: str) -> TableInfo | None:
     try:
-        return Call(call.engine, call.db, scope, call.now).table(name)
+        return OperationContext(context.engine, context.db, scope, context.now).table(name)
     except DynamoDBError:
         return None

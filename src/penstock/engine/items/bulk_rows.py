@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import orjson
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items.item_keys import SHORT_KEY
 from penstock.errors import DynamoDBError
 from penstock.wire.values import Item, check_item
@@ -61,7 +61,7 @@ def _has_plain_key(table: TableInfo, item: Item) -> bool:
     return True
 
 
-def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = True) -> bool:
+def put_rows(context: OperationContext, table: TableInfo, rows: Iterable[Row], *, new: bool = True) -> bool:
     """Puts rows of different keys into a table that is not `watched`; whether all of them were `new`, as was guessed.
 
     A right guess saves a fifth. A wrong one costs little: it shows at the first row that is there.
@@ -72,40 +72,40 @@ def put_rows(call: Call, table: TableInfo, rows: Iterable[Row], *, new: bool = T
         most = len(ordered) - done if new else min(_ROWS_REPLACED_AT_ONCE, len(ordered) - done)
         many = next(size for size in _ROWS_AT_ONCE if size <= most)
         values = tuple(chain.from_iterable(ordered[done : done + many]))
-        if new and not _inserted(call, table, many, values):
+        if new and not _inserted(context, table, many, values):
             new = False
             continue
         if not new:
-            call.db.execute(_sql_put(table.storage, many), values)
+            context.db.execute(_sql_put(table.storage, many), values)
         done += many
     return new
 
 
-def _inserted(call: Call, table: TableInfo, many: int, values: tuple[Any, ...]) -> bool:
+def _inserted(context: OperationContext, table: TableInfo, many: int, values: tuple[Any, ...]) -> bool:
     """Whether none of the rows was there. If one was, some may be inserted: they all have to be put."""
     try:
-        call.db.execute(_sql_insert(table.storage, many), values)
+        context.db.execute(_sql_insert(table.storage, many), values)
     except IntegrityError:
         return False
     return True
 
 
-def get_rows(call: Call, table: TableInfo, keys: Iterable[bytes]) -> Iterable[tuple[bytes, bytes]]:
+def get_rows(context: OperationContext, table: TableInfo, keys: Iterable[bytes]) -> Iterable[tuple[bytes, bytes]]:
     """Key and item of those of these rows that are there."""
     for some in _in_parts(sorted(keys)):
-        yield from call.db.execute(_sql_get(table.storage, len(some)), some)
+        yield from context.db.execute(_sql_get(table.storage, len(some)), some)
 
 
-def delete_keys(call: Call, storage: str, keys: Iterable[bytes]) -> None:
+def delete_keys(context: OperationContext, storage: str, keys: Iterable[bytes]) -> None:
     """Deletes what there is of these rows of an SQL table."""
     for some in _in_parts(sorted(keys)):
-        call.db.execute(_sql_delete(storage, len(some)), some)
+        context.db.execute(_sql_delete(storage, len(some)), some)
 
 
-def put_index_rows(call: Call, storage: str, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+def put_index_rows(context: OperationContext, storage: str, pairs: Iterable[tuple[bytes, bytes]]) -> None:
     """Puts rows into the SQL table of an index."""
     for some in _in_parts(sorted(pairs)):
-        call.db.execute(_sql_put_index(storage, len(some)), tuple(chain.from_iterable(some)))
+        context.db.execute(_sql_put_index(storage, len(some)), tuple(chain.from_iterable(some)))
 
 
 def _in_parts(ordered: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import orjson
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import index_rows
 from penstock.engine.items.bulk_rows import put_rows
 from penstock.engine.recovery import journal
@@ -36,30 +36,30 @@ class Change:
     """Whether the sweeper made it: its stream record then names the service."""
 
 
-def old_item(call: Call, table: TableInfo, key: bytes) -> Item | None:
+def old_item(context: OperationContext, table: TableInfo, key: bytes) -> Item | None:
     """The item as it is now."""
-    row = call.db.execute(table.sql_get, (key,)).fetchone()
+    row = context.db.execute(table.sql_get, (key,)).fetchone()
     if row is None:
         return None
-    call.db.refuse_long_work(row[0])
+    context.db.refuse_long_work(row[0])
     item: Item = orjson.loads(row[0])
     return item
 
 
-def write(call: Call, change: Change) -> None:
+def write(context: OperationContext, change: Change) -> None:
     """Makes the change, and all that goes with it."""
     table = change.table
     data = b""
     if change.new is not None:
         data = orjson.dumps(change.new)
-        call.db.execute(table.sql_put, (change.key, change.size, data))
+        context.db.execute(table.sql_put, (change.key, change.size, data))
     elif change.old is not None:
-        call.db.execute(table.sql_delete, (change.key,))
+        context.db.execute(table.sql_delete, (change.key,))
     if table.watched:
-        _follow(call, change, data)
+        _follow(context, change, data)
 
 
-def write_many(call: Call, changes: Sequence[Change]) -> None:
+def write_many(context: OperationContext, changes: Sequence[Change]) -> None:
     """Makes changes that follow one another, none of which deletes an item; in as few statements as there may be."""
     by_table: dict[int, list[Change]] = {}
     for change in changes:
@@ -67,60 +67,60 @@ def write_many(call: Call, changes: Sequence[Change]) -> None:
     for of_table in by_table.values():
         table = of_table[0].table
         written = [(change.key, change.size, orjson.dumps(change.new)) for change in of_table]
-        put_rows(call, table, {row[0]: row for row in written}.values(), new=False)
+        put_rows(context, table, {row[0]: row for row in written}.values(), new=False)
         if table.watched:
-            index_rows.follow_many(call, of_table)
+            index_rows.follow_many(context, of_table)
             for change, row in zip(of_table, written, strict=True):
-                _follow_beside_indexes(call, change, row[2])
+                _follow_beside_indexes(context, change, row[2])
 
 
-def put_unread(call: Call, change: Change) -> None:
+def put_unread(context: OperationContext, change: Change) -> None:
     """Puts an item where no condition asks for the old one: that is read only if there is one; `change.old` says."""
     data = orjson.dumps(change.new)
-    if not _inserted(call, change, data):
-        change.old = old_item(call, change.table, change.key)
-        call.db.execute(change.table.sql_put, (change.key, change.size, data))
+    if not _inserted(context, change, data):
+        change.old = old_item(context, change.table, change.key)
+        context.db.execute(change.table.sql_put, (change.key, change.size, data))
         if change.table.watched:
-            _follow(call, change, data)
+            _follow(context, change, data)
 
 
-def put_new(call: Call, change: Change) -> bool:
+def put_new(context: OperationContext, change: Change) -> bool:
     """Puts an item where there is none; whether there was none, else nothing is changed. It takes no look before."""
-    return _inserted(call, change, orjson.dumps(change.new))
+    return _inserted(context, change, orjson.dumps(change.new))
 
 
-def _inserted(call: Call, change: Change, data: bytes) -> bool:
+def _inserted(context: OperationContext, change: Change, data: bytes) -> bool:
     table = change.table
-    if not call.db.execute(table.sql_insert, (change.key, change.size, data)).rowcount:
+    if not context.db.execute(table.sql_insert, (change.key, change.size, data)).rowcount:
         return False
     if table.watched:
-        _follow(call, change, data)
+        _follow(context, change, data)
     return True
 
 
-def put_unwatched(call: Call, table: TableInfo, key: bytes, item: Item, size: int) -> None:
+def put_unwatched(context: OperationContext, table: TableInfo, key: bytes, item: Item, size: int) -> None:
     """Puts an item into a table where nothing else is kept in step and nobody asked for the old item."""
-    call.db.execute(table.sql_put, (key, size, orjson.dumps(item)))
+    context.db.execute(table.sql_put, (key, size, orjson.dumps(item)))
 
 
-def _follow(call: Call, change: Change, data: bytes) -> None:
+def _follow(context: OperationContext, change: Change, data: bytes) -> None:
     """Keeps in step what stands beside the item; `data` is the new item's JSON."""
     if change.table.indexes:
-        index_rows.follow(call, change)
-    _follow_beside_indexes(call, change, data)
+        index_rows.follow(context, change)
+    _follow_beside_indexes(context, change, data)
 
 
-def _follow_beside_indexes(call: Call, change: Change, data: bytes) -> None:
+def _follow_beside_indexes(context: OperationContext, change: Change, data: bytes) -> None:
     record = change.table.record
     ttl = record.get("ttl")
     if ttl:
-        expiry_rows.follow(call, change, ttl["AttributeName"])
+        expiry_rows.follow(context, change, ttl["AttributeName"])
     stream, pitr = record.get("stream"), record.get("pitr")
     if (stream or pitr) and not _is_same(change.old, change.new):
         if stream:
-            stream_records.append(call, change, stream, data)
+            stream_records.append(context, change, stream, data)
         if pitr:
-            journal.append(call, change)
+            journal.append(context, change)
 
 
 def _is_same(old: Item | None, new: Item | None) -> bool:

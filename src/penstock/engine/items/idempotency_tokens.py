@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.errors import IdempotentParameterMismatchException
 from penstock.wire.limits import IDEMPOTENCY_SECONDS
 
@@ -17,11 +17,11 @@ def digest_of(request: Any) -> bytes:
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).digest()
 
 
-def earlier_answer(call: Call, token: str, digest: bytes) -> dict[str, Any] | None:
+def earlier_answer(context: OperationContext, token: str, digest: bytes) -> dict[str, Any] | None:
     """What was remembered with this token; refused if it was with another request."""
-    row = call.db.execute(
+    row = context.db.execute(
         "SELECT digest, answer FROM idempotency WHERE account = ? AND region = ? AND token = ? AND expires_at > ?",
-        (call.scope.account, call.scope.region, token, call.now),
+        (context.scope.account, context.scope.region, token, context.now),
     ).fetchone()
     if row is None:
         return None
@@ -34,16 +34,16 @@ def earlier_answer(call: Call, token: str, digest: bytes) -> dict[str, Any] | No
     return answer
 
 
-def remember(call: Call, token: str, digest: bytes, answer: dict[str, Any]) -> None:
-    call.db.execute("DELETE FROM idempotency WHERE expires_at <= ?", (call.now,))
-    call.db.execute(
+def remember(context: OperationContext, token: str, digest: bytes, answer: dict[str, Any]) -> None:
+    context.db.execute("DELETE FROM idempotency WHERE expires_at <= ?", (context.now,))
+    context.db.execute(
         "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?)",
         (
-            call.scope.account,
-            call.scope.region,
+            context.scope.account,
+            context.scope.region,
             token,
             digest,
             orjson.dumps(answer),
-            call.now + IDEMPOTENCY_SECONDS,
+            context.now + IDEMPOTENCY_SECONDS,
         ),
     )

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.engine.catalog.table_schema import IndexInfo, index_tail
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items.bulk_rows import delete_keys, put_index_rows
 
 if TYPE_CHECKING:
     from penstock.engine.items.changes import Change
 
 
-def follow(call: Call, change: Change) -> None:
+def follow(context: OperationContext, change: Change) -> None:
     """Keeps the index rows in step; an index none of whose key attributes has come, gone or changed is left alone."""
     if change.old is None or change.new is None:
-        _come_or_gone(call, change)
+        _come_or_gone(context, change)
         return
-    execute = call.db.execute
+    execute = context.db.execute
     for index, before, after in _moves(change):
         if before is not None and after is not None:
             # An index that is being filled may not have the old row yet.
@@ -47,7 +47,7 @@ def _moves(change: Change) -> list[tuple[IndexInfo, bytes | None, bytes | None]]
     return found
 
 
-def follow_many(call: Call, changes: Sequence[Change]) -> None:
+def follow_many(context: OperationContext, changes: Sequence[Change]) -> None:
     """The same for changes that follow one another: of what they do to a row, the last counts."""
     left: dict[str, dict[bytes, bytes | None]] = {}  # the rows of each index's storage; None for one that is gone
     for change in changes:
@@ -58,11 +58,11 @@ def follow_many(call: Call, changes: Sequence[Change]) -> None:
             if after is not None:
                 rows[after] = change.key
     for storage, rows in left.items():
-        delete_keys(call, storage, [key for key, item_key in rows.items() if item_key is None])
-        put_index_rows(call, storage, [(key, item_key) for key, item_key in rows.items() if item_key is not None])
+        delete_keys(context, storage, [key for key, item_key in rows.items() if item_key is None])
+        put_index_rows(context, storage, [(key, item_key) for key, item_key in rows.items() if item_key is not None])
 
 
-def _come_or_gone(call: Call, change: Change) -> None:
+def _come_or_gone(context: OperationContext, change: Change) -> None:
     """The same for an item that was not there, or is no longer."""
     table, new = change.table, change.new
     item = new or change.old
@@ -76,6 +76,6 @@ def _come_or_gone(call: Call, change: Change) -> None:
         if tail is None:
             tail = index_tail(table.key, item, change.key)
         if new is not None:
-            call.db.execute(index.sql_put, (start + tail, change.key))
+            context.db.execute(index.sql_put, (start + tail, change.key))
         else:
-            call.db.execute(index.sql_delete, (start + tail,))
+            context.db.execute(index.sql_delete, (start + tail,))

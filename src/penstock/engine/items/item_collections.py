@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.wire import keys
 from penstock.wire.values import Item
 
 _GB = 1024**3
 
 
-def collection_metrics(call: Call, table: TableInfo, item: Item) -> dict[str, Any]:
+def collection_metrics(context: OperationContext, table: TableInfo, item: Item) -> dict[str, Any]:
     """The ItemCollectionMetrics of the collection that this item belongs to."""
     value = item[table.hash.name]
     start = keys.partition(value)
-    size = call.db.execute(
+    size = context.db.execute(
         f"SELECT coalesce(sum(size), 0) FROM {table.storage} WHERE key >= ? AND key < ?",  # noqa: S608
         (start, keys.after(start)),
     ).fetchone()[0]

@@ -14,7 +14,7 @@ import orjson
 
 from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items.write_steps import Check, Put, Write
 from penstock.errors import (
     ConditionalCheckFailedException,
@@ -29,19 +29,19 @@ Reason = dict[str, Any]
 _FINE: Reason = {"Code": "None"}
 
 
-def carry_out(call: Call, actions: Sequence[Write]) -> None:
+def carry_out(context: OperationContext, actions: Sequence[Write]) -> None:
     """Makes every write, or raises and makes none."""
-    reasons = [_reason(call, action) for action in actions]
+    reasons = [_reason(context, action) for action in actions]
     for reason in reasons:
         if reason is not _FINE:
             raise cancelled(reasons)
     for action in actions:
-        action.apply(call)
+        action.apply(context)
 
 
-def resolve(call: Call, actions: Sequence[Write]) -> None:
+def resolve(context: OperationContext, actions: Sequence[Write]) -> None:
     """Finds tables and keys; refuses two actions on one item, and more than 4 MB."""
-    reasons = [_attempt(action, call) for action in actions]
+    reasons = [_attempt(action, context) for action in actions]
     found = [action for action, reason in zip(actions, reasons, strict=True) if reason is _FINE]
     if len({(action.table.id, action.key) for action in found}) < len(found):
         raise ValidationException("Transaction request cannot include multiple operations on one item")
@@ -86,9 +86,9 @@ def reason_of(error: DynamoDBError) -> Reason:
     raise error
 
 
-def _attempt(action: Write, call: Call) -> Reason:
+def _attempt(action: Write, context: OperationContext) -> Reason:
     try:
-        action.resolve(call)
+        action.resolve(context)
     except ValidationException as error:
         if "cannot contain an empty" in error.message:
             raise  # DynamoDB refuses the whole request for an empty key
@@ -96,12 +96,12 @@ def _attempt(action: Write, call: Call) -> Reason:
     return _FINE
 
 
-def _reason(call: Call, action: Write) -> Reason:
+def _reason(context: OperationContext, action: Write) -> Reason:
     if type(action) is Put and action.condition is None:
         action.leave_unread()  # it is likely to be new: nothing is gained by looking
         return _FINE
     try:
-        action.read(call)
+        action.read(context)
         action.decide()
     except (ConditionalCheckFailedException, ValidationException) as error:
         return reason_of(error)

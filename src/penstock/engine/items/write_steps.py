@@ -1,10 +1,10 @@
 """A write to one item, step by step: PutItem, UpdateItem, DeleteItem, the actions of transactions and PartiQL share it.
 
     prepare_…(request)       what the request alone can tell: expressions, values, sizes
-    write.resolve(call)      what the table says: it exists, the key fits its schema
-    write.read(call)         the item as it is
+    write.resolve(context)      what the table says: it exists, the key fits its schema
+    write.read(context)         the item as it is
     write.decide()           the condition, and the item as it will be
-    write.apply(call)        the change itself
+    write.apply(context)        the change itself
 
 Every step before the last only reads, so an error leaves nothing half-done (changes.py, 3).
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import changes, item_keys
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.expressions.compiled.conditions import compile_condition
@@ -48,8 +48,8 @@ class Write:
         self.new: Item | None = None
         self.size = 0
 
-    def resolve(self, call: Call) -> None:
-        self.table = table = call.table(self.request["TableName"])
+    def resolve(self, context: OperationContext) -> None:
+        self.table = table = context.table(self.request["TableName"])
         self.key = item_keys.row_key_of_key(table, self.key_values)
         if self.condition is not None:
             self.refuse_nested_condition()
@@ -61,8 +61,8 @@ class Write:
             names = self.request.get("ExpressionAttributeNames") or {}
             item_keys.refuse_nested_keys(self.table, compile_condition(text).nested_attributes(names))
 
-    def read(self, call: Call) -> None:
-        self.old = changes.old_item(call, self.table, self.key)
+    def read(self, context: OperationContext) -> None:
+        self.old = changes.old_item(context, self.table, self.key)
 
     def decide(self) -> None:
         """Raises ConditionalCheckFailedException, or says what the item will be."""
@@ -77,8 +77,8 @@ class Write:
         """Sets `new` and `size`."""
         raise NotImplementedError
 
-    def apply(self, call: Call) -> None:
-        changes.write(call, changes.Change(self.table, self.key, self.old, self.new, self.size))
+    def apply(self, context: OperationContext) -> None:
+        changes.write(context, changes.Change(self.table, self.key, self.old, self.new, self.size))
 
 
 class Put(Write):
@@ -90,8 +90,8 @@ class Put(Write):
         self.size = size
         self.unread = False
 
-    def resolve(self, call: Call) -> None:
-        self.table = table = call.table(self.request["TableName"])
+    def resolve(self, context: OperationContext) -> None:
+        self.table = table = context.table(self.request["TableName"])
         self.key = item_keys.row_key_of_item(table, self.item)
         if self.condition is not None:
             self.refuse_nested_condition()
@@ -104,20 +104,20 @@ class Put(Write):
         self.unread = True
         self.new = self.item
 
-    def put_new(self, call: Call) -> bool:
+    def put_new(self, context: OperationContext) -> bool:
         """`read`, `decide` and `apply` in one, where the condition holds of no item and there is none."""
         if self.condition is None or not self.condition({}):
             return False
         self.new = self.item
-        return changes.put_new(call, changes.Change(self.table, self.key, None, self.item, self.size))
+        return changes.put_new(context, changes.Change(self.table, self.key, None, self.item, self.size))
 
-    def apply(self, call: Call) -> None:
+    def apply(self, context: OperationContext) -> None:
         change = changes.Change(self.table, self.key, self.old, self.new, self.size)
         if self.unread:
-            changes.put_unread(call, change)
+            changes.put_unread(context, change)
             self.old = change.old
         else:
-            changes.write(call, change)
+            changes.write(context, change)
 
 
 class Delete(Write):
@@ -135,7 +135,7 @@ class Check(Write):
     def outcome(self) -> None:
         self.new = self.old
 
-    def apply(self, call: Call) -> None:
+    def apply(self, context: OperationContext) -> None:
         pass
 
 
@@ -149,8 +149,8 @@ class Update(Write):
         self.update = update
         self.charge = charge
 
-    def resolve(self, call: Call) -> None:
-        self.table = table = call.table(self.request["TableName"])
+    def resolve(self, context: OperationContext) -> None:
+        self.table = table = context.table(self.request["TableName"])
         self.key = item_keys.row_key_of_key(table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()

@@ -13,7 +13,7 @@ import secrets
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import steps
 from penstock.engine.maintenance.maintenance import chore
 from penstock.engine.storage import database_file
@@ -26,20 +26,20 @@ PATTERN: Final = "garbage_*"
 _NAMES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB ?"
 
 
-def discard_items(call: Call, name: str) -> None:
+def discard_items(context: OperationContext, name: str) -> None:
     """Takes an SQL table of items out of use, if it is there."""
-    if is_there(call.db, name):
-        _discard(call, name, steps.is_small(call.db, name))
+    if is_there(context.db, name):
+        _discard(context, name, steps.is_small(context.db, name))
 
 
-def discard(call: Call, name: str) -> None:
+def discard(context: OperationContext, name: str) -> None:
     """The same for an SQL table of small rows: an index's, a TTL's."""
-    if is_there(call.db, name):
-        rows = call.db.execute(
+    if is_there(context.db, name):
+        rows = context.db.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {name} LIMIT ?)",  # noqa: S608
             (steps.AT_ONCE_ROWS + 1,),
         ).fetchone()[0]
-        _discard(call, name, rows <= steps.AT_ONCE_ROWS)
+        _discard(context, name, rows <= steps.AT_ONCE_ROWS)
 
 
 def is_there(db: Connection, name: str) -> bool:
@@ -47,27 +47,27 @@ def is_there(db: Connection, name: str) -> bool:
     return found is not None
 
 
-def _discard(call: Call, name: str, is_small: bool) -> None:
+def _discard(context: OperationContext, name: str, is_small: bool) -> None:
     if is_small:
-        database_file.drop(call.db, name)
+        database_file.drop(context.db, name)
         return
     # A TTL that is switched off, on and off again leaves garbage of the same name.
-    database_file.rename(call.db, name, f"{PATTERN[:-1]}{name}_{secrets.token_hex(4)}")
-    call.engine.maintenance.wake()
+    database_file.rename(context.db, name, f"{PATTERN[:-1]}{name}_{secrets.token_hex(4)}")
+    context.engine.maintenance.wake()
 
 
 @chore
 def sweep_garbage(engine: Engine) -> float | None:
     """One step: deletes some rows of a table, or drops one that has few left."""
-    with engine.reading() as call:
-        names = [name for (name,) in call.db.execute(_NAMES, (PATTERN,)).fetchall()]
+    with engine.reading() as context:
+        names = [name for (name,) in context.db.execute(_NAMES, (PATTERN,)).fetchall()]
     name = next((name for name in names if not engine.maintenance.is_passed_over(name)), None)
     if name is None:
         return None
     try:
-        with steps.step(engine, "garbage") as (call, rows):
-            if is_there(call.db, name):  # or another process was first
-                _sweep(call.db, name, rows)
+        with steps.step(engine, "garbage") as (context, rows):
+            if is_there(context.db, name):  # or another process was first
+                _sweep(context.db, name, rows)
     except sqlite3.DatabaseError as error:
         engine.maintenance.pass_over(name, error)
     return 0.0

@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.storage.database_file import Connection
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _MOST_CUT: Final = 0.25
 class Step(NamedTuple):
     """The transaction of a step, and how many rows it may touch."""
 
-    call: Call
+    context: OperationContext
     rows: int
 
 
@@ -61,9 +61,9 @@ def step(engine: Engine, kind: str) -> Iterator[Step]:
     """The write transaction of one step."""
     sizes = engine.maintenance.step_sizes
     engine.store.await_checkpoint()
-    with engine.writing() as call:
+    with engine.writing() as context:
         began = perf_counter()  # the turn at the lock is not the step's
-        yield Step(call, sizes.rows(kind))
+        yield Step(context, sizes.rows(kind))
     sizes.note(kind, perf_counter() - began)
 
 

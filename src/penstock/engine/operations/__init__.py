@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.registry import OPERATIONS, Kind, Request, Response, operation
 
 _NOW = ("get_item", "item_writes", "query_scan", "batches", "transact_items")
@@ -57,8 +57,8 @@ def load() -> None:
 
 
 def _register_later(name: str, module: str, kind: Kind) -> None:
-    def run(call: Call, request: Request) -> Response:
+    def run(context: OperationContext, request: Request) -> Response | bytes:
         import_module(f"{__name__}.{module}")  # registers itself in this function's place
-        return OPERATIONS[name].run(call, request)
+        return OPERATIONS[name].run(context, request)
 
     operation(name, kind)(run)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from penstock.engine.catalog.table_schema import Record
-from penstock.engine.context import Call, parse_table_arn
+from penstock.engine.context import OperationContext, parse_table_arn
 from penstock.engine.recovery import backups
 from penstock.engine.recovery.backups import Backup
 from penstock.engine.registry import Request, Response, operation
@@ -21,25 +21,25 @@ _DEFAULT_LIMIT: Final = 100
 
 
 @operation("CreateBackup", kind="write")
-def create_backup(call: Call, request: Request) -> Response:
+def create_backup(context: OperationContext, request: Request) -> Response:
     """A small table's is made at once; the answer says CREATING all the same, as DynamoDB's does."""
-    table = call.find(request["TableName"])
-    if table is None or not call.is_ready(table):
+    table = context.find(request["TableName"])
+    if table is None or not context.is_ready(table):
         raise TableNotFoundException(f"Table not found: {request['TableName']}")
-    return {"BackupDetails": _details(backups.create(call, table, request["BackupName"]), "CREATING")}
+    return {"BackupDetails": _details(backups.create(context, table, request["BackupName"]), "CREATING")}
 
 
 @operation("DescribeBackup", kind="read")
-def describe_backup(call: Call, request: Request) -> Response:
-    backup = _visible(call, request["BackupArn"])
+def describe_backup(context: OperationContext, request: Request) -> Response:
+    backup = _visible(context, request["BackupArn"])
     if backup.is_creating:
-        call.engine.maintenance.take_up()
+        context.engine.maintenance.take_up()
     return {"BackupDescription": _description(backup, _status(backup))}
 
 
 @operation("DeleteBackup", kind="write")
-def delete_backup(call: Call, request: Request) -> Response:
-    backup = _visible(call, request["BackupArn"])
+def delete_backup(context: OperationContext, request: Request) -> Response:
+    backup = _visible(context, request["BackupArn"])
     if backup.expires_at is not None:
         end = datetime.fromtimestamp(backup.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         raise ValidationException(
@@ -47,16 +47,16 @@ def delete_backup(call: Call, request: Request) -> Response:
             f"{backup.arn}. It will automatically expire on {end}"
         )
     refuse_creating(backup)
-    refuse_in_use(call, backup, "table")
-    backups.remove(call, backup)
+    refuse_in_use(context, backup, "table")
+    backups.remove(context, backup)
     return {"BackupDescription": _description(backup, "DELETED")}
 
 
 @operation("ListBackups", kind="read")
-def list_backups(call: Call, request: Request) -> Response:
+def list_backups(context: OperationContext, request: Request) -> Response:
     """Backups in the order they were made; without a BackupType, those that users made."""
     limit = request.get("Limit", _DEFAULT_LIMIT)
-    found = backups.page(call.db, call.scope, _filter(call, request), _start(call, request), limit + 1)
+    found = backups.page(context.db, context.scope, _filter(context, request), _start(context, request), limit + 1)
     response: Response = {"BackupSummaries": [_summary(one) for one in found[:limit]]}
     if len(found) > limit:
         response["LastEvaluatedBackupArn"] = found[limit - 1].arn
@@ -69,23 +69,23 @@ def refuse_creating(backup: Backup) -> None:
         raise BackupInUseException(f"Backup is being created: {backup.arn}")
 
 
-def refuse_in_use(call: Call, backup: Backup, what: str) -> None:
+def refuse_in_use(context: OperationContext, backup: Backup, what: str) -> None:
     """A backup cannot be deleted, or restored once more, while a table is being restored from it."""
-    for table in call.engine.catalog.all(call.db):
+    for table in context.engine.catalog.all(context.db):
         source = table.record.get("RestoreSummary", {}).get("SourceBackupArn")
-        if source == backup.arn and call.now < table.record.get("active_at", 0.0):
+        if source == backup.arn and context.now < table.record.get("active_at", 0.0):
             raise BackupInUseException(f"Backup is being used to restore {what}: {backup.arn}")
 
 
-def _visible(call: Call, arn: str) -> Backup:
+def _visible(context: OperationContext, arn: str) -> Backup:
     """The backup, if it is one of the caller's region."""
-    backup = backups.find(call, arn)
-    if backup.scope != call.scope:
+    backup = backups.find(context, arn)
+    if backup.scope != context.scope:
         raise BackupNotFoundException(f"Backup not found: {arn}")
     return backup
 
 
-def _filter(call: Call, request: Request) -> backups.Filter:
+def _filter(context: OperationContext, request: Request) -> backups.Filter:
     since, before = (
         float(request[name]) if name in request else None for name in ("TimeRangeLowerBound", "TimeRangeUpperBound")
     )
@@ -96,17 +96,17 @@ def _filter(call: Call, request: Request) -> backups.Filter:
         )
     name = request.get("TableName")
     if name is not None and name.startswith("arn:"):
-        _, name = parse_table_arn(name, call.scope)
+        _, name = parse_table_arn(name, context.scope)
     kind = request.get("BackupType", backups.USER)
     return backups.Filter(name, None if kind == "ALL" else kind, since, before)
 
 
-def _start(call: Call, request: Request) -> tuple[str, str]:
+def _start(context: OperationContext, request: Request) -> tuple[str, str]:
     arn = request.get("ExclusiveStartBackupArn")
     if arn is None:
         return "", ""
-    scope, table_name, name = backups.parse_arn(call, arn)
-    if scope != call.scope:
+    scope, table_name, name = backups.parse_arn(context, arn)
+    if scope != context.scope:
         raise ValidationException("Invalid Request: The supplied ExclusiveStartBackupArn does not match the region")
     return name, table_name
 

@@ -8,7 +8,7 @@ import orjson
 
 from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import write_steps
 from penstock.engine.items.bulk_rows import Row, put_rows, row_of_checked
 from penstock.engine.items.item_collections import collection_metrics
@@ -26,8 +26,8 @@ _DUPLICATES = "Provided list of item keys contains duplicates"
 
 
 @operation("BatchGetItem", kind="snapshot")
-def batch_get_item(call: Call, request: Request) -> Response:
-    wanted = _wanted(call, request)
+def batch_get_item(context: OperationContext, request: Request) -> Response:
+    wanted = _wanted(context, request)
     responses: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
     unprocessed: dict[str, Any] = {}
     consumed: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
@@ -35,7 +35,7 @@ def batch_get_item(call: Call, request: Request) -> Response:
     for name, table, asked, projector, row_keys in wanted:
         units = capacity_units.Units()
         for position, (row_key, _) in enumerate(row_keys):
-            row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
+            row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
             size = row[1] if row else 0
             told += len(row[0]) if row else 0
             if total + size > BATCH_BYTES or (told > ANSWER_BYTES and total):
@@ -56,7 +56,9 @@ def batch_get_item(call: Call, request: Request) -> Response:
     return response
 
 
-def _wanted(call: Call, request: Request) -> list[tuple[str, TableInfo, dict[str, Any], Any, list[tuple[bytes, Item]]]]:
+def _wanted(
+    context: OperationContext, request: Request
+) -> list[tuple[str, TableInfo, dict[str, Any], Any, list[tuple[bytes, Item]]]]:
     """What to read of which table: (name, table, what was asked, projector, row keys with their keys)."""
     if not request["RequestItems"]:
         raise ValidationException("The requestItems parameter is required for BatchGetItem")
@@ -77,7 +79,7 @@ def _wanted(call: Call, request: Request) -> list[tuple[str, TableInfo, dict[str
         raise ValidationException("Too many items requested for the BatchGetItem call")
     wanted = []
     for name, asked, projector, checked in prepared:
-        table = call.table(name)
+        table = context.table(name)
         row_keys = [(row_key_of_key(table, key), key) for key in checked]
         if projector is not None:
             refuse_nested_keys(table, projector.nested)
@@ -125,16 +127,16 @@ def _write(table: Request, asked: dict[str, Any]) -> write_steps.Write:
 
 
 @operation("BatchWriteItem", kind="write", prepare=_prepare_writes)
-def batch_write_item(call: Call, request: Request) -> Response:
-    by_table: _Planned = call.prepared or _prepare_writes(request)
+def batch_write_item(context: OperationContext, request: Request) -> Response:
+    by_table: _Planned = context.prepared or _prepare_writes(request)
     if len(request) == 1:  # nothing is asked about costs
-        plain = _plain_puts(call, by_table)
+        plain = _plain_puts(context, by_table)
         if plain is not None:
             for table, rows in plain:
-                put_rows(call, table, rows)
+                put_rows(context, table, rows)
             return {"UnprocessedItems": {}}
     for planned in by_table.values():
-        _resolve_all(call, planned)
+        _resolve_all(context, planned)
     response: dict[str, Any] = {"UnprocessedItems": {}}
     consumed = []
     metrics: dict[str, list[Any]] = {}
@@ -144,16 +146,16 @@ def batch_write_item(call: Call, request: Request) -> Response:
         units = capacity_units.Units()
         for write in planned:
             if table.watched or costs or isinstance(write, write_steps.Delete):
-                write.read(call)
+                write.read(context)
             write.decide()
-            write.apply(call)
+            write.apply(context)
             if costs:
                 units.add(capacity_units.units_of_write(table, write.old, write.new))
         if costs:
             consumed.append(capacity_units.report(table, units, request["ReturnConsumedCapacity"]))
         if request.get("ReturnItemCollectionMetrics") == "SIZE" and table.has_local_indexes:
             collections = {orjson.dumps(write.key_values[table.hash.name]): write.key_values for write in planned}
-            metrics[name] = [collection_metrics(call, table, item) for item in collections.values()]
+            metrics[name] = [collection_metrics(context, table, item) for item in collections.values()]
     if costs:
         response["ConsumedCapacity"] = consumed
     if metrics:
@@ -161,11 +163,11 @@ def batch_write_item(call: Call, request: Request) -> Response:
     return response
 
 
-def _plain_puts(call: Call, by_table: _Planned) -> list[tuple[TableInfo, list[Row]]] | None:
+def _plain_puts(context: OperationContext, by_table: _Planned) -> list[tuple[TableInfo, list[Row]]] | None:
     """The rows of a batch that does nothing but put into tables where nothing is kept in step; None for any other."""
     found = []
     for name, planned in by_table.items():
-        table = _plain_table(call, name)
+        table = _plain_table(context, name)
         if table is None:
             return None
         rows: dict[bytes, Row] = {}
@@ -180,24 +182,24 @@ def _plain_puts(call: Call, by_table: _Planned) -> list[tuple[TableInfo, list[Ro
     return found
 
 
-def _plain_table(call: Call, name: str) -> TableInfo | None:
+def _plain_table(context: OperationContext, name: str) -> TableInfo | None:
     try:
-        table = call.table(name)
+        table = context.table(name)
     except DynamoDBError:
         return None
     return None if table.watched else table
 
 
-def _resolve_all(call: Call, planned: list[write_steps.Write]) -> None:
+def _resolve_all(context: OperationContext, planned: list[write_steps.Write]) -> None:
     for write in planned:
-        _resolve(call, write)
+        _resolve(context, write)
     if len({write.key for write in planned}) != len(planned):
         raise ValidationException(_DUPLICATES)
 
 
-def _resolve(call: Call, write: write_steps.Write) -> None:
+def _resolve(context: OperationContext, write: write_steps.Write) -> None:
     """Finds the table and the row; a batch says the same of a put's key as of a delete's."""
-    table = call.table(write.request["TableName"])
+    table = context.table(write.request["TableName"])
     if any(part.kind not in write.key_values.get(part.name, {}) for part in table.key):
         raise ValidationException("The provided key element does not match the schema")
-    write.resolve(call)
+    write.resolve(context)

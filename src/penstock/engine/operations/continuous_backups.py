@@ -7,14 +7,14 @@ from math import floor
 from typing import Any
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.recovery import journal
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import ContinuousBackupsUnavailableException, TableNotFoundException, ValidationException
 
 
 @operation("UpdateContinuousBackups", kind="write")
-def update_continuous_backups(call: Call, request: Request) -> Response:
+def update_continuous_backups(context: OperationContext, request: Request) -> Response:
     """Switches point-in-time recovery; said twice, it changes nothing."""
     wanted = request["PointInTimeRecoverySpecification"]
     days = wanted.get("RecoveryPeriodInDays")
@@ -22,42 +22,42 @@ def update_continuous_backups(call: Call, request: Request) -> Response:
         raise ValidationException(
             "Invalid Request: Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery."
         )
-    table = _found(call, request["TableName"])
+    table = _found(context, request["TableName"])
     record = deepcopy(dict(table.record))
     if wanted["PointInTimeRecoveryEnabled"]:
-        journal.enable(call, table, record, days)
+        journal.enable(context, table, record, days)
     else:
-        _refuse_in_use(call, table)
-        journal.disable(call, record)
+        _refuse_in_use(context, table)
+        journal.disable(context, record)
     if record != table.record:
-        table = call.engine.catalog.save(call.db, table, record)
-    return _described(call, table)
+        table = context.engine.catalog.save(context.db, table, record)
+    return _described(context, table)
 
 
 @operation("DescribeContinuousBackups", kind="read")
-def describe_continuous_backups(call: Call, request: Request) -> Response:
-    return _described(call, _found(call, request["TableName"]))
+def describe_continuous_backups(context: OperationContext, request: Request) -> Response:
+    return _described(context, _found(context, request["TableName"]))
 
 
-def _refuse_in_use(call: Call, table: TableInfo) -> None:
+def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
     """A restore goes by the journal, to which every change must be added until the restore has ended."""
-    if journal.restores_of(call.db, table.id):
+    if journal.restores_of(context.db, table.id):
         raise ContinuousBackupsUnavailableException(
             f"Table {table.name} is being restored to a point in time. Please retry later."
         )
 
 
-def _found(call: Call, name: str) -> TableInfo:
-    table = call.find(name)
-    if table is None or call.now < table.record.get("active_at", 0.0):
+def _found(context: OperationContext, name: str) -> TableInfo:
+    table = context.find(name)
+    if table is None or context.now < table.record.get("active_at", 0.0):
         raise TableNotFoundException(f"Table not found: {name}")
     return table
 
 
-def _described(call: Call, table: TableInfo) -> Response:
+def _described(context: OperationContext, table: TableInfo) -> Response:
     recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
     if table.record.get("pitr"):
-        now = journal.time_of(call, table.id, table.record)
+        now = journal.time_of(context, table.id, table.record)
         recovery = {
             "PointInTimeRecoveryStatus": "ENABLED",
             "RecoveryPeriodInDays": table.record["pitr"]["days"],

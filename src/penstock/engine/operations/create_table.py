@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from penstock.engine.catalog import index_backfill
 from penstock.engine.catalog.table_schema import Record
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations.resource_policies import new_policy
 from penstock.engine.operations.table_description import NO_THROUGHPUT, describe_briefly
 from penstock.engine.operations.table_states import delay, find_table
@@ -32,27 +32,27 @@ _KEPT_AS_GIVEN = (
 
 
 @operation("CreateTable", "write")
-def create_table(call: Call, request: Request) -> Response:
+def create_table(context: OperationContext, request: Request) -> Response:
     check_creation(request)
     tags = checked_tags(request.get("Tags", []))
-    name = _name(call, request["TableName"])
-    if find_table(call, name) is not None:
+    name = _name(context, request["TableName"])
+    if find_table(context, name) is not None:
         raise ResourceInUseException(f"Table already exists: {name}")
-    clear_remains(call, name)
-    record = _record(call, name, request)
+    clear_remains(context, name)
+    record = _record(context, name, request)
     if tags:
         record["tags"] = tags
     if request.get("StreamSpecification", {}).get("StreamEnabled"):
-        stream_records.open_stream(call, call.scope, record, request["StreamSpecification"]["StreamViewType"])
-    table = index_backfill.create_table(call, call.scope, record)
-    return {"TableDescription": as_created(describe_briefly(call, table))}
+        stream_records.open_stream(context, context.scope, record, request["StreamSpecification"]["StreamViewType"])
+    table = index_backfill.create_table(context, context.scope, record)
+    return {"TableDescription": as_created(describe_briefly(context, table))}
 
 
-def clear_remains(call: Call, name: str) -> None:
+def clear_remains(context: OperationContext, name: str) -> None:
     """Sweeps a deleted table whose name is wanted again, and whose time has come."""
-    remains = call.find(name)
+    remains = context.find(name)
     if remains is not None:
-        index_backfill.drop_table(call, remains)
+        index_backfill.drop_table(context, remains)
 
 
 def as_created(description: dict[str, Any]) -> dict[str, Any]:
@@ -89,32 +89,32 @@ def projection(index: dict[str, Any]) -> dict[str, Any]:
     return {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(given["NonKeyAttributes"])}
 
 
-def _name(call: Call, given: str) -> str:
+def _name(context: OperationContext, given: str) -> str:
     """The name of the table to be made: an ARN means it where it is of this account and region."""
     if not given.startswith("arn:"):
         return given
     match = _TABLE_ARN.fullmatch(given)
-    if match is None or call.scope.arn(f"table/{match[1]}") != given:
+    if match is None or context.scope.arn(f"table/{match[1]}") != given:
         raise ValidationException(f"1 validation error detected: Invalid AWS region in '{given}'")
     return match[1]
 
 
-def _record(call: Call, name: str, request: Request) -> Record:
+def _record(context: OperationContext, name: str, request: Request) -> Record:
     billing = request.get("BillingMode", "PROVISIONED")
     record: Record = {
         "TableName": name,
         "TableId": str(uuid4()),
-        "created_at": call.now,
+        "created_at": context.now,
         "BillingMode": billing,
         "ProvisionedThroughput": NO_THROUGHPUT | request.get("ProvisionedThroughput", {}),
         **{member: request[member] for member in _KEPT_AS_GIVEN if request.get(member)},
         **_index_records(request),
     }
     if billing == "PAY_PER_REQUEST":
-        record["on_demand_since"] = round(call.now, 3)
+        record["on_demand_since"] = round(context.now, 3)
     if "ResourcePolicy" in request:
-        record["ResourcePolicy"] = new_policy(call, request["ResourcePolicy"])
-    delay(call, record, "active_at")
+        record["ResourcePolicy"] = new_policy(context, request["ResourcePolicy"])
+    delay(context, record, "active_at")
     return record
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.streams import shard_iterators, stream_records
 from penstock.engine.streams.stream_records import Stream
@@ -14,9 +14,9 @@ from penstock.errors import ValidationException
 
 
 @operation("DescribeStream", kind="snapshot")
-def describe_stream(call: Call, request: Request) -> Response:
+def describe_stream(context: OperationContext, request: Request) -> Response:
     """A stream and its one shard; `ExclusiveStartShardId` skips it, as it does in DynamoDB."""
-    stream = shard_iterators.stream_of(call, request["StreamArn"])
+    stream = shard_iterators.stream_of(context, request["StreamArn"])
     description: dict[str, Any] = {
         "StreamArn": stream.arn,
         "StreamLabel": stream.label,
@@ -28,7 +28,7 @@ def describe_stream(call: Call, request: Request) -> Response:
         "Shards": [],
     }
     if _is_wanted(stream, request):
-        description["Shards"].append(_shard(call, stream))
+        description["Shards"].append(_shard(context, stream))
     return {"StreamDescription": description}
 
 
@@ -44,10 +44,10 @@ def _is_wanted(stream: Stream, request: Request) -> bool:
     return stream.shard_id > after
 
 
-def _shard(call: Call, stream: Stream) -> dict[str, Any]:
+def _shard(context: OperationContext, stream: Stream) -> dict[str, Any]:
     numbers = {"StartingSequenceNumber": stream_records.number_of(stream.start)}
     if stream.closed_at is not None:
         numbers["EndingSequenceNumber"] = stream_records.number_of(
-            max(stream_records.newest(call.db, stream), stream.start)
+            max(stream_records.newest(context.db, stream), stream.start)
         )
     return {"ShardId": stream.shard_id, "SequenceNumberRange": numbers}

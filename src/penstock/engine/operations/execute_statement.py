@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock.engine.capacity import capacity_units
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations import partiql_writes
 from penstock.engine.operations.partiql_reads import Reading
 from penstock.engine.registry import Request, Response, operation
@@ -29,32 +29,32 @@ def read_statement(request: Request) -> tuple[Statement, list[AttributeValue]]:
     return parsed.statement, parameters
 
 
-def in_write(call: Call, work: Callable[[Call], Answer]) -> Answer:
+def in_write(context: OperationContext, work: Callable[[OperationContext], Answer]) -> Answer:
     """Does `work` in a write transaction: the one that is open, or one of its own.
 
     Whether a statement writes is known when it has been read, so its operation begins as one that only reads.
     """
-    if call.db.in_transaction:
-        return work(call)
-    with call.engine.writing() as own:
-        return work(Call(call.engine, own.db, call.scope, own.now))
+    if context.db.in_transaction:
+        return work(context)
+    with context.engine.writing() as own:
+        return work(OperationContext(context.engine, own.db, context.scope, own.now))
 
 
 @operation("ExecuteStatement", kind="read")
-def execute_statement(call: Call, request: Request) -> Response:
+def execute_statement(context: OperationContext, request: Request) -> Response:
     statement, parameters = read_statement(request)
     if isinstance(statement, Exists):
         raise ValidationException(wording.EXISTS_OUTSIDE)
     if isinstance(statement, Select):
-        return _select(call, request, Reading(statement, parameters))
+        return _select(context, request, Reading(statement, parameters))
     on_failure = request.get("ReturnValuesOnConditionCheckFailure")
     write = partiql_writes.prepare(statement, parameters, on_failure)
-    return in_write(call, lambda inside: _write(inside, request, write))
+    return in_write(context, lambda inside: _write(inside, request, write))
 
 
-def _select(call: Call, request: Request, reading: Reading) -> Response:
+def _select(context: OperationContext, request: Request, reading: Reading) -> Response:
     result = reading.run(
-        call,
+        context,
         consistent=bool(request.get("ConsistentRead")),
         limit=request.get("Limit"),
         token=request.get("NextToken"),
@@ -65,16 +65,16 @@ def _select(call: Call, request: Request, reading: Reading) -> Response:
     if result.last is not None:
         response["LastEvaluatedKey"] = result.last
     if capacity_units.wanted(request):
-        table = call.table(reading.select.source.table)
+        table = context.table(reading.select.source.table)
         response["ConsumedCapacity"] = capacity_units.report(table, result.units, request["ReturnConsumedCapacity"])
     return response
 
 
-def _write(call: Call, request: Request, write: partiql_writes.Prepared) -> Response:
-    write.resolve(call)
-    write.read(call)
+def _write(context: OperationContext, request: Request, write: partiql_writes.Prepared) -> Response:
+    write.resolve(context)
+    write.read(context)
     write.decide()
-    write.apply(call)
+    write.apply(context)
     response: dict[str, Any] = {"Items": write.returned()}
     if capacity_units.wanted(request):
         units = capacity_units.units_of_write(write.table, write.old, write.new)

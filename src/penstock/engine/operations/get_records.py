@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.streams import shard_iterators, stream_records
 from penstock.engine.streams.stream_records import EXPIRE, INSERT, MODIFY, REMOVE, RecordRow, Stream
@@ -20,22 +20,22 @@ _SERVICE: Final = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
 
 
 @operation("GetRecords", kind="snapshot")
-def get_records(call: Call, request: Request) -> Response:
+def get_records(context: OperationContext, request: Request) -> Response:
     """A page of records, of at most 1 MB; there is no next iterator at the end of a closed shard."""
-    stream, position = shard_iterators.decode(call, request["ShardIterator"])
+    stream, position = shard_iterators.decode(context, request["ShardIterator"])
     limit = request.get("Limit", _DEFAULT_LIMIT)
-    rows = _page(call, stream, position, limit)
+    rows = _page(context, stream, position, limit)
     response: Response = {"Records": [_record(stream, row) for row in rows]}
     following = rows[-1][0] + 1 if rows else position
-    if stream.closed_at is None or following <= stream_records.newest(call.db, stream):
-        response["NextShardIterator"] = shard_iterators.encode(call, stream, following)
+    if stream.closed_at is None or following <= stream_records.newest(context.db, stream):
+        response["NextShardIterator"] = shard_iterators.encode(context, stream, following)
     return response
 
 
-def _page(call: Call, stream: Stream, position: int, limit: int) -> list[RecordRow]:
+def _page(context: OperationContext, stream: Stream, position: int, limit: int) -> list[RecordRow]:
     rows: list[RecordRow] = []
     left = _PAGE_BYTES
-    for row in stream_records.records(call.db, stream, position, limit):
+    for row in stream_records.records(context.db, stream, position, limit):
         left -= row[3]
         if rows and left < 0:
             break

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.registry import Request, Response, operation
 
 
 @operation("DescribeLimits", "read")
-def describe_limits(call: Call, request: Request) -> Response:
+def describe_limits(context: OperationContext, request: Request) -> Response:
     return {
         "AccountMaxReadCapacityUnits": 80_000,
         "AccountMaxWriteCapacityUnits": 80_000,
@@ -17,6 +17,6 @@ def describe_limits(call: Call, request: Request) -> Response:
 
 
 @operation("DescribeEndpoints", "read")
-def describe_endpoints(call: Call, request: Request) -> Response:
-    address = f"dynamodb.{call.scope.region}.amazonaws.com"
+def describe_endpoints(context: OperationContext, request: Request) -> Response:
+    address = f"dynamodb.{context.scope.region}.amazonaws.com"
     return {"Endpoints": [{"Address": address, "CachePeriodInMinutes": 1440}]}

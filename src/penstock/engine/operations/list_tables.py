@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations.table_states import find_table
 from penstock.engine.registry import Request, Response, operation
 
@@ -10,21 +10,21 @@ _PAGE = 100
 
 
 @operation("ListTables", "snapshot")
-def list_tables(call: Call, request: Request) -> Response:
+def list_tables(context: OperationContext, request: Request) -> Response:
     limit = request.get("Limit", _PAGE)
-    names = _names(call, request.get("ExclusiveStartTableName", ""), limit + 1)
+    names = _names(context, request.get("ExclusiveStartTableName", ""), limit + 1)
     response: Response = {"TableNames": names[:limit]}
     if len(names) > limit:
         response["LastEvaluatedTableName"] = names[limit - 1]
     return response
 
 
-def _names(call: Call, after: str, count: int) -> list[str]:
+def _names(context: OperationContext, after: str, count: int) -> list[str]:
     """The first `count` names after `after`; tables whose deletion is over are passed over."""
     names: list[str] = []
     while len(names) < count:
-        page = call.engine.catalog.names(call.db, call.scope, after, count)
-        names += [name for name in page if find_table(call, name) is not None]
+        page = context.engine.catalog.names(context.db, context.scope, after, count)
+        names += [name for name in page if find_table(context, name) is not None]
         if len(page) < count:
             break
         after = page[-1]

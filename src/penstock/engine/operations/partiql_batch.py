@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items.item_keys import refuse_key_type, row_key_of_key
 from penstock.engine.operations import partiql_writes
 from penstock.engine.operations.execute_statement import in_write, read_statement
@@ -44,15 +44,15 @@ class Member:
 
 
 @operation("BatchExecuteStatement", kind="read")
-def batch_execute_statement(call: Call, request: Request) -> Response:
+def batch_execute_statement(context: OperationContext, request: Request) -> Response:
     members = [_member(one) for one in request["Statements"]]
     readable = [member.statement for member in members if member.statement is not None]
     reads = sum(isinstance(statement, Select) for statement in readable)
     if 0 < reads < len(readable):
         raise ValidationException("Read and write requests together in the same batch is not supported.")
     if reads:
-        return _run(call, request, members)
-    return in_write(call, lambda inside: _run(inside, request, members))
+        return _run(context, request, members)
+    return in_write(context, lambda inside: _run(inside, request, members))
 
 
 def _member(request: Request) -> Member:
@@ -70,14 +70,14 @@ def _member(request: Request) -> Member:
     return member
 
 
-def _run(call: Call, request: Request, members: list[Member]) -> Response:
+def _run(context: OperationContext, request: Request, members: list[Member]) -> Response:
     for member in members:
-        _resolve(call, member)
+        _resolve(context, member)
     places = [member.place for member in members if member.place is not None]
     if len(set(places)) != len(places):
         raise ValidationException("Provided list of item keys contains duplicates")
-    costs = _Costs(call, request)
-    responses = [_answer(call, member, costs) for member in members]
+    costs = _Costs(context, request)
+    responses = [_answer(context, member, costs) for member in members]
     response: dict[str, Any] = {"Responses": responses}
     consumed = costs.report()
     if consumed:
@@ -85,22 +85,22 @@ def _run(call: Call, request: Request, members: list[Member]) -> Response:
     return response
 
 
-def _resolve(call: Call, member: Member) -> None:
+def _resolve(context: OperationContext, member: Member) -> None:
     """Finds the item that the statement means."""
     if member.error is not None or member.action is None:
         return
     try:
         if isinstance(member.action, Reading):
-            member.place = _place_of_read(call, member.action, member)
+            member.place = _place_of_read(context, member.action, member)
         else:
-            member.action.resolve(call)
+            member.action.resolve(context)
             member.place = (member.action.table.id, member.action.key)
     except (ValidationException, ResourceNotFoundException) as error:
         member.error = error
 
 
-def _place_of_read(call: Call, reading: Reading, member: Member) -> tuple[int, bytes]:
-    table, index = reading.resolve(call)
+def _place_of_read(context: OperationContext, reading: Reading, member: Member) -> tuple[int, bytes]:
+    table, index = reading.resolve(context)
     if index is not None:
         raise ValidationException(_NEEDS_KEY)
     found = pinned(reading.select.where, table.key_names, member.parameters)
@@ -111,27 +111,27 @@ def _place_of_read(call: Call, reading: Reading, member: Member) -> tuple[int, b
     return table.id, row_key_of_key(table, found.key)
 
 
-def _answer(call: Call, member: Member, costs: _Costs) -> dict[str, Any]:
+def _answer(context: OperationContext, member: Member, costs: _Costs) -> dict[str, Any]:
     if member.error is not None:
         return _failure(member, member.error)
     try:
-        items = _items(call, member, costs)
+        items = _items(context, member, costs)
     except DynamoDBError as error:
         costs.add_failure(member)
         return _failure(member, error)
     return {**({"Item": items[0]} if items else {}), "TableName": member.table_name}
 
 
-def _items(call: Call, member: Member, costs: _Costs) -> list[Any]:
+def _items(context: OperationContext, member: Member, costs: _Costs) -> list[Any]:
     if isinstance(member.action, Reading):
-        result = member.action.run(call, consistent=bool(member.request.get("ConsistentRead")))
-        costs.add(call.table(member.table_name), result.units)
+        result = member.action.run(context, consistent=bool(member.request.get("ConsistentRead")))
+        costs.add(context.table(member.table_name), result.units)
         return result.items
     write = member.action
     assert write is not None
-    write.read(call)
+    write.read(context)
     write.decide()
-    write.apply(call)
+    write.apply(context)
     costs.add(write.table, capacity_units.units_of_write(write.table, write.old, write.new))
     shown: list[Any] = write.returned()
     return shown
@@ -149,7 +149,7 @@ def _failure(member: Member, error: DynamoDBError) -> dict[str, Any]:
 class _Costs:
     """Units by table. A write that failed is paid for too, but only where another statement succeeded."""
 
-    def __init__(self, call: Call, request: Request) -> None:
+    def __init__(self, context: OperationContext, request: Request) -> None:
         self._mode = request.get("ReturnConsumedCapacity", "NONE")
         self._spent: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
         self._failed: dict[int, float] = {}

@@ -20,7 +20,7 @@ import orjson
 
 from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items.item_keys import refuse_key_type, refuse_nested_keys
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page
@@ -63,45 +63,45 @@ class Reading:
         self._nested = nested_attributes(*(select.projection or ()), select.where)
 
     def run(
-        self, call: Call, *, consistent: bool = False, limit: int | None = None, token: str | None = None
+        self, context: OperationContext, *, consistent: bool = False, limit: int | None = None, token: str | None = None
     ) -> Result:
         """One page."""
-        table, index = self.resolve(call, consistent=consistent)
+        table, index = self.resolve(context, consistent=consistent)
         alternatives = self._branches(table, index)
         self._refuse_unprojected(index, keyed=alternatives is not None and len(alternatives) == 1)
         walks = self._walks(table, index, alternatives)
         first, start = self._position(token, len(walks))
         if start is not None:
             _start_after(walks[first], start)
-        return self._read(call, walks, first, limit, consistent)
+        return self._read(context, walks, first, limit, consistent)
 
     # ── what to read ─────────────────────────────────────────────────────────────────────────────
 
-    def resolve(self, call: Call, *, consistent: bool = False) -> tuple[TableInfo, IndexInfo | None]:
+    def resolve(self, context: OperationContext, *, consistent: bool = False) -> tuple[TableInfo, IndexInfo | None]:
         """The table and the index that the statement names, if they can be read.
 
         DynamoDB refuses an index of a kind that PartiQL cannot read before a projection that it cannot show, and
         that before a table that is not there.
         """
         try:
-            table = call.table(self.select.source.table)
+            table = context.table(self.select.source.table)
         except ResourceNotFoundException as error:
             raise self._problem or error from None
-        index = self._index(call, table, consistent)
+        index = self._index(context, table, consistent)
         if self._problem is not None:
             raise self._problem
         refuse_nested_keys(table, self._nested)
         return table, index
 
-    def _index(self, call: Call, table: TableInfo, consistent: bool) -> IndexInfo | None:
+    def _index(self, context: OperationContext, table: TableInfo, consistent: bool) -> IndexInfo | None:
         name = self.select.source.index
         if name is None:
             return None
         index = table.indexes.get(name)
         if index is None:
             # Another process may have made it since the catalog was read (catalog.py, 2).
-            call.engine.catalog.forget()
-            index = call.table(self.select.source.table).indexes.get(name)
+            context.engine.catalog.forget()
+            index = context.table(self.select.source.table).indexes.get(name)
         if index is None:
             raise ValidationException("The table does not have the specified index")
         if len(index.hash) > 1 or len(index.range) > 1:
@@ -110,7 +110,7 @@ class Reading:
             return index
         if consistent:
             raise ValidationException("Strongly consistent read is not supported on Global Secondary Indexes")
-        if index.backfilling or call.now < index.record.get("active_at", 0.0):
+        if index.backfilling or context.now < index.record.get("active_at", 0.0):
             raise ValidationException(f"Cannot read from backfilling global secondary index: {name}")
         return index
 
@@ -184,14 +184,16 @@ class Reading:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, call: Call, walks: list[Walk], first: int, limit: int | None, consistent: bool) -> Result:
+    def _read(
+        self, context: OperationContext, walks: list[Walk], first: int, limit: int | None, consistent: bool
+    ) -> Result:
         result = Result()
         index = walks[0].index if walks else None
         beyond = index is not None and index.local and bool(self._beyond(index, self._projected_names()))
         size, left = 0, limit
         for number in range(first, len(walks)):
             page = read_page(
-                call,
+                context,
                 walks[number],
                 limit=left,
                 keep=self._keep,

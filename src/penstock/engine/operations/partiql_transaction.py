@@ -9,7 +9,7 @@ import orjson
 
 from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import idempotency_tokens, transactions
 from penstock.engine.items.item_keys import row_key_of_key
 from penstock.engine.operations import partiql_writes
@@ -35,7 +35,7 @@ Given = tuple[Statement, list[AttributeValue], Request]
 
 
 @operation("ExecuteTransaction", kind="write")
-def execute_transaction(call: Call, request: Request) -> Response:
+def execute_transaction(context: OperationContext, request: Request) -> Response:
     members = request["TransactStatements"]
     parameters = [checked_parameters(member.get("Parameters")) for member in members]
     given = [
@@ -46,8 +46,8 @@ def execute_transaction(call: Call, request: Request) -> Response:
     if reads and len(reads) < len(given):
         raise ValidationException(_MIXED)
     if reads:
-        return _read(call, request, reads)
-    return _write(call, request, given)
+        return _read(context, request, reads)
+    return _write(context, request, given)
 
 
 def _statement(number: int, text: str, parameters: Parameters) -> Statement:
@@ -72,11 +72,11 @@ def _in_member(number: int, error: ValidationException) -> ValidationException:
 # ── reads ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(call: Call, request: Request, reads: Sequence[tuple[Select, Parameters]]) -> Response:
+def _read(context: OperationContext, request: Request, reads: Sequence[tuple[Select, Parameters]]) -> Response:
     readings = [_reading(number, select, values) for number, (select, values) in enumerate(reads)]
     found: list[tuple[TableInfo, Item]] = []
     for number, (select, values) in enumerate(reads):
-        table = _table_of(call, number, readings[number])
+        table = _table_of(context, number, readings[number])
         where = pinned(select.where, table.key_names, values)
         if where.rest or len(where.key) != len(table.key_names):
             raise _in_member(number, ValidationException(_NEEDS_KEY))
@@ -85,7 +85,7 @@ def _read(call: Call, request: Request, reads: Sequence[tuple[Select, Parameters
     by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     responses: list[dict[str, Any]] = []
     for reading, (table, _), row_key in zip(readings, found, places, strict=True):
-        row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
+        row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
         _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
         units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
         responses.append({} if row is None else {"Item": _shown(reading, row[0])})
@@ -99,9 +99,9 @@ def _reading(number: int, select: Select, parameters: Parameters) -> Reading:
         raise _in_member(number, error) from None
 
 
-def _table_of(call: Call, number: int, reading: Reading) -> TableInfo:
+def _table_of(context: OperationContext, number: int, reading: Reading) -> TableInfo:
     try:
-        table, _ = reading.resolve(call)
+        table, _ = reading.resolve(context)
     except ValidationException as error:
         raise _in_member(number, error) from None
     return table
@@ -143,20 +143,20 @@ def _with_costs(
 # ── writes ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _write(call: Call, request: Request, given: Sequence[Given]) -> Response:
+def _write(context: OperationContext, request: Request, given: Sequence[Given]) -> Response:
     actions = [_action(number, one) for number, one in enumerate(given)]
     token = request.get("ClientRequestToken")
     digest = idempotency_tokens.digest_of(request["TransactStatements"])
     if token is not None:
         token = f"ExecuteTransaction:{token}"  # TransactWriteItems has its own tokens
-        earlier = idempotency_tokens.earlier_answer(call, token, digest)
+        earlier = idempotency_tokens.earlier_answer(context, token, digest)
         if earlier is not None:
-            return _replayed(call, request, earlier)
-    _resolve(call, actions)
-    _carry_out(call, actions)
+            return _replayed(context, request, earlier)
+    _resolve(context, actions)
+    _carry_out(context, actions)
     if token is not None:
         sizes = [(action.table.name, _size(action)) for action in actions]
-        idempotency_tokens.remember(call, token, digest, {"sizes": sizes})
+        idempotency_tokens.remember(context, token, digest, {"sizes": sizes})
     response: dict[str, Any] = {"Responses": []}
     if capacity_units.wanted(request):
         response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
@@ -173,28 +173,28 @@ def _action(number: int, given: Given) -> partiql_writes.Prepared:
         raise _in_member(number, error) from None
 
 
-def _resolve(call: Call, actions: Sequence[partiql_writes.Prepared]) -> None:
+def _resolve(context: OperationContext, actions: Sequence[partiql_writes.Prepared]) -> None:
     """Finds tables and keys; a WHERE that names no whole key is refused before anything is cancelled."""
     for number, action in enumerate(actions):
         if isinstance(action, partiql_writes.StatementWrite):
             try:
-                action.find_key(call)
+                action.find_key(context)
             except ValidationException as error:
                 raise _in_member(number, error) from None
-    transactions.resolve(call, actions)
+    transactions.resolve(context, actions)
 
 
-def _carry_out(call: Call, actions: Sequence[partiql_writes.Prepared]) -> None:
-    reasons = [_reason(call, action) for action in actions]
+def _carry_out(context: OperationContext, actions: Sequence[partiql_writes.Prepared]) -> None:
+    reasons = [_reason(context, action) for action in actions]
     if any(reason["Code"] != "None" for reason in reasons):
         raise transactions.cancelled(reasons)
     for action in actions:
-        action.apply(call)
+        action.apply(context)
 
 
-def _reason(call: Call, action: partiql_writes.Prepared) -> transactions.Reason:
+def _reason(context: OperationContext, action: partiql_writes.Prepared) -> transactions.Reason:
     try:
-        action.read(call)
+        action.read(context)
         action.decide()
     except DuplicateItemException as error:
         return {"Code": "DuplicateItem", "Message": error.message}
@@ -207,11 +207,11 @@ def _size(action: partiql_writes.Prepared) -> int:
     return max(item_size(action.old or {}), item_size(action.new or {}))
 
 
-def _replayed(call: Call, request: Request, earlier: dict[str, Any]) -> Response:
+def _replayed(context: OperationContext, request: Request, earlier: dict[str, Any]) -> Response:
     """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
     by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     for name, size in earlier["sizes"]:
-        table = call.table(name)
+        table = context.table(name)
         _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
         units.table += 2 * capacity_units.read_units(size, consistent=True)
     return _with_costs(request, {"Responses": []}, by_table)

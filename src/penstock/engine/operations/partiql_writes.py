@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import item_keys, write_steps
 from penstock.errors import DuplicateItemException, ValidationException
 from penstock.expressions.compiled.condition_closures import Predicate
@@ -90,9 +90,9 @@ class StatementWrite(write_steps.Update):
         elif not isinstance(statement, Exists):
             raise ValidationException(wording.NEEDS_KEY)
 
-    def find_key(self, call: Call) -> None:
+    def find_key(self, context: OperationContext) -> None:
         """The table, and the key that the WHERE gives; refused if it gives none."""
-        self.table = table = call.table(self.request["TableName"])
+        self.table = table = context.table(self.request["TableName"])
         found = pinned(self._where, table.key_names, self._parameters)
         if len(found.key) != len(table.key_names):
             raise ValidationException(
@@ -101,8 +101,8 @@ class StatementWrite(write_steps.Update):
         self.key_values = found.key
         self.condition = self._condition(found)
 
-    def resolve(self, call: Call) -> None:
-        self.find_key(call)
+    def resolve(self, context: OperationContext) -> None:
+        self.find_key(context)
         if not self._transaction:  # there a key of a wrong type is worded as any key that does not fit
             for part in self.table.key:
                 item_keys.refuse_key_type(part, self.key_values[part.name])
@@ -126,9 +126,9 @@ class StatementWrite(write_steps.Update):
         else:
             self.new = self.old if isinstance(self._statement, Exists) else None
 
-    def apply(self, call: Call) -> None:
+    def apply(self, context: OperationContext) -> None:
         if not isinstance(self._statement, Exists):
-            super().apply(call)
+            super().apply(context)
 
     def returned(self, mode: str = "") -> Any:
         """The items that RETURNING asks for."""

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations.table_states import changed, existing_table
 from penstock.engine.operations.table_validation import invalid
 from penstock.engine.registry import Request, Response, operation
@@ -23,23 +23,23 @@ _RESOURCE = re.compile(r"(arn:aws[a-z-]*:dynamodb:[^:/]+:\d+:table/[A-Za-z0-9_.-
 
 
 @operation("PutResourcePolicy", "write")
-def put_resource_policy(call: Call, request: Request) -> Response:
+def put_resource_policy(context: OperationContext, request: Request) -> Response:
     """The same policy put twice keeps its revision."""
     _check_policy(request["Policy"])
-    table, member = _resource(call, request["ResourceArn"])
+    table, member = _resource(context, request["ResourceArn"])
     current = table.record.get(member)
     _check_revision(request, current)
     if current is not None and current["Policy"] == request["Policy"]:
         return {"RevisionId": current["RevisionId"]}
     record = changed(table)
-    record[member] = _policy(call, request["Policy"], current)
-    call.engine.catalog.save(call.db, table, record)
+    record[member] = _policy(context, request["Policy"], current)
+    context.engine.catalog.save(context.db, table, record)
     return {"RevisionId": record[member]["RevisionId"]}
 
 
 @operation("GetResourcePolicy", "read")
-def get_resource_policy(call: Call, request: Request) -> Response:
-    table, member = _resource(call, request["ResourceArn"])
+def get_resource_policy(context: OperationContext, request: Request) -> Response:
+    table, member = _resource(context, request["ResourceArn"])
     policy = table.record.get(member)
     if policy is None:
         raise _no_policy(request["ResourceArn"])
@@ -47,28 +47,28 @@ def get_resource_policy(call: Call, request: Request) -> Response:
 
 
 @operation("DeleteResourcePolicy", "write")
-def delete_resource_policy(call: Call, request: Request) -> Response:
+def delete_resource_policy(context: OperationContext, request: Request) -> Response:
     """A policy that is not there is deleted without complaint, unless a revision was expected."""
-    table, member = _resource(call, request["ResourceArn"])
+    table, member = _resource(context, request["ResourceArn"])
     current = table.record.get(member)
     _check_revision(request, current)
     if current is None:
         return {}
     record = changed(table)
     del record[member]
-    call.engine.catalog.save(call.db, table, record)
+    context.engine.catalog.save(context.db, table, record)
     return {"RevisionId": current["RevisionId"]}
 
 
-def new_policy(call: Call, text: str) -> dict[str, Any]:
+def new_policy(context: OperationContext, text: str) -> dict[str, Any]:
     """The policy of a table that is being made."""
     _check_policy(text)
-    return _policy(call, text, None)
+    return _policy(context, text, None)
 
 
-def _policy(call: Call, text: str, current: dict[str, Any] | None) -> dict[str, Any]:
+def _policy(context: OperationContext, text: str, current: dict[str, Any] | None) -> dict[str, Any]:
     """Revisions are times in milliseconds, and always grow."""
-    revision = round(call.now * 1000)
+    revision = round(context.now * 1000)
     if current is not None:
         revision = max(revision, int(current["RevisionId"]) + 1)
     return {"Policy": text, "RevisionId": str(revision)}
@@ -96,18 +96,18 @@ def _check_revision(request: Request, current: dict[str, Any] | None) -> None:
         raise _no_policy(request["ResourceArn"])
 
 
-def _resource(call: Call, arn: str) -> tuple[TableInfo, str]:
+def _resource(context: OperationContext, arn: str) -> tuple[TableInfo, str]:
     """The table of a table's or stream's ARN, and where in its record the resource's policy is."""
     if not arn.startswith("arn:"):
         raise invalid(f"ARNs must start with 'arn:': {arn}")
     match = _RESOURCE.fullmatch(arn)
     if match is None:
         raise _wrong(arn)
-    table = existing_table(call, match[1])
+    table = existing_table(context, match[1])
     label = match[2]
     if label is None:
         return table, "ResourcePolicy"
-    if stream_records.find(call.db, table.scope, table.name, label) is None:
+    if stream_records.find(context.db, table.scope, table.name, label) is None:
         raise ResourceNotFoundException(f"Requested resource not found: Stream: {arn} not found")
     return table, f"StreamPolicy {label}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations.table_states import find_table
 from penstock.errors import (
     AccessDeniedException,
@@ -21,14 +21,14 @@ _TABLE = re.compile(r"arn:aws[a-z-]*:dynamodb:[^:/]+:\d+:table/[A-Za-z0-9_.-]{3,
 _PART = re.compile(r"arn:aws[a-z-]*:dynamodb:[^:/]+:\d+:table/[^/]+/.+")
 
 
-def check_arn(call: Call, operation: str, arn: str | None) -> None:
+def check_arn(context: OperationContext, operation: str, arn: str | None) -> None:
     """Refuses what does not even look like an ARN."""
     if arn is None:
         raise ValidationException("Invalid TableArn")
     if arn and ":" not in arn:
         raise ValidationException(f"One or more parameter values were invalid: ARNs must start with 'arn:': {arn}")
     if _ANY_ARN.fullmatch(arn) is None:
-        raise access_denied(call, operation, arn)
+        raise access_denied(context, operation, arn)
 
 
 def check_table_arn(arn: str) -> None:
@@ -43,10 +43,10 @@ def check_table_arn(arn: str) -> None:
     raise ValidationException(f"Invalid TableArn: Invalid ResourceArn provided as input {arn}")
 
 
-def tagged_table(call: Call, arn: str) -> TableInfo | None:
+def tagged_table(context: OperationContext, arn: str) -> TableInfo | None:
     """The table of this ARN in whatever state; None if there is none."""
     try:
-        return find_table(call, arn)
+        return find_table(context, arn)
     except ResourceNotFoundException:
         return None
 
@@ -55,9 +55,9 @@ def not_found(arn: str) -> ResourceNotFoundException:
     return ResourceNotFoundException(f"Requested resource not found: ResourcArn: {arn} not found")
 
 
-def access_denied(call: Call, operation: str, arn: str) -> DynamoDBError:
+def access_denied(context: OperationContext, operation: str, arn: str) -> DynamoDBError:
     """DynamoDB's answer to an ARN that it takes for another account's."""
-    user = f"arn:aws:iam::{call.scope.account}:user/penstock"
+    user = f"arn:aws:iam::{context.scope.account}:user/penstock"
     return AccessDeniedException(
         f"User: {user} is not authorized to perform: dynamodb:{operation} on resource: {arn or '*'}"
     )

@@ -8,7 +8,7 @@ from math import floor
 from typing import Any
 
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import Call, parse_table_arn
+from penstock.engine.context import OperationContext, parse_table_arn
 from penstock.engine.maintenance import steps
 from penstock.engine.operations.backups import refuse_creating, refuse_in_use
 from penstock.engine.operations.create_table import as_created, clear_remains
@@ -32,13 +32,13 @@ _INVALID = "Invalid Request: "
 
 
 @operation("RestoreTableFromBackup", kind="write")
-def restore_table_from_backup(call: Call, request: Request) -> Response:
-    scope, _, _ = backups.parse_arn(call, request["BackupArn"])
-    _check_region(call, scope, request)
-    backup = backups.find(call, request["BackupArn"])
-    _refuse_taken(call, request["TargetTableName"])
+def restore_table_from_backup(context: OperationContext, request: Request) -> Response:
+    scope, _, _ = backups.parse_arn(context, request["BackupArn"])
+    _check_region(context, scope, request)
+    backup = backups.find(context, request["BackupArn"])
+    _refuse_taken(context, request["TargetTableName"])
     refuse_creating(backup)
-    refuse_in_use(call, backup, "another table")
+    refuse_in_use(context, backup, "another table")
     summary = {
         "SourceBackupArn": backup.arn,
         "SourceTableArn": backup.table_arn,
@@ -46,64 +46,68 @@ def restore_table_from_backup(call: Call, request: Request) -> Response:
     }
 
     def create(record: Record) -> TableInfo:
-        if not steps.is_small(call.db, backup.storage):
-            return restore_steps.begin_from_backup(call, record, backup.id)
-        return restores.create(call, record, lambda into: _copy(call, backup.storage, into))
+        if not steps.is_small(context.db, backup.storage):
+            return restore_steps.begin_from_backup(context, record, backup.id)
+        return restores.create(context, record, lambda into: _copy(context, backup.storage, into))
 
-    return _restore(call, backup.table, request, summary, create)
+    return _restore(context, backup.table, request, summary, create)
 
 
-def _copy(call: Call, storage: str, into: str) -> None:
-    call.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {storage}")  # noqa: S608
+def _copy(context: OperationContext, storage: str, into: str) -> None:
+    context.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {storage}")  # noqa: S608
 
 
 @operation("RestoreTableToPointInTime", kind="write")
-def restore_table_to_point_in_time(call: Call, request: Request) -> Response:
+def restore_table_to_point_in_time(context: OperationContext, request: Request) -> Response:
     """Checks in DynamoDB's order: the request's shape, the source, its recovery, the time, the target."""
     _check_times(request)
-    source = _source(call, request)
+    source = _source(context, request)
     if not source.record.get("pitr"):
         raise PointInTimeRecoveryUnavailableException(
             f"Point in time recovery is not enabled for table '{source.name}'"
         )
-    at = _restore_time(call, source, request)
-    _refuse_taken(call, request["TargetTableName"])
+    at = _restore_time(context, source, request)
+    _refuse_taken(context, request["TargetTableName"])
     summary = {"SourceTableArn": source.arn, "RestoreDateTime": round(at, 3)}
 
     def create(record: Record) -> TableInfo:
-        if not steps.is_small(call.db, source.storage) or not journal.is_short(call, source, at):
-            return restore_steps.begin_from_journal(call, record, source, at)
-        return restores.create(call, record, lambda into: journal.copy_as_of(call, source, at, into))
+        if not steps.is_small(context.db, source.storage) or not journal.is_short(context, source, at):
+            return restore_steps.begin_from_journal(context, record, source, at)
+        return restores.create(context, record, lambda into: journal.copy_as_of(context, source, at, into))
 
-    return _restore(call, dict(source.record), request, summary, create)
+    return _restore(context, dict(source.record), request, summary, create)
 
 
 def _restore(
-    call: Call, source: Record, request: Request, summary: dict[str, Any], create: Callable[[Record], TableInfo]
+    context: OperationContext,
+    source: Record,
+    request: Request,
+    summary: dict[str, Any],
+    create: Callable[[Record], TableInfo],
 ) -> Response:
     """`create` makes the table of a record, at once where it is small."""
     check_encryption(request.get("SSESpecificationOverride"))
-    record = restores.restored_record(call, source, request)
-    delay(call, record, "active_at")
+    record = restores.restored_record(context, source, request)
+    delay(context, record, "active_at")
     summary["RestoreInProgress"] = True
     record["RestoreSummary"] = summary
     table = create(record)
-    return {"TableDescription": as_created(describe_briefly(call, table)) | {"RestoreSummary": summary}}
+    return {"TableDescription": as_created(describe_briefly(context, table)) | {"RestoreSummary": summary}}
 
 
-def _refuse_taken(call: Call, name: str) -> None:
-    table = find_table(call, name)
+def _refuse_taken(context: OperationContext, name: str) -> None:
+    table = find_table(context, name)
     if table is None:
-        clear_remains(call, name)
+        clear_remains(context, name)
         return
     source = table.record.get("RestoreSummary", {}).get("SourceBackupArn")
-    if source is not None and call.now < table.record.get("active_at", 0.0):
+    if source is not None and context.now < table.record.get("active_at", 0.0):
         raise TableInUseException(f"Table: {name} is already being restored from backup: {source}")
     raise TableAlreadyExistsException(f"Table already exists: {name}")
 
 
-def _check_region(call: Call, scope: Scope, request: Request) -> None:
-    if scope.region != call.scope.region and "SSESpecificationOverride" not in request:
+def _check_region(context: OperationContext, scope: Scope, request: Request) -> None:
+    if scope.region != context.scope.region and "SSESpecificationOverride" not in request:
         raise ValidationException(_INVALID + "sseSpecificationOverride must be provided for cross-region restores")
 
 
@@ -120,37 +124,37 @@ def _check_times(request: Request) -> None:
         )
 
 
-def _source(call: Call, request: Request) -> TableInfo:
+def _source(context: OperationContext, request: Request) -> TableInfo:
     arn, name = request.get("SourceTableArn"), request.get("SourceTableName")
     if arn is not None and name is not None:
         raise ValidationException("Must provide exactly one of: sourceTableArn, sourceTableName")
     if arn is None and name is None:
         raise ValidationException("The parameter 'TableName' is required but was not present in the request")
     if arn is not None:
-        scope, name = _parse(call, arn)
-        _check_region(call, scope, request)
-    table = find_table(call, arn or name or "")
-    if table is None or not call.is_ready(table):
+        scope, name = _parse(context, arn)
+        _check_region(context, scope, request)
+    table = find_table(context, arn or name or "")
+    if table is None or not context.is_ready(table):
         raise TableNotFoundException(f"Table not found: {name}")
     return table
 
 
-def _parse(call: Call, arn: str) -> tuple[Scope, str]:
+def _parse(context: OperationContext, arn: str) -> tuple[Scope, str]:
     if not arn.startswith("arn:"):
         raise ValidationException(f"One or more parameter values were invalid: ARNs must start with 'arn:': {arn}")
     try:
-        scope, name = parse_table_arn(arn, call.scope)
+        scope, name = parse_table_arn(arn, context.scope)
     except ResourceNotFoundException:
         raise ValidationException("sourceTableArn is not a valid ARN") from None
-    if scope.account != call.scope.account:
+    if scope.account != context.scope.account:
         raise ValidationException(
             "This action is only supported by accounts that match the resource owner\u2019s account."
         )
     return scope, name
 
 
-def _restore_time(call: Call, source: TableInfo, request: Request) -> float:
-    latest = journal.time_of(call, source.id, source.record)
+def _restore_time(context: OperationContext, source: TableInfo, request: Request) -> float:
+    latest = journal.time_of(context, source.id, source.record)
     if "RestoreDateTime" not in request:
         return latest
     asked = float(request["RestoreDateTime"])

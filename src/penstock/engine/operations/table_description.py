@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations.table_sizes import Size, size_of_index, size_of_table
 from penstock.engine.operations.table_states import (
     dropped_indexes,
@@ -25,23 +25,25 @@ NO_THROUGHPUT = {"NumberOfDecreasesToday": 0, "ReadCapacityUnits": 0, "WriteCapa
 _NOTHING = Size(0, 0)
 
 
-def describe(call: Call, table: TableInfo, *, counts: bool = True) -> dict[str, Any]:
+def describe(context: OperationContext, table: TableInfo, *, counts: bool = True) -> dict[str, Any]:
     """What DescribeTable answers. Inside a write transaction large tables are not counted (table_sizes.py)."""
     record = table.record
-    description = describe_briefly(call, table, size_of_table(call, table, counts=counts), counts=counts)
+    description = describe_briefly(context, table, size_of_table(context, table, counts=counts), counts=counts)
     description["DeletionProtectionEnabled"] = record.get("DeletionProtectionEnabled", False)
     description["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
     return description
 
 
-def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING, *, counts: bool = False) -> dict[str, Any]:
+def describe_briefly(
+    context: OperationContext, table: TableInfo, size: Size = _NOTHING, *, counts: bool = False
+) -> dict[str, Any]:
     """The same without what was never asked for, as CreateTable answers."""
     record = table.record
     return {
         "AttributeDefinitions": sorted(record["AttributeDefinitions"], key=lambda one: str(one["AttributeName"])),
         "TableName": table.name,
         "KeySchema": record["KeySchema"],
-        "TableStatus": table_status(record, call.now),
+        "TableStatus": table_status(record, context.now),
         "CreationDateTime": round(record["created_at"], 3),
         "ProvisionedThroughput": throughput(record),
         "TableSizeBytes": size.bytes,
@@ -49,10 +51,10 @@ def describe_briefly(call: Call, table: TableInfo, size: Size = _NOTHING, *, cou
         "TableArn": table.arn,
         "TableId": record["TableId"],
         **_billing(record),
-        **_indexes(call, table, counts),
+        **_indexes(context, table, counts),
         **stream_records.described(table.scope, dict(record)),
         **_settings(table),
-        **_restore(call, record),
+        **_restore(context, record),
     }
 
 
@@ -92,24 +94,24 @@ def _billing(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _indexes(call: Call, table: TableInfo, counts: bool) -> dict[str, Any]:
+def _indexes(context: OperationContext, table: TableInfo, counts: bool) -> dict[str, Any]:
     if "deleted_at" in table.record:
         return {}
-    local = [_index(call, table, index, counts) for index in table.index_list if index.local]
+    local = [_index(context, table, index, counts) for index in table.index_list if index.local]
     world = [
-        _index(call, table, index, counts) | _global_state(call, table, index)
+        _index(context, table, index, counts) | _global_state(context, table, index)
         for index in table.index_list
         if not index.local
     ]
-    world += [_dropped(table, index) for index in dropped_indexes(table.record, call.now)]
+    world += [_dropped(table, index) for index in dropped_indexes(table.record, context.now)]
     return {
         **({"LocalSecondaryIndexes": local} if local else {}),
         **({"GlobalSecondaryIndexes": world} if world else {}),
     }
 
 
-def _index(call: Call, table: TableInfo, index: IndexInfo, counts: bool) -> dict[str, Any]:
-    size = size_of_index(call, table, index, counts=counts)
+def _index(context: OperationContext, table: TableInfo, index: IndexInfo, counts: bool) -> dict[str, Any]:
+    size = size_of_index(context, table, index, counts=counts)
     return _index_shape(table, index.record) | {"IndexSizeBytes": size.bytes, "ItemCount": size.items}
 
 
@@ -122,14 +124,14 @@ def _index_shape(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _global_state(call: Call, table: TableInfo, index: IndexInfo) -> dict[str, Any]:
+def _global_state(context: OperationContext, table: TableInfo, index: IndexInfo) -> dict[str, Any]:
     record = index.record
     state: dict[str, Any] = {
-        "IndexStatus": index_status(table.record, record, call.now),
+        "IndexStatus": index_status(table.record, record, context.now),
         "ProvisionedThroughput": throughput(record),
     }
-    if is_building(record, call.now):
-        state["Backfilling"] = is_backfilling(table.record, record, call.now)
+    if is_building(record, context.now):
+        state["Backfilling"] = is_backfilling(table.record, record, context.now)
     if "OnDemandThroughput" in record:
         state["OnDemandThroughput"] = record["OnDemandThroughput"]
     if "WarmThroughput" in record:
@@ -161,9 +163,9 @@ def _settings(table: TableInfo) -> dict[str, Any]:
     return shown
 
 
-def _restore(call: Call, record: Mapping[str, Any]) -> dict[str, Any]:
+def _restore(context: OperationContext, record: Mapping[str, Any]) -> dict[str, Any]:
     """Where a table is being restored from; DynamoDB no longer tells once it is ACTIVE."""
-    is_restoring = "RestoreSummary" in record and call.now < record.get("active_at", 0.0)
+    is_restoring = "RestoreSummary" in record and context.now < record.get("active_at", 0.0)
     return {"RestoreSummary": record["RestoreSummary"]} if is_restoring else {}
 
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.wire.values import item_size
 
 if TYPE_CHECKING:
@@ -43,47 +43,47 @@ class _Counted(NamedTuple):
 _COUNTED: WeakKeyDictionary[Engine, dict[str, _Counted]] = WeakKeyDictionary()
 
 
-def size_of_table(call: Call, table: TableInfo, *, counts: bool = True) -> Size:
-    return _size(call, table.storage, f"SELECT size FROM {table.storage}", counts)  # noqa: S608
+def size_of_table(context: OperationContext, table: TableInfo, *, counts: bool = True) -> Size:
+    return _size(context, table.storage, f"SELECT size FROM {table.storage}", counts)  # noqa: S608
 
 
-def size_of_index(call: Call, table: TableInfo, index: IndexInfo, *, counts: bool = True) -> Size:
+def size_of_index(context: OperationContext, table: TableInfo, index: IndexInfo, *, counts: bool = True) -> Size:
     """An index's bytes are the number of its entries times the mean size of some of its items."""
-    entries = _size(call, index.storage, f"SELECT 0 AS size FROM {index.storage}", counts).items  # noqa: S608
-    return Size(entries, round(entries * _mean_bytes(call, table, index)))
+    entries = _size(context, index.storage, f"SELECT 0 AS size FROM {index.storage}", counts).items  # noqa: S608
+    return Size(entries, round(entries * _mean_bytes(context, table, index)))
 
 
-def _size(call: Call, storage: str, rows: str, counts: bool) -> Size:
-    counted = _COUNTED.setdefault(call.engine, {})
+def _size(context: OperationContext, storage: str, rows: str, counts: bool) -> Size:
+    counted = _COUNTED.setdefault(context.engine, {})
     known = counted.get(storage)
     if known is not None and (perf_counter() < known.good_until or not counts):
         return known.size
     started = perf_counter()
-    size = _count(call, f"{rows} LIMIT {COUNTED_EXACTLY + 1}")
+    size = _count(context, f"{rows} LIMIT {COUNTED_EXACTLY + 1}")
     if size.items > COUNTED_EXACTLY and counts:
-        size = _count_large(call, rows)
+        size = _count_large(context, rows)
         took = perf_counter() - started
         counted[storage] = _Counted(size, perf_counter() + took * _REST_PER_WORK)
     return size
 
 
-def _count(call: Call, rows: str) -> Size:
-    row = call.db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM ({rows})").fetchone()  # noqa: S608
+def _count(context: OperationContext, rows: str) -> Size:
+    row = context.db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM ({rows})").fetchone()  # noqa: S608
     return Size(*row)
 
 
-def _count_large(call: Call, rows: str) -> Size:
+def _count_large(context: OperationContext, rows: str) -> Size:
     """The same; of the pages that are read for it, which nobody needs again, few are kept in memory."""
-    (usual,) = call.db.execute("PRAGMA cache_size").fetchone()
-    call.db.execute(f"PRAGMA cache_size = {-_COUNTING_CACHE_BYTES // 1024}")
+    (usual,) = context.db.execute("PRAGMA cache_size").fetchone()
+    context.db.execute(f"PRAGMA cache_size = {-_COUNTING_CACHE_BYTES // 1024}")
     try:
-        return _count(call, rows)
+        return _count(context, rows)
     finally:
-        call.db.execute(f"PRAGMA cache_size = {usual}")
+        context.db.execute(f"PRAGMA cache_size = {usual}")
 
 
-def _mean_bytes(call: Call, table: TableInfo, index: IndexInfo) -> float:
-    items = call.db.execute(
+def _mean_bytes(context: OperationContext, table: TableInfo, index: IndexInfo) -> float:
+    items = context.db.execute(
         f"SELECT item FROM (SELECT item_key FROM {index.storage} LIMIT {_SAMPLED_ITEMS}) "  # noqa: S608
         f"JOIN {table.storage} ON key = item_key"
     ).fetchall()

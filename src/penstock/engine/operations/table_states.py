@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.engine.catalog import index_backfill
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.maintenance.maintenance import chore
 from penstock.errors import ResourceInUseException, ResourceNotFoundException
 
@@ -63,15 +63,15 @@ def is_gone(table: TableInfo, now: float) -> bool:
     return end is not None and now >= end
 
 
-def find_table(call: Call, name: str) -> TableInfo | None:
+def find_table(context: OperationContext, name: str) -> TableInfo | None:
     """The table in whatever state it is in; None if there is none."""
-    table = call.find(name)
-    return None if table is None or is_gone(table, call.now) else table
+    table = context.find(name)
+    return None if table is None or is_gone(table, context.now) else table
 
 
-def existing_table(call: Call, name: str) -> TableInfo:
+def existing_table(context: OperationContext, name: str) -> TableInfo:
     """The same; ResourceNotFoundException if there is none."""
-    table = find_table(call, name)
+    table = find_table(context, name)
     if table is None:
         raise ResourceNotFoundException(f"Requested resource not found: Table: {name} not found")
     return table
@@ -94,50 +94,50 @@ def changed(table: TableInfo) -> Record:
     return deepcopy(dict(table.record))
 
 
-def delay(call: Call, record: Record, member: str) -> None:
+def delay(context: OperationContext, record: Record, member: str) -> None:
     """Puts the end of a table's transition into the record, if there is a delay at all."""
-    seconds = call.engine.settings.table_delay_seconds
+    seconds = context.engine.settings.table_delay_seconds
     if seconds > 0:
-        record[member] = call.now + seconds
-        unsettle(call, record)
+        record[member] = context.now + seconds
+        unsettle(context, record)
 
 
-def unsettle(call: Call, record: Record) -> None:
+def unsettle(context: OperationContext, record: Record) -> None:
     """Notes that the record has a time ahead of it."""
     record["unsettled"] = True
-    call.engine.maintenance.wake()
+    context.engine.maintenance.wake()
 
 
 @chore
 def settle_tables(engine: Engine) -> float | None:
     """Removes deleted tables, and times that have passed, from the file."""
     waits = []
-    with engine.reading() as call:
-        unsettled = [table for table in engine.catalog.all(call.db) if "unsettled" in table.record]
+    with engine.reading() as context:
+        unsettled = [table for table in engine.catalog.all(context.db) if "unsettled" in table.record]
     for stale in unsettled:
-        with engine.writing() as call:
-            table = engine.catalog.find(call.db, stale.scope, stale.name)
-            wait = None if table is None or table.id != stale.id else _settle(call, table)
+        with engine.writing() as context:
+            table = engine.catalog.find(context.db, stale.scope, stale.name)
+            wait = None if table is None or table.id != stale.id else _settle(context, table)
         if wait is not None:
             waits.append(wait)
     return min(waits, default=None)
 
 
-def _settle(call: Call, table: TableInfo) -> float | None:
+def _settle(context: OperationContext, table: TableInfo) -> float | None:
     """One table; seconds until its next time comes, or None if it has none left."""
-    if is_gone(table, call.now):
-        index_backfill.drop_table(call, table)
+    if is_gone(table, context.now):
+        index_backfill.drop_table(context, table)
         return 0.0  # what it leaves is swept
-    ahead = [time for time in _times(table.record) if time > call.now]
+    ahead = [time for time in _times(table.record) if time > context.now]
     if ahead:
-        return min(ahead) - call.now
+        return min(ahead) - context.now
     record = changed(table)
     for part in (record, *record.get("GlobalSecondaryIndexes", ())):
         for member in ("active_at", "updating_until"):
             part.pop(member, None)
     record.pop("dropped_indexes", None)
     record.pop("unsettled", None)
-    call.engine.catalog.save(call.db, table, record)
+    context.engine.catalog.save(context.db, table, record)
     return None
 
 

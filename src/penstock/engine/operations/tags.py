@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations.resources import (
     access_denied,
     check_arn,
@@ -29,22 +29,22 @@ Tags = dict[str, str]
 
 
 @operation("TagResource", "write")
-def tag_resource(call: Call, request: Request) -> Response:
-    arn = _arn(call, "TagResource", request)
+def tag_resource(context: OperationContext, request: Request) -> Response:
+    arn = _arn(context, "TagResource", request)
     if "Tags" not in request:
         raise _null("tags")
     check_table_arn(arn)
     if not request["Tags"]:
         raise ValidationException("Atleast one Tag needs to be provided as Input.")
     added = checked_tags(request["Tags"])
-    table = _table(call, arn, not_found(arn))
-    _save(call, table, _limited(table.record.get("tags", {}) | added))
+    table = _table(context, arn, not_found(arn))
+    _save(context, table, _limited(table.record.get("tags", {}) | added))
     return {}
 
 
 @operation("UntagResource", "write")
-def untag_resource(call: Call, request: Request) -> Response:
-    arn = _arn(call, "UntagResource", request)
+def untag_resource(context: OperationContext, request: Request) -> Response:
+    arn = _arn(context, "UntagResource", request)
     if "TagKeys" not in request:
         raise _null("tagKeys")
     check_table_arn(arn)
@@ -53,20 +53,20 @@ def untag_resource(call: Call, request: Request) -> Response:
     for key in request["TagKeys"]:
         _check_key(key)
     keys = frozenset(request["TagKeys"])
-    table = _table(call, arn, ResourceNotFoundException("Requested resource not found"))
+    table = _table(context, arn, ResourceNotFoundException("Requested resource not found"))
     tags = {key: value for key, value in table.record.get("tags", {}).items() if key not in keys}
-    _save(call, table, tags)
+    _save(context, table, tags)
     return {}
 
 
 @operation("ListTagsOfResource", "read")
-def list_tags_of_resource(call: Call, request: Request) -> Response:
+def list_tags_of_resource(context: OperationContext, request: Request) -> Response:
     """All of them: fifty fit into one page."""
-    arn = _arn(call, "ListTagsOfResource", request)
+    arn = _arn(context, "ListTagsOfResource", request)
     check_table_arn(arn)
-    table = tagged_table(call, arn)
+    table = tagged_table(context, arn)
     if table is None:
-        raise access_denied(call, "ListTagsOfResource", arn)
+        raise access_denied(context, "ListTagsOfResource", arn)
     tags = sorted(table.record.get("tags", {}).items())
     return {"Tags": [{"Key": key, "Value": value} for key, value in tags]}
 
@@ -98,24 +98,24 @@ def _limited(tags: Tags) -> Tags:
     return tags
 
 
-def _arn(call: Call, operation: str, request: Request) -> str:
+def _arn(context: OperationContext, operation: str, request: Request) -> str:
     arn: str | None = request.get("ResourceArn")
-    check_arn(call, operation, arn)
+    check_arn(context, operation, arn)
     return arn or ""
 
 
-def _table(call: Call, arn: str, missing: ResourceNotFoundException) -> TableInfo:
-    table = tagged_table(call, arn)
+def _table(context: OperationContext, arn: str, missing: ResourceNotFoundException) -> TableInfo:
+    table = tagged_table(context, arn)
     if table is None:
         raise missing
-    refuse_unless_active(table, call.now)
+    refuse_unless_active(table, context.now)
     return table
 
 
-def _save(call: Call, table: TableInfo, tags: Tags) -> None:
+def _save(context: OperationContext, table: TableInfo, tags: Tags) -> None:
     record = changed(table)
     record["tags"] = tags
-    call.engine.catalog.save(call.db, table, record)
+    context.engine.catalog.save(context.db, table, record)
 
 
 def _null(member: str) -> ValidationException:

@@ -9,7 +9,7 @@ import orjson
 
 from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import idempotency_tokens, transactions, write_steps
 from penstock.engine.items.item_collections import collection_metrics
 from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
@@ -38,27 +38,27 @@ def _action(one: dict[str, Any]) -> write_steps.Write:
 
 
 @operation("TransactWriteItems", kind="write", prepare=_prepare)
-def transact_write_items(call: Call, request: Request) -> Response:
-    actions = call.prepared or _prepare(request)
+def transact_write_items(context: OperationContext, request: Request) -> Response:
+    actions = context.prepared or _prepare(request)
     token = request.get("ClientRequestToken")
     if token is not None:
         digest = idempotency_tokens.digest_of(request["TransactItems"])
-        earlier = idempotency_tokens.earlier_answer(call, token, digest)
+        earlier = idempotency_tokens.earlier_answer(context, token, digest)
         if earlier is not None:
-            return _replayed(call, request, earlier)
-    transactions.resolve(call, actions)
-    transactions.carry_out(call, actions)
+            return _replayed(context, request, earlier)
+    transactions.resolve(context, actions)
+    transactions.carry_out(context, actions)
     if token is not None:
         sizes = [(action.table.name, max(_size(action.old), _size(action.new))) for action in actions]
-        idempotency_tokens.remember(call, token, digest, {"sizes": sizes})
-    return _with_costs(call, request, actions)
+        idempotency_tokens.remember(context, token, digest, {"sizes": sizes})
+    return _with_costs(context, request, actions)
 
 
 def _size(item: dict[str, Any] | None) -> int:
     return 0 if item is None else check_item(item)[1]
 
 
-def _with_costs(call: Call, request: Request, actions: list[write_steps.Write]) -> Response:
+def _with_costs(context: OperationContext, request: Request, actions: list[write_steps.Write]) -> Response:
     response: dict[str, Any] = {}
     if capacity_units.wanted(request):
         response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
@@ -66,20 +66,20 @@ def _with_costs(call: Call, request: Request, actions: list[write_steps.Write]) 
         metrics: dict[str, list[Any]] = {}
         for action in actions:
             if action.table.has_local_indexes:
-                one = collection_metrics(call, action.table, action.key_values)
+                one = collection_metrics(context, action.table, action.key_values)
                 metrics.setdefault(action.table.name, []).append(one)
         if metrics:
             response["ItemCollectionMetrics"] = metrics
     return response
 
 
-def _replayed(call: Call, request: Request, earlier: dict[str, Any]) -> Response:
+def _replayed(context: OperationContext, request: Request, earlier: dict[str, Any]) -> Response:
     """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
     if not capacity_units.wanted(request):
         return {}
     by_table: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
     for name, size in earlier["sizes"]:
-        _, units = by_table.setdefault(name, (call.table(name), capacity_units.Units()))
+        _, units = by_table.setdefault(name, (context.table(name), capacity_units.Units()))
         units.table += 2 * capacity_units.read_units(size, consistent=True)
     mode = request["ReturnConsumedCapacity"]
     return {
@@ -88,13 +88,13 @@ def _replayed(call: Call, request: Request, earlier: dict[str, Any]) -> Response
 
 
 @operation("TransactGetItems", kind="snapshot")
-def transact_get_items(call: Call, request: Request) -> Response:
+def transact_get_items(context: OperationContext, request: Request) -> Response:
     wanted = [_get(one) for one in request["TransactItems"]]
-    found = _resolved(call, wanted)
+    found = _resolved(context, wanted)
     responses: list[dict[str, Any]] = []
     by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     for (_, projector, _), (table, row_key) in zip(wanted, found, strict=True):
-        row = call.db.execute(table.sql_get_sized, (row_key,)).fetchone()
+        row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
         _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
         units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
         if row is None:
@@ -116,11 +116,13 @@ def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
     return asked, projection_of(asked, transaction=True), check_item(asked["Key"])[0]
 
 
-def _resolved(call: Call, wanted: list[tuple[dict[str, Any], Any, dict[str, Any]]]) -> list[tuple[TableInfo, bytes]]:
+def _resolved(
+    context: OperationContext, wanted: list[tuple[dict[str, Any], Any, dict[str, Any]]]
+) -> list[tuple[TableInfo, bytes]]:
     found: list[tuple[TableInfo, bytes]] = []
     reasons: list[transactions.Reason] = []
     for asked, projector, key in wanted:
-        table = call.table(asked["TableName"])
+        table = context.table(asked["TableName"])
         try:
             row_key = row_key_of_key(table, key)
             if projector is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.engine.catalog import index_backfill
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.operations.create_table import index_record
 from penstock.engine.operations.table_description import NO_THROUGHPUT, billing_mode, describe, throughput
 from penstock.engine.operations.table_states import changed, delay, existing_table, unsettle
@@ -19,29 +19,29 @@ _MOMENT = 0.001  # a change is over after it was asked for, even where delays ar
 
 
 @operation("UpdateTable", "write")
-def update_table(call: Call, request: Request) -> Response:
+def update_table(context: OperationContext, request: Request) -> Response:
     request = with_known_actions(request)
     check_request(request)
-    table = existing_table(call, request["TableName"])
-    check_against(table, request, call.now)
+    table = existing_table(context, request["TableName"])
+    check_against(table, request, context.now)
     record = changed(table)
-    _change_capacity(call, record, request)
-    _change_indexes_capacity(call, record, request)
-    _change_settings(call, table, record, request)
+    _change_capacity(context, record, request)
+    _change_indexes_capacity(context, record, request)
+    _change_settings(context, table, record, request)
     if _takes_time(request):
-        delay(call, record, "updating_until")
-    before, table = table, _save(call, table, record, request)
-    return {"TableDescription": _as_updating(call, before, table, request)}
+        delay(context, record, "updating_until")
+    before, table = table, _save(context, table, record, request)
+    return {"TableDescription": _as_updating(context, before, table, request)}
 
 
-def _change_capacity(call: Call, record: Record, request: Request) -> None:
+def _change_capacity(context: OperationContext, record: Record, request: Request) -> None:
     mode, before = request.get("BillingMode"), billing_mode(record)
     if mode is not None:
         record["BillingMode"] = mode
     if "ProvisionedThroughput" in request:
-        record["ProvisionedThroughput"] = _new_units(call, throughput(record), request["ProvisionedThroughput"])
+        record["ProvisionedThroughput"] = _new_units(context, throughput(record), request["ProvisionedThroughput"])
     if mode == "PAY_PER_REQUEST" and before != mode:
-        record["on_demand_since"] = round(call.now, 3)
+        record["on_demand_since"] = round(context.now, 3)
         for part in (record, *record.get("GlobalSecondaryIndexes", ())):
             part["ProvisionedThroughput"] = dict(NO_THROUGHPUT)
     if mode == "PROVISIONED" and before != mode:
@@ -51,10 +51,10 @@ def _change_capacity(call: Call, record: Record, request: Request) -> None:
         _change_maximum(record, request["OnDemandThroughput"])
 
 
-def _new_units(call: Call, current: Mapping[str, Any], wanted: Mapping[str, int]) -> dict[str, Any]:
+def _new_units(context: OperationContext, current: Mapping[str, Any], wanted: Mapping[str, int]) -> dict[str, Any]:
     """The new throughput, and when it last rose and fell."""
     units = {**current, **wanted}
-    over = round(call.now + max(call.engine.settings.table_delay_seconds, _MOMENT), 3)
+    over = round(context.now + max(context.engine.settings.table_delay_seconds, _MOMENT), 3)
     rises = [wanted[name] - current[name] for name in wanted]
     if any(rise > 0 for rise in rises):
         units["LastIncreaseDateTime"] = over
@@ -72,24 +72,24 @@ def _change_maximum(part: Record, wanted: Mapping[str, int]) -> None:
         del part["OnDemandThroughput"]
 
 
-def _change_indexes_capacity(call: Call, record: Record, request: Request) -> None:
+def _change_indexes_capacity(context: OperationContext, record: Record, request: Request) -> None:
     for update in request.get("GlobalSecondaryIndexUpdates", ()):
         wanted = update.get("Update")
         if wanted is None:
             continue
         index = next(i for i in record["GlobalSecondaryIndexes"] if i["IndexName"] == wanted["IndexName"])
         if "ProvisionedThroughput" in wanted:
-            index["ProvisionedThroughput"] = _new_units(call, throughput(index), wanted["ProvisionedThroughput"])
+            index["ProvisionedThroughput"] = _new_units(context, throughput(index), wanted["ProvisionedThroughput"])
         if "OnDemandThroughput" in wanted:
             _change_maximum(index, wanted["OnDemandThroughput"])
         if "WarmThroughput" in wanted:
             index["WarmThroughput"] = {**index.get("WarmThroughput", {}), **wanted["WarmThroughput"]}
-        if call.engine.settings.table_delay_seconds > 0:
-            index["updating_until"] = call.now + call.engine.settings.table_delay_seconds
-            unsettle(call, record)
+        if context.engine.settings.table_delay_seconds > 0:
+            index["updating_until"] = context.now + context.engine.settings.table_delay_seconds
+            unsettle(context, record)
 
 
-def _change_settings(call: Call, table: TableInfo, record: Record, request: Request) -> None:
+def _change_settings(context: OperationContext, table: TableInfo, record: Record, request: Request) -> None:
     for member in ("TableClass", "DeletionProtectionEnabled", "SSESpecification"):
         if member in request:
             record[member] = request[member]
@@ -97,9 +97,9 @@ def _change_settings(call: Call, table: TableInfo, record: Record, request: Requ
         record["WarmThroughput"] = {**record.get("WarmThroughput", {}), **request["WarmThroughput"]}
     stream = request.get("StreamSpecification")
     if stream is not None and stream["StreamEnabled"]:
-        stream_records.open_stream(call, table.scope, record, stream["StreamViewType"])
+        stream_records.open_stream(context, table.scope, record, stream["StreamViewType"])
     elif stream is not None:
-        stream_records.close_stream(call, record)
+        stream_records.close_stream(context, record)
 
 
 def _takes_time(request: Request) -> bool:
@@ -109,46 +109,48 @@ def _takes_time(request: Request) -> bool:
     return any(member in request for member in members) or any("Update" not in one for one in updates)
 
 
-def _save(call: Call, table: TableInfo, record: Record, request: Request) -> TableInfo:
+def _save(context: OperationContext, table: TableInfo, record: Record, request: Request) -> TableInfo:
     """Saves the record; an index that is made or deleted goes with it."""
     for update in request.get("GlobalSecondaryIndexUpdates", ()):
         if "Create" in update:
-            return _create_index(call, table, record, request, update["Create"])
+            return _create_index(context, table, record, request, update["Create"])
         if "Delete" in update:
-            return _delete_index(call, table, record, update["Delete"]["IndexName"])
-    return call.engine.catalog.save(call.db, table, record)
+            return _delete_index(context, table, record, update["Delete"]["IndexName"])
+    return context.engine.catalog.save(context.db, table, record)
 
 
-def _create_index(call: Call, table: TableInfo, record: Record, request: Request, wanted: dict[str, Any]) -> TableInfo:
+def _create_index(
+    context: OperationContext, table: TableInfo, record: Record, request: Request, wanted: dict[str, Any]
+) -> TableInfo:
     number = record.get("next_index_id", len(table.index_list))
     record["next_index_id"] = number + 1
     index = index_record(number, wanted)
-    seconds = call.engine.settings.index_delay_seconds
+    seconds = context.engine.settings.index_delay_seconds
     if seconds > 0:
-        index["active_at"] = call.now + seconds
-        unsettle(call, record)
+        index["active_at"] = context.now + seconds
+        unsettle(context, record)
     record.setdefault("GlobalSecondaryIndexes", []).append(index)
     known = {one["AttributeName"] for one in record["AttributeDefinitions"]}
     record["AttributeDefinitions"] += [
         one for one in request["AttributeDefinitions"] if one["AttributeName"] not in known
     ]
     _keep_used_definitions(record)
-    return index_backfill.add_index(call, table, record)
+    return index_backfill.add_index(context, table, record)
 
 
-def _delete_index(call: Call, table: TableInfo, record: Record, name: str) -> TableInfo:
+def _delete_index(context: OperationContext, table: TableInfo, record: Record, name: str) -> TableInfo:
     index = table.indexes[name]
     world = [one for one in record["GlobalSecondaryIndexes"] if one["IndexName"] != name]
     record["GlobalSecondaryIndexes"] = world
     if not world:
         del record["GlobalSecondaryIndexes"]
     _keep_used_definitions(record)
-    seconds = call.engine.settings.table_delay_seconds
+    seconds = context.engine.settings.table_delay_seconds
     if seconds > 0:
-        gone = {**index.record, "deleted_at": call.now + seconds}
+        gone = {**index.record, "deleted_at": context.now + seconds}
         record["dropped_indexes"] = [*record.get("dropped_indexes", ()), gone]
-        unsettle(call, record)
-    return index_backfill.drop_index(call, table, index, record)
+        unsettle(context, record)
+    return index_backfill.drop_index(context, table, index, record)
 
 
 def _keep_used_definitions(record: Record) -> None:
@@ -162,15 +164,15 @@ def _keep_used_definitions(record: Record) -> None:
     record["AttributeDefinitions"] = [one for one in record["AttributeDefinitions"] if one["AttributeName"] in used]
 
 
-def _as_updating(call: Call, before: TableInfo, table: TableInfo, request: Request) -> dict[str, Any]:
+def _as_updating(context: OperationContext, before: TableInfo, table: TableInfo, request: Request) -> dict[str, Any]:
     """The description as it is answered: changes have begun, and none is over."""
-    description = describe(call, table, counts=False)
+    description = describe(context, table, counts=False)
     if _takes_time(request) and _has_changed(before, request):
         description["TableStatus"] = "UPDATING"
     if "ProvisionedThroughput" in request and billing_mode(before.record) == "PROVISIONED":
-        description["ProvisionedThroughput"] = _still(call, throughput(before.record), throughput(table.record))
+        description["ProvisionedThroughput"] = _still(context, throughput(before.record), throughput(table.record))
     for update in request.get("GlobalSecondaryIndexUpdates", ()):
-        _show_index_update(call, before, description, update)
+        _show_index_update(context, before, description, update)
     return description
 
 
@@ -180,22 +182,24 @@ def _has_changed(before: TableInfo, request: Request) -> bool:
     return changes != {"BillingMode"} or request["BillingMode"] != billing_mode(before.record)
 
 
-def _still(call: Call, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def _still(context: OperationContext, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The old throughput, with the time of the change that has begun."""
     shown = dict(old)
     for member in ("LastIncreaseDateTime", "LastDecreaseDateTime"):
         if new.get(member) != old.get(member):
-            shown[member] = round(call.now, 3)
+            shown[member] = round(context.now, 3)
     return shown
 
 
-def _show_index_update(call: Call, before: TableInfo, description: dict[str, Any], update: Mapping[str, Any]) -> None:
+def _show_index_update(
+    context: OperationContext, before: TableInfo, description: dict[str, Any], update: Mapping[str, Any]
+) -> None:
     ((action, wanted),) = update.items()
     name = wanted["IndexName"]
     world = description.setdefault("GlobalSecondaryIndexes", [])
     shown = next((one for one in world if one["IndexName"] == name), None)
     if action == "Delete":
-        old = next(one for one in _described_before(call, before) if one["IndexName"] == name)
+        old = next(one for one in _described_before(context, before) if one["IndexName"] == name)
         if shown is None:
             world.append(old | {"IndexStatus": "DELETING"})
         return
@@ -206,10 +210,10 @@ def _show_index_update(call: Call, before: TableInfo, description: dict[str, Any
     shown["IndexStatus"] = "UPDATING"
     if "ProvisionedThroughput" in wanted and billing_mode(before.record) == "PROVISIONED":
         old_units = throughput(before.indexes[name].record)
-        shown["ProvisionedThroughput"] = _still(call, old_units, shown["ProvisionedThroughput"])
+        shown["ProvisionedThroughput"] = _still(context, old_units, shown["ProvisionedThroughput"])
 
 
-def _described_before(call: Call, before: TableInfo) -> list[dict[str, Any]]:
+def _described_before(context: OperationContext, before: TableInfo) -> list[dict[str, Any]]:
     """Global indexes as they were, without their sizes: their rows are gone."""
     return [
         {

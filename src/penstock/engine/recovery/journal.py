@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import steps
 from penstock.engine.maintenance.maintenance import chore
 from penstock.engine.storage.database_file import Connection
@@ -45,38 +45,38 @@ _TRIM: Final = (
 )
 
 
-def enable(call: Call, table: TableInfo, record: Record, days: int | None) -> None:
+def enable(context: OperationContext, table: TableInfo, record: Record, days: int | None) -> None:
     """Switches recovery on in the table's record, or changes its period; the caller saves the record."""
     pitr = record.get("pitr")
-    now = time_of(call, table.id, record)
+    now = time_of(context, table.id, record)
     if not pitr:
         record["pitr"] = {"enabled_at": now, "days": days or DEFAULT_DAYS}
     elif days is not None:
         # What the old period has let go does not come back with a longer one.
         pitr["enabled_at"] = earliest(record, now)
         pitr["days"] = days
-    call.engine.maintenance.wake()
+    context.engine.maintenance.wake()
 
 
-def disable(call: Call, record: Record) -> None:
+def disable(context: OperationContext, record: Record) -> None:
     """Switches recovery off in the record; what was noted is forgotten. The caller saves the record."""
     if record.pop("pitr", None):
-        call.engine.maintenance.wake()
+        context.engine.maintenance.wake()
 
 
-def append(call: Call, change: Change) -> None:
+def append(context: OperationContext, change: Change) -> None:
     """Notes how the item was before a change."""
     old = change.old
     size, data = (None, None) if old is None else (item_size(old), orjson.dumps(old))
-    now = _not_before(call.now, change.table.record["pitr"]["enabled_at"])
-    call.db.execute(_APPEND, (change.table.id, now, change.key, size, data))
+    now = _not_before(context.now, change.table.record["pitr"]["enabled_at"])
+    context.db.execute(_APPEND, (change.table.id, now, change.key, size, data))
 
 
-def time_of(call: Call, table_id: int, record: Any) -> float:
+def time_of(context: OperationContext, table_id: int, record: Any) -> float:
     """What time it is in the table's journal (3): the last one that the table can be restored to."""
-    newest = call.db.execute(_NEWEST, (table_id,)).fetchone()[0] or 0.0
+    newest = context.db.execute(_NEWEST, (table_id,)).fetchone()[0] or 0.0
     enabled_at = (record.get("pitr") or {}).get("enabled_at", 0.0)
-    return _not_before(call.now, max(newest, enabled_at))
+    return _not_before(context.now, max(newest, enabled_at))
 
 
 def _not_before(now: float, last: float) -> float:
@@ -90,77 +90,77 @@ def earliest(record: Any, now: float) -> float:
     return found
 
 
-def is_short(call: Call, source: TableInfo, at: float) -> bool:
+def is_short(context: OperationContext, source: TableInfo, at: float) -> bool:
     """Whether so few changes were made after `at` that a call may undo them itself."""
-    rows, size = call.db.execute(
+    rows, size = context.db.execute(
         "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT size FROM journal WHERE table_id = ? AND at > ? LIMIT ?)",
         (source.id, at, steps.AT_ONCE_ROWS + 1),
     ).fetchone()
     return bool(rows <= steps.AT_ONCE_ROWS and size <= steps.AT_ONCE_BYTES)
 
 
-def copy_as_of(call: Call, source: TableInfo, at: float, into: str) -> None:
+def copy_as_of(context: OperationContext, source: TableInfo, at: float, into: str) -> None:
     """Copies the table's items as they were at `at` into an empty SQL table of items."""
-    first = call.db.execute(
+    first = context.db.execute(
         "SELECT min(sequence) FROM journal WHERE table_id = ? AND at > ?", (source.id, at)
     ).fetchone()[0]
     if first is None:
-        call.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {source.storage}")  # noqa: S608
+        context.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {source.storage}")  # noqa: S608
         return
     later = {"table": source.id, "first": first}
-    call.db.execute(
+    context.db.execute(
         f"INSERT INTO {into} SELECT key, size, item FROM {source.storage} WHERE key NOT IN "  # noqa: S608
         "(SELECT key FROM journal WHERE table_id = :table AND sequence >= :first)",
         later,
     )
-    call.db.execute(
+    context.db.execute(
         f"INSERT INTO {into} SELECT key, size, item FROM journal WHERE item IS NOT NULL AND sequence IN "  # noqa: S608
         "(SELECT min(sequence) FROM journal WHERE table_id = :table AND sequence >= :first GROUP BY key)",
         later,
     )
 
 
-def forget(call: Call, table: TableInfo) -> None:
+def forget(context: OperationContext, table: TableInfo) -> None:
     """Deletes the entries of a table that goes: a step's worth of them now, the others in the background."""
-    deleted = call.db.execute(_TRIM, (table.id, float("inf"), TRIM_STEP)).rowcount
+    deleted = context.db.execute(_TRIM, (table.id, float("inf"), TRIM_STEP)).rowcount
     if deleted == TRIM_STEP:
-        call.engine.maintenance.wake()
+        context.engine.maintenance.wake()
 
 
 @chore
 def trim_journal(engine: Engine) -> float | None:
     """Deletes entries that no restore can ask for any more."""
-    with engine.reading() as call:
-        due, wait = _first_due(call)
+    with engine.reading() as context:
+        due, wait = _first_due(context)
     if due is None:
         return wait
-    with engine.writing() as call:
-        call.db.execute(_TRIM, (due, _horizon(call, due), TRIM_STEP))
+    with engine.writing() as context:
+        context.db.execute(_TRIM, (due, _horizon(context, due), TRIM_STEP))
     return 0.0
 
 
-def _first_due(call: Call) -> tuple[int | None, float | None]:
+def _first_due(context: OperationContext) -> tuple[int | None, float | None]:
     """A table with entries to delete; or None, and the seconds until there will be one."""
     waits: list[float] = []
     table_id = 0
     while True:
-        row = call.db.execute(
+        row = context.db.execute(
             "SELECT table_id, at FROM journal WHERE table_id > ? ORDER BY table_id, at LIMIT 1", (table_id,)
         ).fetchone()
         if row is None:
             return None, min(waits) if waits else None
         table_id, oldest = row
-        horizon = _horizon(call, table_id)
+        horizon = _horizon(context, table_id)
         if oldest < horizon:
             return table_id, None
         waits.append(oldest - horizon + 1.0)
 
 
-def _horizon(call: Call, table_id: int) -> float:
-    row = call.db.execute("SELECT record FROM tables WHERE id = ?", (table_id,)).fetchone()
+def _horizon(context: OperationContext, table_id: int) -> float:
+    row = context.db.execute("SELECT record FROM tables WHERE id = ?", (table_id,)).fetchone()
     record = orjson.loads(row[0]) if row else {}
-    horizon = earliest(record, time_of(call, table_id, record)) if record.get("pitr") else float("inf")
-    needed: list[float] = [restore["at"] for restore in restores_of(call.db, table_id)]
+    horizon = earliest(record, time_of(context, table_id, record)) if record.get("pitr") else float("inf")
+    needed: list[float] = [restore["at"] for restore in restores_of(context.db, table_id)]
     return min([horizon, *needed])
 
 

@@ -25,7 +25,7 @@ import orjson
 
 from penstock.engine.catalog import index_backfill
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import dropped_tables, steps
 from penstock.engine.maintenance.maintenance import chore
 from penstock.engine.recovery import restored_indexes
@@ -43,27 +43,27 @@ _NOT_YET: Final = float(2**53)
 """The `active_at` of a table that is not ready: programs that know nothing of steps see it CREATING, too."""
 
 
-def begin_from_backup(call: Call, record: Record, backup_id: int) -> TableInfo:
+def begin_from_backup(context: OperationContext, record: Record, backup_id: int) -> TableInfo:
     """Makes the table; its items follow in the background."""
-    return _begin(call, record, {"backup": backup_id, "cursor": ""})
+    return _begin(context, record, {"backup": backup_id, "cursor": ""})
 
 
-def begin_from_journal(call: Call, record: Record, source: TableInfo, at: float) -> TableInfo:
+def begin_from_journal(context: OperationContext, record: Record, source: TableInfo, at: float) -> TableInfo:
     """The same for the items that another table had at a time."""
-    restore = {"table": source.id, "at": at, "cursor": "", "bookmark": _put_bookmark(call, source.id, at)}
-    table = _begin(call, record, restore)
-    database_file.create_keys(call.db, _undo(table))
+    restore = {"table": source.id, "at": at, "cursor": "", "bookmark": _put_bookmark(context, source.id, at)}
+    table = _begin(context, record, restore)
+    database_file.create_keys(context.db, _undo(table))
     return table
 
 
-def _begin(call: Call, record: Record, restore: Record) -> TableInfo:
+def _begin(context: OperationContext, record: Record, restore: Record) -> TableInfo:
     if "active_at" in record:
         restore["active_at"] = record["active_at"]
     record |= {"restore": restore, "active_at": _NOT_YET, "unsettled": True}
     for index in _indexes(record):
         index["backfill_cursor"] = ""
-    call.engine.maintenance.wake()
-    return index_backfill.create_table(call, call.scope, record)
+    context.engine.maintenance.wake()
+    return index_backfill.create_table(context, context.scope, record)
 
 
 def _indexes(record: Record) -> list[Record]:
@@ -93,8 +93,8 @@ def restore_tables(engine: Engine) -> float | None:
 
 
 def _restored_now(engine: Engine) -> list[TableInfo]:
-    with engine.reading() as call:
-        rows = call.db.execute(
+    with engine.reading() as context:
+        rows = context.db.execute(
             "SELECT id, account, region, record FROM tables WHERE instr(record, ?) ORDER BY id", (b'"restore":{',)
         ).fetchall()
     found = (compile_table(row[0], Scope(row[1], row[2]), orjson.loads(row[3])) for row in rows)
@@ -108,8 +108,8 @@ def _restore_on(engine: Engine, stale: TableInfo) -> bool:
         restored_indexes.fill_on(engine, stale, unfilled)
         return True
     first = _first_place(engine, stale.record["restore"])
-    with steps.step(engine, "restore") as (call, rows):
-        table = engine.catalog.find(call.db, stale.scope, stale.name)
+    with steps.step(engine, "restore") as (context, rows):
+        table = engine.catalog.find(context.db, stale.scope, stale.name)
         if table is None or table.id != stale.id or "restore" not in table.record:
             return False  # another process was first
         record: Record = deepcopy(dict(table.record))
@@ -117,23 +117,23 @@ def _restore_on(engine: Engine, stale: TableInfo) -> bool:
         if "table" in restore:
             restore.setdefault("place", first)
         if "cursor" not in restore:
-            _finish(call, table, record)
+            _finish(context, table, record)
             return True  # to settle it, and to sweep what it needed
-        if not dropped_tables.is_there(call.db, _source(restore)):
-            _give_up(call, table)
+        if not dropped_tables.is_there(context.db, _source(restore)):
+            _give_up(context, table)
             return True
-        if not _copy(call, table, restore, rows):
+        if not _copy(context, table, restore, rows):
             del restore["cursor"]
-        engine.catalog.save(call.db, table, record)
+        engine.catalog.save(context.db, table, record)
     return True
 
 
-def _copy(call: Call, table: TableInfo, restore: Record, rows: int) -> bool:
+def _copy(context: OperationContext, table: TableInfo, restore: Record, rows: int) -> bool:
     """Copies some items; whether there may be more."""
-    db = call.db
+    db = context.db
     if "backup" in restore:
         return _copy_range(db, table, restore, _source(restore), rows, "")
-    if not _take_journal(call, table, restore, rows):
+    if not _take_journal(context, table, restore, rows):
         return True  # all that has changed must be known before an item is copied
     source = _source(restore)
     unchanged = f"AND NOT EXISTS (SELECT 1 FROM {_undo(table)} AS changed WHERE changed.key = {source}.key)"  # noqa: S608
@@ -159,31 +159,31 @@ def _source(restore: Record) -> str:
     return f"b{restore['backup']}" if "backup" in restore else f"t{restore['table']}"
 
 
-def _give_up(call: Call, table: TableInfo) -> None:
+def _give_up(context: OperationContext, table: TableInfo) -> None:
     """An older program has deleted the source meanwhile: what is there is not the whole of any moment."""
     _LOG.error("The table %s could not be restored: its source is gone.", table.name)
-    dropped_tables.discard(call, _undo(table))
-    index_backfill.drop_table(call, table)
+    dropped_tables.discard(context, _undo(table))
+    index_backfill.drop_table(context, table)
 
 
-def _finish(call: Call, table: TableInfo, record: Record) -> None:
+def _finish(context: OperationContext, table: TableInfo, record: Record) -> None:
     """The table is there."""
     restore = record.pop("restore")
     if "table" in restore:
-        call.db.execute("DELETE FROM journal WHERE sequence = ?", (restore["bookmark"],))
-        dropped_tables.discard(call, _undo(table))
-    record["active_at"] = restore.get("active_at", call.now)
-    call.engine.catalog.save(call.db, table, record)
+        context.db.execute("DELETE FROM journal WHERE sequence = ?", (restore["bookmark"],))
+        dropped_tables.discard(context, _undo(table))
+    record["active_at"] = restore.get("active_at", context.now)
+    context.engine.catalog.save(context.db, table, record)
 
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _put_bookmark(call: Call, source_id: int, at: float) -> int:
+def _put_bookmark(context: OperationContext, source_id: int, at: float) -> int:
     """Adds the entry of no item, and no earlier than `at`, which nothing trims. Its number."""
-    cursor = call.db.execute(
+    cursor = context.db.execute(
         "INSERT INTO journal (table_id, at, key, size, item) VALUES (?, ?, x'', NULL, NULL)",
-        (source_id, max(call.now, at)),
+        (source_id, max(context.now, at)),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -193,17 +193,17 @@ def _first_place(engine: Engine, restore: Record) -> int | None:
     """The number before that of the first change to undo. To look for it takes no lock, and needs to be done once."""
     if "table" not in restore or "place" in restore:
         return None
-    with engine.reading() as call:
-        first = call.db.execute(
+    with engine.reading() as context:
+        first = context.db.execute(
             "SELECT min(sequence) FROM journal WHERE table_id = ? AND at > ?", (restore["table"], restore["at"])
         ).fetchone()[0]
     bookmark: int = restore["bookmark"]
     return min(bookmark, first or bookmark) - 1
 
 
-def _take_journal(call: Call, table: TableInfo, restore: Record, rows: int) -> bool:
+def _take_journal(context: OperationContext, table: TableInfo, restore: Record, rows: int) -> bool:
     """Takes some entries; whether there are no more, as this transaction sees it."""
-    db, undo = call.db, _undo(table)
+    db, undo = context.db, _undo(table)
     end = _journal_end(db, restore, rows)
     if end is None:
         return True
@@ -223,7 +223,7 @@ def _take_journal(call: Call, table: TableInfo, restore: Record, rows: int) -> b
     is_last = bool(db.execute("SELECT max(sequence) <= ? FROM journal", (end,)).fetchone()[0])
     if end >= restore["bookmark"]:
         db.execute("DELETE FROM journal WHERE sequence = ?", (restore["bookmark"],))
-        restore["bookmark"] = _put_bookmark(call, restore["table"], restore["at"])
+        restore["bookmark"] = _put_bookmark(context, restore["table"], restore["at"])
     restore["place"] = end
     return is_last
 

@@ -63,9 +63,9 @@ def fill_on(engine: Engine, table: TableInfo, index: IndexInfo) -> None:
 def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> None:
     """Reads some items more. It needs no lock but Python's own, for which other threads wait: so it takes steps too."""
     sizes, began = engine.maintenance.step_sizes, perf_counter()
-    with engine.reading() as call:
-        end = steps.range_end(call.db, table.storage, run.end, sizes.rows("gather"))
-        found = call.db.execute(
+    with engine.reading() as context:
+        end = steps.range_end(context.db, table.storage, run.end, sizes.rows("gather"))
+        found = context.db.execute(
             f"SELECT key, item FROM {table.storage} WHERE key > ? AND key <= ?",  # noqa: S608
             (run.end, end or b""),
         ).fetchall()
@@ -84,14 +84,14 @@ def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> Non
 
 def _write(engine: Engine, stale: TableInfo, index: IndexInfo, run: Run) -> bool:
     """Writes some rows of the run; whether there are more, and they are still wanted."""
-    with steps.step(engine, "run") as (call, rows):
-        table = engine.catalog.find(call.db, stale.scope, stale.name)
+    with steps.step(engine, "run") as (context, rows):
+        table = engine.catalog.find(context.db, stale.scope, stale.name)
         now = table.indexes.get(index.name) if table is not None and table.id == stale.id else None
         if table is None or now is None or now.record.get("backfill_cursor") != run.place:
             return False  # another process was first
         some = list(islice(run.in_order, rows))
         run.rows -= len(some)
-        call.db.executemany(index.sql_put, some)
+        context.db.executemany(index.sql_put, some)
         if not run.rows:
-            index_backfill.save_place(call, table, index.name, None if run.is_last else base64_text(run.end))
+            index_backfill.save_place(context, table, index.name, None if run.is_last else base64_text(run.end))
     return bool(run.rows)

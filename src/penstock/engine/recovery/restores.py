@@ -18,7 +18,7 @@ import orjson
 
 from penstock.engine.catalog import index_backfill
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.errors import ValidationException
 
 _TAKEN_OVER: Final = ("KeySchema", "OnDemandThroughput", "SSESpecification")
@@ -26,12 +26,12 @@ _ON_DEMAND: Final = "PAY_PER_REQUEST"
 _PROVISIONED: Final = "PROVISIONED"
 
 
-def restored_record(call: Call, source: Record, request: Record) -> Record:
+def restored_record(context: OperationContext, source: Record, request: Record) -> Record:
     """The record of the new table, by the source's record and the request's overrides."""
     record: Record = {name: deepcopy(source[name]) for name in _TAKEN_OVER if name in source}
     record["TableName"] = request["TargetTableName"]
     record["TableId"] = str(uuid4())
-    record["created_at"] = call.now
+    record["created_at"] = context.now
     _set_capacity(record, source, request)
     _set_indexes(record, source, request)
     if "SSESpecificationOverride" in request:
@@ -40,41 +40,41 @@ def restored_record(call: Call, source: Record, request: Record) -> Record:
     return record
 
 
-def create(call: Call, record: Record, copy: Callable[[str], None]) -> TableInfo:
+def create(context: OperationContext, record: Record, copy: Callable[[str], None]) -> TableInfo:
     """Makes the table; `copy` puts the items into the SQL table whose name it is given."""
-    table = index_backfill.create_table(call, call.scope, record)
+    table = index_backfill.create_table(context, context.scope, record)
     copy(table.storage)
     for index in table.index_list:
         if index.local:
-            _fill_local(call, table, index)
+            _fill_local(context, table, index)
     for name in [index.name for index in table.index_list if not index.local]:
-        table = _fill_global(call, table, name)
+        table = _fill_global(context, table, name)
     return table
 
 
-def _fill_local(call: Call, table: TableInfo, index: IndexInfo) -> None:
-    rows = call.db.execute(f"SELECT key, item FROM {table.storage} ORDER BY key")  # noqa: S608
+def _fill_local(context: OperationContext, table: TableInfo, index: IndexInfo) -> None:
+    rows = context.db.execute(f"SELECT key, item FROM {table.storage} ORDER BY key")  # noqa: S608
     while batch := rows.fetchmany(index_backfill.FILL_STEP):
         entries = ((index.entry(orjson.loads(item), key), key) for key, item in batch)
-        call.db.executemany(
+        context.db.executemany(
             f"INSERT INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
             [(entry, key) for entry, key in entries if entry is not None],
         )
 
 
-def _fill_global(call: Call, table: TableInfo, name: str) -> TableInfo:
+def _fill_global(context: OperationContext, table: TableInfo, name: str) -> TableInfo:
     """Fills a small table's index at once; a large one's is filled in the background, as a new index is."""
     record: Record = deepcopy(dict(table.record))
     _named(record["GlobalSecondaryIndexes"], name)["backfill_cursor"] = ""
-    table = call.engine.catalog.save(call.db, table, record)
-    rows = call.db.execute(
+    table = context.engine.catalog.save(context.db, table, record)
+    rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
         (index_backfill.FILL_AT_ONCE + 1,),
     ).fetchone()[0]
     if rows > index_backfill.FILL_AT_ONCE:
-        call.engine.maintenance.wake()
+        context.engine.maintenance.wake()
         return table
-    return index_backfill.fill(call, table, table.indexes[name], index_backfill.FILL_AT_ONCE + 1)
+    return index_backfill.fill(context, table, table.indexes[name], index_backfill.FILL_AT_ONCE + 1)
 
 
 def _named(indexes: list[Record], name: str) -> Record:

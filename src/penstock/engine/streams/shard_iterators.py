@@ -15,7 +15,7 @@ from hmac import compare_digest
 from struct import Struct
 from typing import Final
 
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.settings import Scope
 from penstock.engine.streams import stream_records
 from penstock.engine.streams.stream_records import Stream
@@ -42,10 +42,10 @@ def parse_arn(arn: str) -> tuple[Scope, str, str]:
     return Scope(account, region), table_name, label
 
 
-def stream_of(call: Call, arn: str) -> Stream:
+def stream_of(context: OperationContext, arn: str) -> Stream:
     """The stream of this ARN; ResourceNotFoundException where the caller has none such."""
     scope, table_name, label = parse_arn(arn)
-    found = stream_records.find(call.db, scope, table_name, label) if scope == call.scope else None
+    found = stream_records.find(context.db, scope, table_name, label) if scope == context.scope else None
     if found is None:
         raise ResourceNotFoundException(f"Requested resource not found: Stream: {arn} not found")
     return found
@@ -57,21 +57,21 @@ def refuse_trimmed(stream: Stream, position: int) -> None:
         raise TrimmedDataAccessException("The data you are trying to access has been trimmed")
 
 
-def encode(call: Call, stream: Stream, position: int) -> str:
+def encode(context: OperationContext, stream: Stream, position: int) -> str:
     """An iterator that reads from `position` on."""
-    place = _PLACE.pack(position, call.now)
+    place = _PLACE.pack(position, context.now)
     token = urlsafe_b64encode(place + _digest(stream, place)).decode("ascii")
     return f"{stream.arn}|1|{token}"
 
 
-def decode(call: Call, text: str) -> tuple[Stream, int]:
+def decode(context: OperationContext, text: str) -> tuple[Stream, int]:
     """The stream and position of an iterator; refused where it is changed, expired, or past what is kept."""
     arn, _, token = text.partition("|1|")
     if _STREAM_ARN.fullmatch(arn) is None:
         raise ValidationException("Invalid ShardIterator")
-    stream = stream_of(call, arn)
+    stream = stream_of(context, arn)
     position, made_at = _opened(stream, token)
-    if call.now - made_at > LIFETIME_SECONDS:
+    if context.now - made_at > LIFETIME_SECONDS:
         raise ExpiredIteratorException("Shard iterator has expired")
     refuse_trimmed(stream, position)
     return stream, position

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from penstock.engine.catalog.table_schema import Record
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.maintenance.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage.database_file import Connection
@@ -100,12 +100,12 @@ def sequence_of(number: str) -> int | None:
     return sequence if 0 <= sequence < _HIGHEST_SEQUENCE else None
 
 
-def open_stream(call: Call, scope: Scope, record: Record, view: str) -> None:
+def open_stream(context: OperationContext, scope: Scope, record: Record, view: str) -> None:
     """Begins a stream for the table of this record, which the caller then saves."""
     name = record["TableName"]
-    label = _free_label(call, scope, name)
-    start = newest(call.db) + 1
-    cursor = call.db.execute(
+    label = _free_label(context, scope, name)
+    start = newest(context.db) + 1
+    cursor = context.db.execute(
         "INSERT INTO streams "
         "(account, region, table_name, label, view, key_schema, secret, created_at, start, trimmed) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
@@ -117,22 +117,22 @@ def open_stream(call: Call, scope: Scope, record: Record, view: str) -> None:
             view,
             orjson.dumps(record["KeySchema"]),
             secrets.token_bytes(16),
-            call.now,
+            context.now,
             start,
         ),
     )
     record["StreamSpecification"] = {"StreamEnabled": True, "StreamViewType": view}
     record["stream"] = {"id": cursor.lastrowid, "label": label, "view": view}
     record["LatestStreamLabel"] = label
-    call.engine.maintenance.wake()
+    context.engine.maintenance.wake()
 
 
-def close_stream(call: Call, record: Record) -> None:
+def close_stream(context: OperationContext, record: Record) -> None:
     """Ends the table's stream, if it has one; what is in it stays readable. The caller saves the record."""
     record.pop("StreamSpecification", None)
     stream = record.pop("stream", None)
     if stream is not None:
-        call.db.execute("UPDATE streams SET closed_at = ? WHERE id = ?", (call.now, stream["id"]))
+        context.db.execute("UPDATE streams SET closed_at = ? WHERE id = ?", (context.now, stream["id"]))
 
 
 def described(scope: Scope, record: Record) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def described(scope: Scope, record: Record) -> dict[str, Any]:
     return members
 
 
-def append(call: Call, change: Change, stream: Record, data: bytes) -> None:
+def append(context: OperationContext, change: Change, stream: Record, data: bytes) -> None:
     """Writes the record of a change; `data` is the new item's JSON."""
     old, new, view = change.old, change.new, stream["view"]
     key = change.table.key_of(new if new is not None else old or {})
@@ -159,7 +159,7 @@ def append(call: Call, change: Change, stream: Record, data: bytes) -> None:
     if old is not None and view in ("OLD_IMAGE", "NEW_AND_OLD_IMAGES"):
         images["OldImage"] = old
         size += item_size(old)
-    call.db.execute(_APPEND, (stream["id"], call.now, _event(change), size, orjson.dumps(images)))
+    context.db.execute(_APPEND, (stream["id"], context.now, _event(change), size, orjson.dumps(images)))
 
 
 def find(db: Connection, scope: Scope, table_name: str, label: str) -> Stream | None:
@@ -217,41 +217,41 @@ def records(db: Connection, stream: Stream, position: int, limit: int) -> Iterat
 @chore
 def trim_streams(engine: Engine) -> float | None:
     """Takes records older than 24 hours out of the streams, and closed streams that have none left out of the file."""
-    with engine.reading() as call:
-        due = _next_trim(call)
+    with engine.reading() as context:
+        due = _next_trim(context)
     if due is None or due > 0:
         return due
-    with engine.writing() as call:
-        if _trim_step(call):
+    with engine.writing() as context:
+        if _trim_step(context):
             return 0.0
-        due = _next_trim(call)
+        due = _next_trim(context)
     # A clock that was set back can leave a closed stream with records that are younger than its end.
     return None if due is None else max(due, 1.0)
 
 
-def _next_trim(call: Call) -> float | None:
+def _next_trim(context: OperationContext) -> float | None:
     """Seconds until the oldest record, or a closed stream, has had its time."""
-    oldest = call.db.execute(
+    oldest = context.db.execute(
         "SELECT min(at) FROM (SELECT (SELECT created_at FROM stream_records WHERE stream = streams.id "
         "AND sequence > streams.trimmed ORDER BY sequence LIMIT 1) AS at FROM streams "
         "UNION ALL SELECT closed_at FROM streams)"
     ).fetchone()[0]
-    return None if oldest is None else max(0.0, oldest + RETENTION_SECONDS - call.now)
+    return None if oldest is None else max(0.0, oldest + RETENTION_SECONDS - context.now)
 
 
-def _trim_step(call: Call) -> bool:
+def _trim_step(context: OperationContext) -> bool:
     """A bounded piece of the work; whether there is more."""
-    horizon = call.now - RETENTION_SECONDS
-    for (stream,) in call.db.execute("SELECT id FROM streams").fetchall():
-        if _trim_stream(call.db, stream, horizon) == TRIM_STEP:
+    horizon = context.now - RETENTION_SECONDS
+    for (stream,) in context.db.execute("SELECT id FROM streams").fetchall():
+        if _trim_stream(context.db, stream, horizon) == TRIM_STEP:
             return True
-    ended = call.db.execute(
+    ended = context.db.execute(
         "SELECT id FROM streams WHERE closed_at <= ? AND NOT EXISTS "
         "(SELECT 1 FROM stream_records WHERE stream = streams.id AND sequence > streams.trimmed)",
         (horizon,),
     ).fetchall()
     for (stream,) in ended:
-        _forget(call.db, stream)
+        _forget(context.db, stream)
     return False
 
 
@@ -288,12 +288,12 @@ def _event(change: Change) -> int:
     return EXPIRE if change.by_ttl else REMOVE
 
 
-def _free_label(call: Call, scope: Scope, table_name: str) -> str:
+def _free_label(context: OperationContext, scope: Scope, table_name: str) -> str:
     """The time in milliseconds; a later one where two streams of a table begin in the same."""
-    moment = datetime.fromtimestamp(call.now, UTC)
+    moment = datetime.fromtimestamp(context.now, UTC)
     while True:
         label = moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}"
-        if find(call.db, scope, table_name, label) is None:
+        if find(context.db, scope, table_name, label) is None:
             return label
         moment += timedelta(milliseconds=1)
 

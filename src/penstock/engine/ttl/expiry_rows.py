@@ -15,7 +15,7 @@ import orjson
 
 from penstock.engine.catalog.index_backfill import FILL_AT_ONCE
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import dropped_tables
 from penstock.engine.storage import database_file
 from penstock.wire import numbers
@@ -43,26 +43,26 @@ def expiry(item: Item, attribute: str) -> int | None:
     return int(value) if 0 <= value < _NEVER else None
 
 
-def enable(call: Call, table: TableInfo, record: Record, attribute: str) -> TableInfo:
+def enable(context: OperationContext, table: TableInfo, record: Record, attribute: str) -> TableInfo:
     """Switches TTL on: saves the record and begins to note when the table's items end."""
-    dropped_tables.discard(call, _storage(table))
-    database_file.create_expiries(call.db, table.storage)
+    dropped_tables.discard(context, _storage(table))
+    database_file.create_expiries(context.db, table.storage)
     record["ttl"] = {"AttributeName": attribute, "cursor": ""}
-    table = call.engine.catalog.save(call.db, table, record)
-    call.engine.maintenance.wake()
-    rows = call.db.execute(
+    table = context.engine.catalog.save(context.db, table, record)
+    context.engine.maintenance.wake()
+    rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
         (FILL_AT_ONCE + 1,),
     ).fetchone()[0]
     # A small table needs no waiting.
-    return table if rows > FILL_AT_ONCE else fill(call, table, FILL_AT_ONCE + 1)
+    return table if rows > FILL_AT_ONCE else fill(context, table, FILL_AT_ONCE + 1)
 
 
-def disable(call: Call, table: TableInfo, record: Record) -> TableInfo:
+def disable(context: OperationContext, table: TableInfo, record: Record) -> TableInfo:
     """Switches TTL off: saves the record and forgets when items end."""
     record.pop("ttl", None)
-    dropped_tables.discard(call, _storage(table))
-    return call.engine.catalog.save(call.db, table, record)
+    dropped_tables.discard(context, _storage(table))
+    return context.engine.catalog.save(context.db, table, record)
 
 
 def is_filling(table: TableInfo) -> bool:
@@ -70,15 +70,15 @@ def is_filling(table: TableInfo) -> bool:
     return "cursor" in table.record.get("ttl", {})
 
 
-def fill(call: Call, table: TableInfo, most_rows: int) -> TableInfo:
+def fill(context: OperationContext, table: TableInfo, most_rows: int) -> TableInfo:
     """Takes the look at older items on by so many rows; saves the place reached."""
     ttl = table.record["ttl"]
-    rows = call.db.execute(
+    rows = context.db.execute(
         f"SELECT key, item FROM {table.storage} WHERE key > ? ORDER BY key LIMIT ?",  # noqa: S608
         (binary(ttl["cursor"]), most_rows),
     ).fetchall()
     ends = [(expiry(orjson.loads(item), ttl["AttributeName"]), key) for key, item in rows]
-    call.db.executemany(
+    context.db.executemany(
         f"INSERT OR IGNORE INTO {_storage(table)} (at, key) VALUES (?, ?)",  # noqa: S608
         [(at, key) for at, key in ends if at is not None],
     )
@@ -87,10 +87,10 @@ def fill(call: Call, table: TableInfo, most_rows: int) -> TableInfo:
         record["ttl"]["cursor"] = base64_text(rows[-1][0])
     else:
         del record["ttl"]["cursor"]
-    return call.engine.catalog.save(call.db, table, record)
+    return context.engine.catalog.save(context.db, table, record)
 
 
-def follow(call: Call, change: Change, attribute: str) -> None:
+def follow(context: OperationContext, change: Change, attribute: str) -> None:
     """Keeps the table's expiries in step with a change."""
     before = None if change.old is None else expiry(change.old, attribute)
     after = None if change.new is None else expiry(change.new, attribute)
@@ -98,31 +98,31 @@ def follow(call: Call, change: Change, attribute: str) -> None:
         return
     storage = _storage(change.table)
     if before is not None:
-        call.db.execute(f"DELETE FROM {storage} WHERE at = ? AND key = ?", (before, change.key))  # noqa: S608
-    if after is not None and after >= call.now - LONGEST_PAST_SECONDS:
-        call.db.execute(
+        context.db.execute(f"DELETE FROM {storage} WHERE at = ? AND key = ?", (before, change.key))  # noqa: S608
+    if after is not None and after >= context.now - LONGEST_PAST_SECONDS:
+        context.db.execute(
             f"INSERT OR IGNORE INTO {storage} (at, key) VALUES (?, ?)",  # noqa: S608
             (after, change.key),
         )
 
 
-def next_end(call: Call, table: TableInfo) -> int | None:
+def next_end(context: OperationContext, table: TableInfo) -> int | None:
     """The earliest end of an item of the table."""
-    found: int | None = call.db.execute(f"SELECT min(at) FROM {_storage(table)}").fetchone()[0]  # noqa: S608
+    found: int | None = context.db.execute(f"SELECT min(at) FROM {_storage(table)}").fetchone()[0]  # noqa: S608
     return found
 
 
-def ended(call: Call, table: TableInfo, until: float, limit: int) -> list[tuple[int, bytes]]:
+def ended(context: OperationContext, table: TableInfo, until: float, limit: int) -> list[tuple[int, bytes]]:
     """(end, row key) of items that ended by `until`, earliest first."""
-    return call.db.execute(
+    return context.db.execute(
         f"SELECT at, key FROM {_storage(table)} WHERE at <= ? ORDER BY at, key LIMIT ?",  # noqa: S608
         (until, limit),
     ).fetchall()
 
 
-def forget(call: Call, table: TableInfo, at: int, key: bytes) -> None:
+def forget(context: OperationContext, table: TableInfo, at: int, key: bytes) -> None:
     """Takes out an expiry that its item does not bear out."""
-    call.db.execute(f"DELETE FROM {_storage(table)} WHERE at = ? AND key = ?", (at, key))  # noqa: S608
+    context.db.execute(f"DELETE FROM {_storage(table)} WHERE at = ? AND key = ?", (at, key))  # noqa: S608
 
 
 def _storage(table: TableInfo) -> str:

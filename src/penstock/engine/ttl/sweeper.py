@@ -15,7 +15,7 @@ import orjson
 
 from penstock.engine.catalog.index_backfill import FILL_STEP
 from penstock.engine.catalog.table_schema import TableInfo, compile_table
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import changes
 from penstock.engine.maintenance.maintenance import chore
 from penstock.engine.settings import Scope
@@ -46,70 +46,72 @@ def _swept(engine: Engine, table: TableInfo) -> float:
 
 
 def _sweep_table(engine: Engine, stale: TableInfo) -> float:
-    with engine.writing() as call:
-        table = engine.catalog.find(call.db, stale.scope, stale.name)
-        if table is None or table.id != stale.id or not _is_due(call, table):
+    with engine.writing() as context:
+        table = engine.catalog.find(context.db, stale.scope, stale.name)
+        if table is None or table.id != stale.id or not _is_due(context, table):
             return engine.settings.ttl_sweep_seconds
         if expiry_rows.is_filling(table):
-            table = expiry_rows.fill(call, table, FILL_STEP)
-        _delete_ended(call, table)
-        return 0.0 if expiry_rows.is_filling(table) else _wait(call, table)
+            table = expiry_rows.fill(context, table, FILL_STEP)
+        _delete_ended(context, table)
+        return 0.0 if expiry_rows.is_filling(table) else _wait(context, table)
 
 
-def _is_due(call: Call, table: TableInfo) -> bool:
-    return table.ttl_attribute is not None and call.is_ready(table)
+def _is_due(context: OperationContext, table: TableInfo) -> bool:
+    return table.ttl_attribute is not None and context.is_ready(table)
 
 
-def _wait(call: Call, table: TableInfo) -> float:
+def _wait(context: OperationContext, table: TableInfo) -> float:
     """Seconds until the table's next deletion."""
-    settings = call.engine.settings
-    end = expiry_rows.next_end(call, table)
+    settings = context.engine.settings
+    end = expiry_rows.next_end(context, table)
     if end is None:
         return settings.ttl_sweep_seconds
-    return max(0.0, end + settings.ttl_lag_seconds - call.now)
+    return max(0.0, end + settings.ttl_lag_seconds - context.now)
 
 
-def _delete_ended(call: Call, table: TableInfo) -> None:
-    until = call.now - call.engine.settings.ttl_lag_seconds
-    for at, key in expiry_rows.ended(call, table, until, SWEEP_STEP):
-        old = changes.old_item(call, table, key)
-        if old is None or not _has_ended(call, table, old, until):
-            expiry_rows.forget(call, table, at, key)
+def _delete_ended(context: OperationContext, table: TableInfo) -> None:
+    until = context.now - context.engine.settings.ttl_lag_seconds
+    for at, key in expiry_rows.ended(context, table, until, SWEEP_STEP):
+        old = changes.old_item(context, table, key)
+        if old is None or not _has_ended(context, table, old, until):
+            expiry_rows.forget(context, table, at, key)
             continue
-        changes.write(call, changes.Change(table, key, old, None, by_ttl=True))
+        changes.write(context, changes.Change(table, key, old, None, by_ttl=True))
         # The item's own end may have been another one than this row's.
-        expiry_rows.forget(call, table, at, key)
+        expiry_rows.forget(context, table, at, key)
 
 
-def _has_ended(call: Call, table: TableInfo, item: Item, until: float) -> bool:
+def _has_ended(context: OperationContext, table: TableInfo, item: Item, until: float) -> bool:
     assert table.ttl_attribute is not None
     end = expiry_rows.expiry(item, table.ttl_attribute)
-    return end is not None and call.now - expiry_rows.LONGEST_PAST_SECONDS <= end <= until
+    return end is not None and context.now - expiry_rows.LONGEST_PAST_SECONDS <= end <= until
 
 
 def _tables_with_ttl(engine: Engine) -> list[tuple[TableInfo, float]]:
     """Tables with TTL, and the seconds until each has something to do."""
-    with engine.reading() as call:
+    with engine.reading() as context:
         # One snapshot: a TTL that is being switched off takes its SQL table with it.
-        call.db.execute("BEGIN")
+        context.db.execute("BEGIN")
         try:
-            return [(table, wait) for table in _with_ttl(call) if (wait := _wait_or_damage(call, table)) is not None]
+            return [
+                (table, wait) for table in _with_ttl(context) if (wait := _wait_or_damage(context, table)) is not None
+            ]
         finally:
-            call.db.execute("ROLLBACK")
+            context.db.execute("ROLLBACK")
 
 
-def _wait_or_damage(call: Call, table: TableInfo) -> float | None:
+def _wait_or_damage(context: OperationContext, table: TableInfo) -> float | None:
     """The same; None for a table that cannot be read: the others do not wait for it."""
     try:
-        return 0.0 if expiry_rows.is_filling(table) else _wait(call, table)
+        return 0.0 if expiry_rows.is_filling(table) else _wait(context, table)
     except sqlite3.DatabaseError as error:
-        call.engine.maintenance.pass_over(table.name, error)
+        context.engine.maintenance.pass_over(table.name, error)
         return None
 
 
-def _with_ttl(call: Call) -> list[TableInfo]:
+def _with_ttl(context: OperationContext) -> list[TableInfo]:
     # The text is looked for in SQL: a thousand tables without TTL are not decoded each second.
-    rows = call.db.execute(
+    rows = context.db.execute(
         "SELECT id, account, region, record FROM tables WHERE instr(record, ?) ORDER BY id", (b'"ttl":{',)
     ).fetchall()
     found = (compile_table(row[0], Scope(row[1], row[2]), orjson.loads(row[3])) for row in rows)

@@ -5,7 +5,6 @@ paths.py               document paths, and what they find
 comparison.py          values against values
 condition_closures.py  a condition → a function of an item
 conditions.py          ConditionExpression, FilterExpression
-plain_conditions.py    the plainest conditions, without closures
 key_conditions.py      KeyConditionExpression
 projections.py         ProjectionExpression
 update_closures.py     SET, REMOVE, ADD, DELETE → what they leave

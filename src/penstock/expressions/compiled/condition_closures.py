@@ -37,6 +37,7 @@ from penstock.expressions.syntax.tree import (
     Path,
     Term,
     Value,
+    walk,
 )
 from penstock.wire.limits import EXPRESSION_IN_OPERANDS
 from penstock.wire.values import TYPES, AttributeValue, Item, equal
@@ -75,6 +76,34 @@ class Bound:
 def bind_term(term: Term, scope: Scope) -> Predicate:
     """The condition as a function."""
     return _TERMS[type(term)](term, scope)
+
+
+Binder = Callable[[Mapping[str, AttributeValue]], Predicate]
+
+
+def prepare_term(term: Term, names: Mapping[str, str]) -> Binder:
+    """`bind_term` in two steps: the names are bound now, once for many calls, and each call binds its values only.
+
+    A refusal that needs no values is raised now, before others that may come first in DynamoDB's order.
+    """
+    match term:
+        case Not(inner):
+            bind = prepare_term(inner, names)
+            return lambda values: _not(bind(values))
+        case And(terms) | Or(terms):
+            join = all_of if isinstance(term, And) else any_of
+            binders = [prepare_term(one, names) for one in terms]
+            return lambda values: join([bind(values) for bind in binders])
+        case Comparison(operator, Path() as path, Value() as value):
+            left = bind_operand(path, Scope(names, {}))
+            if operator == "=":
+                return lambda values: _equals_value(left, value_of(value, values))
+            return lambda values: _compare(operator, left, _bound_value(value_of(value, values)))
+        case _ if not any(isinstance(node, Value) for node in walk(term)):
+            predicate = bind_term(term, Scope(names, {}))
+            return lambda values: predicate
+        case _:
+            return lambda values: bind_term(term, Scope(names, values))
 
 
 def _not(inner: Predicate) -> Predicate:
@@ -124,16 +153,19 @@ def bind_operand(operand: Operand, scope: Scope) -> Bound:
         path = bind_path(operand, scope.names)
         return Bound(getter(path), None, path)
     if isinstance(operand, Value):
-        value = value_of(operand, scope)
-        return Bound(lambda item: value, next(iter(value)), None, value)
+        return _bound_value(value_of(operand, scope.values))
     if isinstance(operand, Call):
         return _size([bind_operand(argument, scope) for argument in operand.arguments])
     raise error_wording.misplaced_function(operand.operator)
 
 
-def value_of(operand: Value, scope: Scope) -> AttributeValue:
+def _bound_value(value: AttributeValue) -> Bound:
+    return Bound(lambda item: value, next(iter(value)), None, value)
+
+
+def value_of(operand: Value, values: Mapping[str, AttributeValue]) -> AttributeValue:
     """What a :placeholder stands for."""
-    value = scope.values.get(operand.name)
+    value = values.get(operand.name)
     if value is None:
         raise error_wording.undefined_value(operand.name)
     return value
@@ -174,10 +206,17 @@ def _refuse_types(operator: str, allowed: frozenset[str], *operands: Bound) -> N
 
 
 def _comparison(term: Comparison, scope: Scope) -> Predicate:
-    operator = term.operator
-    if operator == "=" and type(term.left) is Path and type(term.right) is Value:
-        return _attribute_equals(term.left, term.right, scope)
-    left, right = bind_operand(term.left, scope), bind_operand(term.right, scope)
+    return _compare(term.operator, bind_operand(term.left, scope), bind_operand(term.right, scope))
+
+
+def _equals_value(left: Bound, value: AttributeValue) -> Predicate:
+    """`_compare` of "=", of which nothing can be refused where a path is compared with a value."""
+    if next(iter(value)) in SCALARS:
+        return _equal_scalar(left.path, left.get, value)
+    return _equality(left, _bound_value(value))
+
+
+def _compare(operator: str, left: Bound, right: Bound) -> Predicate:
     _refuse_same(operator, left, right)
     if operator == "=":
         return _equality(left, right)
@@ -185,15 +224,6 @@ def _comparison(term: Comparison, scope: Scope) -> Predicate:
         return _not(_equality(left, right))
     _refuse_types(operator, ORDERED, left, right)
     return _ordering(ORDERINGS[operator], left, right)
-
-
-def _attribute_equals(left: Path, right: Value, scope: Scope) -> Predicate:
-    """The most common comparison by far, by a shorter way: nothing about it can be refused but its placeholders."""
-    path = bind_path(left, scope.names)
-    value = value_of(right, scope)
-    if next(iter(value)) in SCALARS:
-        return _equal_scalar(path, getter(path), value)
-    return _equality(Bound(getter(path), None, path), Bound(lambda item: value, None, None, value))
 
 
 def _equality(left: Bound, right: Bound) -> Predicate:

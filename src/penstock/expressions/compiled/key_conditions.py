@@ -143,7 +143,7 @@ def _bind_plain(term: _Plain, scope: Scope) -> KeyTerm:
 
 
 def _values(wanted: tuple[Value, ...], scope: Scope) -> tuple[AttributeValue, ...]:
-    return tuple([value_of(value, scope) for value in wanted])
+    return tuple([value_of(value, scope.values) for value in wanted])
 
 
 def _key_term(term: Term, scope: Scope) -> KeyTerm:

@@ -3,9 +3,9 @@
 A program sends few texts, each with the same names every time: what these show together is kept, and a call binds its
 values only.
 
-1. This is a short cut. Whatever is unusual (a placeholder that is missing or unused, a value that is refused) is given
-   back as None, and the long way (request.py) refuses it, in DynamoDB's words and order.
-2. What comes back means what the long way's would.
+1. This is a fast path. Whatever is unusual (a placeholder that is missing or unused, a value that is refused) is given
+   back as None, and the full path (request.py) refuses it, in DynamoDB's words and order.
+2. What comes back means what the full path's would.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import DynamoDBError
-from penstock.expressions.compiled.condition_closures import Predicate
+from penstock.expressions.compiled.condition_closures import Predicate, prepare_term
 from penstock.expressions.compiled.conditions import CACHED, Condition, compile_condition
 from penstock.expressions.compiled.paths import BoundPath
 from penstock.expressions.compiled.placeholders import Placeholders, check_value_keys, size_of_names
-from penstock.expressions.compiled.plain_conditions import plain_condition
 from penstock.expressions.compiled.updates import BoundUpdate, Update, compile_update
 from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.expressions.syntax.tree import RemoveAction, SetAction, Value
@@ -106,8 +105,7 @@ class Named:
         self.names_size = names_size
         self.values = (update.values if update else frozenset()) | (condition.values if condition else frozenset())
         self._update = None if update is None else NamedUpdate(update, names)
-        self._condition = condition
-        self._plain = None if condition is None else plain_condition(condition.tree, names)
+        self._bind_condition = None if condition is None else prepare_term(condition.tree, names)
 
     def placeholders(self, values: Item | None) -> Placeholders | None:
         """The names and these values, checked; None where they are not what the expressions use."""
@@ -127,10 +125,7 @@ class Named:
 
     def condition(self, values: Values) -> Predicate | None:
         """ExpressionError as of `Condition.bind`."""
-        if self._condition is None:
-            return None
-        bound = None if self._plain is None else self._plain.bind(values)
-        return self._condition.bind(self._names, values) if bound is None else bound
+        return None if self._bind_condition is None else self._bind_condition(values)
 
 
 _KEPT: dict[Any, Named] = {}

@@ -47,7 +47,7 @@ def bind_action(action: Action, path: BoundPath, scope: Scope) -> Compute:
 
 
 def _typed(operand: Value, scope: Scope, keyword: str, allowed: frozenset[str]) -> AttributeValue:
-    value = value_of(operand, scope)
+    value = value_of(operand, scope.values)
     kind = next(iter(value))
     if kind not in allowed:
         raise error_wording.action_type(keyword, kind)
@@ -60,7 +60,7 @@ def _typed(operand: Value, scope: Scope, keyword: str, allowed: frozenset[str]) 
 def bind_value(operand: Operand, scope: Scope) -> Compute:
     """What SET writes; a path that finds nothing is an error when the update is applied."""
     if isinstance(operand, Value):
-        value = value_of(operand, scope)
+        value = value_of(operand, scope.values)
         return lambda item: value
     if isinstance(operand, Path):
         return _required(getter(bind_path(operand, scope.names)))
