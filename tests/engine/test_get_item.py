@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine import Engine, Pending
-from penstock.engine.operations.get_item import get_checked_item, get_item
+from penstock.engine.operations.items import get_checked_item, get_item
 from penstock.errors import DynamoDBError
 
 TEXTS = st.sampled_from(["a", "b", "é", "", "x" * 256, "x" * 257, "x" * 3000, "\ud800"])

@@ -306,7 +306,7 @@ def test_a_table_whose_deletion_takes_time_is_kept_when_it_goes(path: str, clock
 
 
 def test_updating_a_large_table_does_not_count_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.operations.table_sizes.COUNTED_EXACTLY", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.operations.table_description.COUNTED_EXACTLY", AT_ONCE)
     found: list[str] = []
     db = engine.store.connection()
     db.set_trace_callback(found.append)

@@ -31,7 +31,7 @@ class OperationContext:
 
     def table(self, name: str) -> TableInfo:
         """The table of this name or ARN, ready for data; ResourceNotFoundException otherwise."""
-        found = self.engine.catalog.cached(self.scope, name)
+        found = self.engine.catalog.cache[1].get((self.scope, name))
         if found is None or "unsettled" in found.record:
             found = self._look_up(name)
         return found

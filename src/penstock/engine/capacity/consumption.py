@@ -99,8 +99,8 @@ def _asked(context: OperationContext, operation: str, request: Request) -> Itera
 
 
 def _asked_by_statement(context: OperationContext, request: Request) -> Iterator[tuple[str, Item]]:
-    from penstock.engine.operations import partiql_writes  # PartiQL is imported by its first statement
-    from penstock.engine.operations.execute_statement import read_statement
+    from penstock.engine.operations import partiql_statements
+    from penstock.engine.operations.partiql import read_statement
     from penstock.expressions.partiql.keys import pinned
     from penstock.expressions.partiql.tree import Select
 
@@ -112,7 +112,7 @@ def _asked_by_statement(context: OperationContext, request: Request) -> Iterator
             names = table.key_names if index is None else tuple(part.name for part in index.key)
             yield table.name, pinned(statement.where, names, parameters).key
         else:
-            write = partiql_writes.prepare(statement, parameters, None)
+            write = partiql_statements.prepare(statement, parameters, None)
             write.resolve(context)
             yield write.table.name, write.key_values
     except PenstockError:

@@ -58,9 +58,6 @@ class Catalog:
         if self._has_moved:
             self.cache = (_NOTHING, {})
 
-    def cached(self, scope: Scope, name: str) -> TableInfo | None:
-        return self.cache[1].get((scope, name))
-
     def find(self, db: Connection, scope: Scope, name: str) -> TableInfo | None:
         """The table, or None; from the cache if it is there."""
         found = self.cache[1].get((scope, name))

@@ -1,9 +1,12 @@
-"""SELECT as the reading of one or more ranges of keys, or of everything.
+"""One PartiQL statement as a read or a write.
 
 1. A WHERE whose every alternative names its partitions is read partition by partition; any other is a scan.
 2. Whatever is read, the whole WHERE is the filter; key ranges only spare reading.
 3. Limit counts what is read, as in Query and Scan; NextToken names the range and the key to go on after, and is good
    for the same statement and parameters only.
+4. INSERT, UPDATE, DELETE and EXISTS take the same steps as PutItem, UpdateItem, DeleteItem and ConditionCheck. An
+   UPDATE never makes an item. A DELETE of what is not there does nothing, whatever its condition. An INSERT never
+   replaces an item.
 """
 
 from __future__ import annotations
@@ -14,30 +17,35 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import pairwise
-from typing import Any
+from typing import Any, assert_never
 
 import orjson
 
 from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.engine.context import OperationContext
+from penstock.engine.items import item_keys, write_steps
 from penstock.engine.items.item_keys import refuse_key_type, refuse_nested_keys
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page
-from penstock.errors import ResourceNotFoundException, ValidationException
+from penstock.errors import DuplicateItemException, ResourceNotFoundException, ValidationException
 from penstock.expressions.compiled.condition_closures import Predicate
 from penstock.expressions.compiled.key_conditions import KeyTerm
 from penstock.expressions.compiled.paths import find, refuse_clashes
 from penstock.expressions.partiql import wording
 from penstock.expressions.partiql.conditions import Translator
-from penstock.expressions.partiql.keys import Branch, attributes, branches, nested_attributes
+from penstock.expressions.partiql.keys import Branch, Pinned, attributes, branches, nested_attributes, pinned
 from penstock.expressions.partiql.parser import projection_problem
-from penstock.expressions.partiql.tree import Path, Select
-from penstock.expressions.partiql.values import Parameters
+from penstock.expressions.partiql.tree import And, Delete, Exists, Insert, Node, Path, Select, Struct, Update, place_of
+from penstock.expressions.partiql.updates import StatementUpdate, update_of
+from penstock.expressions.partiql.values import Parameters, members_of
 from penstock.expressions.syntax.error_wording import ExpressionError, too_deep
 from penstock.wire import keys
-from penstock.wire.limits import PAGE_BYTES, PATH_ELEMENTS
+from penstock.wire.limits import ITEM_BYTES, PAGE_BYTES, PATH_ELEMENTS
 from penstock.wire.values import AttributeValue, Item, check_item
+
+# ── SELECT ────────────────────────────────────────────────────────────────────────────────────────
+
 
 _INVALID = "One or more parameter values were invalid: "
 
@@ -349,3 +357,132 @@ def _units(walk: Walk, page: Page, consistent: bool) -> capacity_units.Units:
         return capacity_units.Units(units)
     fetched = sum(capacity_units.read_units(size, consistent) for size in page.fetched)
     return capacity_units.Units(fetched, {walk.index.name: units})
+
+
+# ── INSERT, UPDATE, DELETE, EXISTS ────────────────────────────────────────────────────────────────
+
+
+WriteStatement = Insert | Update | Delete | Exists
+
+
+def prepare(
+    statement: WriteStatement, parameters: Parameters, on_failure: str | None, *, transaction: bool = False
+) -> Prepared:
+    """What the statement alone can tell; `on_failure` is ReturnValuesOnConditionCheckFailure."""
+    match statement:
+        case Insert():
+            return _insert(statement, parameters)
+        case Update():
+            update = update_of(statement, parameters)
+            return StatementWrite(statement, parameters, on_failure, update, transaction=transaction)
+        case Delete() | Exists():
+            return StatementWrite(statement, parameters, on_failure, transaction=transaction)
+        case _:
+            assert_never(statement)
+
+
+class Put(write_steps.Put):
+    """An INSERT."""
+
+    __slots__ = ()
+
+    def decide(self) -> None:
+        if self.old is not None:
+            raise DuplicateItemException("Duplicate primary key exists in table")
+        self.outcome()
+
+    def returned(self) -> list[Item]:
+        return []
+
+
+def _insert(statement: Insert, parameters: Parameters) -> Put:
+    value = statement.value
+    if not isinstance(value, Struct):
+        raise ValidationException(f"{wording.NO_TUPLE} at {place_of(value)}")
+    item, size = check_item(members_of(value, parameters))
+    if size > ITEM_BYTES:
+        raise ValidationException("Item size has exceeded the maximum allowed size")
+    return Put({"TableName": statement.source.table}, item, size, None)
+
+
+class StatementWrite(write_steps.Update):
+    """An UPDATE, a DELETE or an EXISTS: its WHERE names the key, and what else it says is the condition."""
+
+    __slots__ = ("_parameters", "_statement", "_transaction", "_where")
+
+    def __init__(
+        self,
+        statement: Update | Delete | Exists,
+        parameters: Parameters,
+        on_failure: str | None,
+        update: StatementUpdate | None = None,
+        *,
+        transaction: bool = False,
+    ) -> None:
+        source = statement.select.source if isinstance(statement, Exists) else statement.source
+        request = {"TableName": source.table, "ReturnValuesOnConditionCheckFailure": on_failure}
+        super().__init__(request, {}, update, None)
+        self._statement = statement
+        self._transaction = transaction
+        self._parameters = parameters
+        self._where = statement.select.where if isinstance(statement, Exists) else statement.where
+        if self._where is not None:
+            Translator(parameters).predicate(self._where)  # types are checked before the table is looked for
+        elif not isinstance(statement, Exists):
+            raise ValidationException(wording.NEEDS_KEY)
+
+    def find_key(self, context: OperationContext) -> None:
+        """The table, and the key that the WHERE gives; refused if it gives none."""
+        self.table = table = context.table(self.request["TableName"])
+        found = pinned(self._where, table.key_names, self._parameters)
+        if len(found.key) != len(table.key_names):
+            raise ValidationException(
+                wording.EXISTS_CONDITION if isinstance(self._statement, Exists) else wording.NEEDS_KEY
+            )
+        self.key_values = found.key
+        self.condition = self._condition(found)
+
+    def resolve(self, context: OperationContext) -> None:
+        self.find_key(context)
+        if not self._transaction:  # there a key of a wrong type is worded as any key that does not fit
+            for part in self.table.key:
+                item_keys.refuse_key_type(part, self.key_values[part.name])
+        self.key = item_keys.row_key_of_key(self.table, self.key_values)
+        if self.update is not None:
+            self._refuse_key_attributes()
+        item_keys.refuse_nested_keys(self.table, nested_attributes(self._where))
+
+    def _condition(self, found: Pinned) -> Predicate | None:
+        holds = Translator(self._parameters).predicate(_all(found.rest)) if found.rest else None
+        if isinstance(self._statement, Delete):
+            return None if holds is None else lambda item: not item or holds(item)
+        if holds is None and isinstance(self._statement, Exists):
+            raise ValidationException(wording.EXISTS_CONDITION)
+        # An item is never empty: it has its key.
+        return bool if holds is None else lambda item: bool(item) and holds(item)
+
+    def outcome(self) -> None:
+        if isinstance(self._statement, Update):
+            super().outcome()
+        else:
+            self.new = self.old if isinstance(self._statement, Exists) else None
+
+    def apply(self, context: OperationContext) -> None:
+        if not isinstance(self._statement, Exists):
+            super().apply(context)
+
+    def returned(self, mode: str = "") -> Any:
+        """The items that RETURNING asks for."""
+        statement = self._statement
+        wanted = None if isinstance(statement, Exists) else statement.returning
+        if wanted is None:
+            return []
+        shown = super().returned(wanted.replace("MODIFIED", "UPDATED").replace(" ", "_"))
+        return [] if shown is None else [shown]
+
+
+Prepared = StatementWrite | Put
+
+
+def _all(terms: list[Node]) -> Node:
+    return terms[0] if len(terms) == 1 else And(tuple(terms), terms[0].place)  # type: ignore[union-attr]

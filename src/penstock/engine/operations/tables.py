@@ -1,19 +1,157 @@
-"""UpdateTable."""
+"""CreateTable, UpdateTable, DeleteTable, DescribeTable, ListTables, DescribeLimits, DescribeEndpoints."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from penstock.engine.catalog import index_backfill
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.operations.create_table import index_record
-from penstock.engine.operations.table_description import NO_THROUGHPUT, billing_mode, describe, throughput
-from penstock.engine.operations.table_states import changed, delay, existing_table, unsettle
-from penstock.engine.operations.update_validation import check_against, check_request, with_known_actions
+from penstock.engine.operations.resources import checked_tags, new_policy
+from penstock.engine.operations.table_description import (
+    NO_THROUGHPUT,
+    billing_mode,
+    changed,
+    delay,
+    describe,
+    describe_briefly,
+    existing_table,
+    find_table,
+    in_use,
+    index_status,
+    refuse_unless_active,
+    table_status,
+    throughput,
+    unsettle,
+)
+from penstock.engine.operations.table_validation import check_against, check_creation, check_request, with_known_actions
+from penstock.engine.recovery import backups, journal
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.streams import stream_records
+from penstock.errors import ResourceInUseException, ValidationException
+
+# ── CreateTable ───────────────────────────────────────────────────────────────────────────────────
+
+
+_TABLE_ARN = re.compile(r"arn:.*:table/([A-Za-z0-9_.-]{3,255})")
+
+_KEPT_AS_GIVEN = (
+    "AttributeDefinitions",
+    "KeySchema",
+    "TableClass",
+    "DeletionProtectionEnabled",
+    "OnDemandThroughput",
+    "WarmThroughput",
+    "SSESpecification",
+)
+
+
+@operation("CreateTable", "write")
+def create_table(context: OperationContext, request: Request) -> Response:
+    check_creation(request)
+    tags = checked_tags(request.get("Tags", []))
+    name = _name(context, request["TableName"])
+    if find_table(context, name) is not None:
+        raise ResourceInUseException(f"Table already exists: {name}")
+    clear_remains(context, name)
+    record = _record(context, name, request)
+    if tags:
+        record["tags"] = tags
+    if request.get("StreamSpecification", {}).get("StreamEnabled"):
+        stream_records.open_stream(context, context.scope, record, request["StreamSpecification"]["StreamViewType"])
+    table = index_backfill.create_table(context, context.scope, record)
+    return {"TableDescription": as_created(describe_briefly(context, table))}
+
+
+def clear_remains(context: OperationContext, name: str) -> None:
+    """Sweeps a deleted table whose name is wanted again, and whose time has come."""
+    remains = context.find(name)
+    if remains is not None:
+        index_backfill.drop_table(context, remains)
+
+
+def as_created(description: dict[str, Any]) -> dict[str, Any]:
+    """The description as it is answered: whatever the delay, a new table is never ACTIVE at once."""
+    description["TableStatus"] = "CREATING"
+    description.get("BillingModeSummary", {}).pop("LastUpdateToPayPerRequestDateTime", None)
+    description.get("TableThroughputModeSummary", {}).pop("LastUpdateToPayPerRequestDateTime", None)
+    for index in description.get("GlobalSecondaryIndexes", ()):
+        index["IndexStatus"] = "CREATING"
+    return description
+
+
+def index_record(number: int, index: dict[str, Any]) -> Record:
+    """A global index as the catalog keeps it."""
+    throughput = index.get("ProvisionedThroughput")
+    record = {
+        "id": number,
+        "IndexName": index["IndexName"],
+        "KeySchema": index["KeySchema"],
+        "Projection": projection(index),
+        "ProvisionedThroughput": NO_THROUGHPUT | (throughput or {}),
+    }
+    for member in ("OnDemandThroughput", "WarmThroughput"):
+        if index.get(member):
+            record[member] = index[member]
+    return record
+
+
+def projection(index: dict[str, Any]) -> dict[str, Any]:
+    """The projection, its names in order, as DynamoDB gives them back."""
+    given = index["Projection"]
+    if "NonKeyAttributes" not in given:
+        return {"ProjectionType": given["ProjectionType"]}
+    return {"ProjectionType": "INCLUDE", "NonKeyAttributes": sorted(given["NonKeyAttributes"])}
+
+
+def _name(context: OperationContext, given: str) -> str:
+    """The name of the table to be made: an ARN means it where it is of this account and region."""
+    if not given.startswith("arn:"):
+        return given
+    match = _TABLE_ARN.fullmatch(given)
+    if match is None or context.scope.arn(f"table/{match[1]}") != given:
+        raise ValidationException(f"1 validation error detected: Invalid AWS region in '{given}'")
+    return match[1]
+
+
+def _record(context: OperationContext, name: str, request: Request) -> Record:
+    billing = request.get("BillingMode", "PROVISIONED")
+    record: Record = {
+        "TableName": name,
+        "TableId": str(uuid4()),
+        "created_at": context.now,
+        "BillingMode": billing,
+        "ProvisionedThroughput": NO_THROUGHPUT | request.get("ProvisionedThroughput", {}),
+        **{member: request[member] for member in _KEPT_AS_GIVEN if request.get(member)},
+        **_index_records(request),
+    }
+    if billing == "PAY_PER_REQUEST":
+        record["on_demand_since"] = round(context.now, 3)
+    if "ResourcePolicy" in request:
+        record["ResourcePolicy"] = new_policy(context, request["ResourcePolicy"])
+    delay(context, record, "active_at")
+    return record
+
+
+def _index_records(request: Request) -> Record:
+    local = request.get("LocalSecondaryIndexes", [])
+    world = request.get("GlobalSecondaryIndexes", [])
+    records: Record = {"next_index_id": len(local) + len(world)}
+    if local:
+        records["LocalSecondaryIndexes"] = [
+            {"id": n, "IndexName": one["IndexName"], "KeySchema": one["KeySchema"], "Projection": projection(one)}
+            for n, one in enumerate(local)
+        ]
+    if world:
+        records["GlobalSecondaryIndexes"] = [index_record(n, one) for n, one in enumerate(world, len(local))]
+    return records
+
+
+# ── UpdateTable ───────────────────────────────────────────────────────────────────────────────────
+
 
 _MOMENT = 0.001  # a change is over after it was asked for, even where delays are zero
 
@@ -228,3 +366,101 @@ def _described_before(context: OperationContext, before: TableInfo) -> list[dict
         for index in before.index_list
         if not index.local
     ]
+
+
+# ── DeleteTable ───────────────────────────────────────────────────────────────────────────────────
+
+# What DynamoDB no longer tells of a table that goes.
+_UNTOLD = frozenset({"AttributeDefinitions", "KeySchema", "CreationDateTime"})
+
+
+@operation("DeleteTable", "write")
+def delete_table(context: OperationContext, request: Request) -> Response:
+    table = existing_table(context, request["TableName"])
+    _refuse(context, table)
+    record = changed(table)
+    backups.keep_deleted(context, table, record)
+    stream_records.close_stream(context, record)
+    record["deleted_at"] = context.now
+    delay(context, record, "deleted_at")
+    table = context.engine.catalog.save(context.db, table, record)
+    described = describe_briefly(context, table)
+    response = {"TableDescription": {name: one for name, one in described.items() if name not in _UNTOLD}}
+    if record["deleted_at"] <= context.now:
+        index_backfill.drop_table(context, table)
+    return response
+
+
+def _refuse_read(context: OperationContext, table: TableInfo) -> None:
+    """A table stays until what is copied from it has been copied."""
+    if backups.is_backed_up_now(context.db, table):
+        raise in_use(f"Table is being backed up: {table.name}")
+    if journal.restores_of(context.db, table.id):
+        raise in_use(f"Table is being restored to a point in time: {table.name}")
+
+
+def _refuse(context: OperationContext, table: TableInfo) -> None:
+    refuse_unless_active(table, context.now)
+    if table.record.get("DeletionProtectionEnabled"):
+        raise ValidationException(
+            "Resource cannot be deleted as it is currently protected against deletion. "
+            "Disable deletion protection first."
+        )
+    _refuse_read(context, table)
+    statuses = [index_status(table.record, index.record, context.now) for index in table.index_list if not index.local]
+    if any(status != "ACTIVE" for status in statuses) or table.record.get("dropped_indexes"):
+        raise in_use("Cannot delete table while indexes are being created, updated, or deleted.")
+    if table_status(table.record, context.now) == "UPDATING":
+        raise in_use(f"Table is being updated: {table.name}")
+
+
+# ── DescribeTable, ListTables ─────────────────────────────────────────────────────────────────────
+
+
+@operation("DescribeTable", "snapshot")
+def describe_table(context: OperationContext, request: Request) -> Response:
+    return {"Table": describe(context, existing_table(context, request["TableName"]))}
+
+
+_PAGE = 100
+
+
+@operation("ListTables", "snapshot")
+def list_tables(context: OperationContext, request: Request) -> Response:
+    limit = request.get("Limit", _PAGE)
+    names = _names(context, request.get("ExclusiveStartTableName", ""), limit + 1)
+    response: Response = {"TableNames": names[:limit]}
+    if len(names) > limit:
+        response["LastEvaluatedTableName"] = names[limit - 1]
+    return response
+
+
+def _names(context: OperationContext, after: str, count: int) -> list[str]:
+    """The first `count` names after `after`; tables whose deletion is over are passed over."""
+    names: list[str] = []
+    while len(names) < count:
+        page = context.engine.catalog.names(context.db, context.scope, after, count)
+        names += [name for name in page if find_table(context, name) is not None]
+        if len(page) < count:
+            break
+        after = page[-1]
+    return names[:count]
+
+
+# ── DescribeLimits, DescribeEndpoints: what AWS answers for a new account ─────────────────────────
+
+
+@operation("DescribeLimits", "read")
+def describe_limits(context: OperationContext, request: Request) -> Response:
+    return {
+        "AccountMaxReadCapacityUnits": 80_000,
+        "AccountMaxWriteCapacityUnits": 80_000,
+        "TableMaxReadCapacityUnits": 40_000,
+        "TableMaxWriteCapacityUnits": 40_000,
+    }
+
+
+@operation("DescribeEndpoints", "read")
+def describe_endpoints(context: OperationContext, request: Request) -> Response:
+    address = f"dynamodb.{context.scope.region}.amazonaws.com"
+    return {"Endpoints": [{"Address": address, "CachePeriodInMinutes": 1440}]}
