@@ -13,7 +13,7 @@ from penstock.engine import Engine, Pending
 from penstock.engine.operations.items import get_checked_item, get_item
 from penstock.errors import DynamoDBError
 
-TEXTS = st.sampled_from(["a", "b", "é", "", "x" * 256, "x" * 257, "x" * 3000, "\ud800"])
+TEXTS = st.sampled_from(["a", "b", "é", "", "x" * 256, "x" * 257, "x" * 3000, "x" * 70_000, "\ud800"])
 VALUES = st.one_of(
     TEXTS.map(lambda text: {"S": text}),
     st.sampled_from([{"N": "1"}, {"S": 1}, {"S": None}, {}, {"S": "a", "N": "1"}, [], "a", None]),

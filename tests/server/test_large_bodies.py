@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from raw_http import EchoEngine, RawClient, request
 
 from penstock.engine import Engine, Pending
-from penstock.engine.requests.structures import CONVERTED_PAST_MAXIMUM
+from penstock.engine.requests.shapes import CONVERTED_PAST_MAXIMUM
 from penstock.errors import DynamoDBError
 from penstock.server import connection_limits, group_commit, json_tokens, large_bodies, routing
 from penstock.server.json_tokens import has_more_tokens

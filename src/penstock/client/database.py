@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.client.tables.transactions import Action, Transaction
     from penstock.client.tables.values import Item
     from penstock.engine.engine import Engine
-    from penstock.engine.items.bulk_load import Loading
+    from penstock.engine.items.bulk_rows import Loading
     from penstock.engine.settings import Settings
 
 __all__ = ["MEMORY", "Database", "connect"]
@@ -156,7 +156,7 @@ class Database:
         engine: Engine | None = getattr(transport, "engine", None)
         if engine is None or scope is None:
             return None
-        from penstock.engine.items.bulk_load import Loading
+        from penstock.engine.items.bulk_rows import Loading
 
         return Loading.of(engine, scope, table)
 

@@ -23,9 +23,9 @@ from penstock.clock import Clock, SystemClock
 from penstock.engine import operations, requests
 from penstock.engine.catalog.catalog import Catalog
 from penstock.engine.context import OperationContext
-from penstock.engine.maintenance.maintenance import Maintenance
+from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, WRITES, Answer, Operation, Request, Response
-from penstock.engine.requests.unreadable_text import refuse_unreadable, tables_meant
+from penstock.engine.requests.error_wording import refuse_unreadable, tables_meant
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
 from penstock.engine.storage.database_file import Connection, Store
 from penstock.engine.storage.write_lock import is_busy

@@ -31,7 +31,7 @@ from penstock.wire.throttles import Kind
 
 if TYPE_CHECKING:
     from penstock.client.batches.local_writes import LocalWrites
-    from penstock.engine.items.bulk_load import Loading
+    from penstock.engine.items.bulk_rows import Loading
 
 __all__ = ["Batch", "BatchOptions", "BatchReport", "Duplicates", "Pace"]
 

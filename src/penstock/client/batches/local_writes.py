@@ -22,8 +22,7 @@ from penstock.client.batches.batch_queue import WriteQueue
 from penstock.client.batches.measured_items import measured_item
 from penstock.client.tables.keys import Key, TableKey, encode_key
 from penstock.clock import Clock
-from penstock.engine.items.bulk_load import Loading
-from penstock.engine.items.bulk_rows import WHOLE_ROWS, Row
+from penstock.engine.items.bulk_rows import WHOLE_ROWS, Loading, Row
 from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.values import Item
 

@@ -25,7 +25,7 @@ from penstock.engine.capacity.token_buckets import Bucket, Partition, Resource
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
 from penstock.engine.context import OperationContext
 from penstock.engine.items import transactions
-from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.maintenance import chore
 from penstock.engine.registry import Operation, Request, Response
 from penstock.engine.settings import Throttling
 from penstock.errors import ConditionalCheckFailedException, DynamoDBError, StorageError, ThrottlingException

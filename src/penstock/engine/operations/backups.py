@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from math import floor
 from typing import Any, Final
 
+from penstock.engine import maintenance
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.context import OperationContext, parse_table_arn
-from penstock.engine.maintenance import steps
+from penstock.engine.items import journal
 from penstock.engine.operations.table_description import delay, describe_briefly, find_table
 from penstock.engine.operations.table_validation import check_encryption
 from penstock.engine.operations.tables import as_created, clear_remains
-from penstock.engine.recovery import backups, journal, restore_steps, restores
+from penstock.engine.recovery import backups, restores
 from penstock.engine.recovery.backups import Backup
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.settings import Scope
@@ -295,8 +296,8 @@ def restore_table_from_backup(context: OperationContext, request: Request) -> Re
     }
 
     def create(record: Record) -> TableInfo:
-        if not steps.is_small(context.db, backup.storage):
-            return restore_steps.begin_from_backup(context, record, backup.id)
+        if not maintenance.is_small(context.db, backup.storage):
+            return restores.begin_from_backup(context, record, backup.id)
         return restores.create(context, record, lambda into: _copy(context, backup.storage, into))
 
     return _restore(context, backup.table, request, summary, create)
@@ -320,8 +321,8 @@ def restore_table_to_point_in_time(context: OperationContext, request: Request) 
     summary = {"SourceTableArn": source.arn, "RestoreDateTime": round(at, 3)}
 
     def create(record: Record) -> TableInfo:
-        if not steps.is_small(context.db, source.storage) or not journal.is_short(context, source, at):
-            return restore_steps.begin_from_journal(context, record, source, at)
+        if not maintenance.is_small(context.db, source.storage) or not journal.is_short(context, source, at):
+            return restores.begin_from_journal(context, record, source, at)
         return restores.create(context, record, lambda into: journal.copy_as_of(context, source, at, into))
 
     return _restore(context, dict(source.record), request, summary, create)

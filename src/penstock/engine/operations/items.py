@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 
 from penstock.engine import requests
-from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.items import bulk_rows, changes, idempotency_tokens, transactions, write_steps
+from penstock.engine.items import bulk_rows, capacity_units, changes, transactions, write_steps
 from penstock.engine.items.bulk_rows import Row, put_rows, row_of_checked
-from penstock.engine.items.item_collections import collection_metrics
+from penstock.engine.items.capacity_units import collection_metrics
 from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Answer, Request, Response, operation
 from penstock.engine.requests import error_wording
@@ -42,14 +41,16 @@ def get_item(context: OperationContext, request: Request) -> Response | bytes:
         sql, hash_name, range_name = table.plain_read
         value = key[hash_name]
         text = value["S"]
-        is_plain = type(text) is str and len(value) == 1 and 0 < len(text) <= SHORT_TEXT
+        if type(text) is not str or len(value) != 1 or not 0 < len(text) <= SHORT_TEXT:
+            return get_checked_item(context, request)
         row_key = text_partition(text)
         if range_name is not None:
             value = key[range_name]
             text = value["S"]
-            is_plain = is_plain and type(text) is str and len(value) == 1 and 0 < len(text) <= SHORT_TEXT
+            if type(text) is not str or len(value) != 1 or not 0 < len(text) <= SHORT_TEXT:
+                return get_checked_item(context, request)
             row_key += text.encode()
-        if not is_plain or len(key) != (1 if range_name is None else 2):
+        if len(key) != (1 if range_name is None else 2):
             return get_checked_item(context, request)
     except (AttributeError, KeyError, TypeError, UnicodeError):
         return get_checked_item(context, request)  # refuses a name or a type in DynamoDB's words
@@ -482,15 +483,15 @@ def transact_write_items(context: OperationContext, request: Request) -> Respons
     actions = context.prepared or _prepare(request)
     token = request.get("ClientRequestToken")
     if token is not None:
-        digest = idempotency_tokens.digest_of(request["TransactItems"])
-        earlier = idempotency_tokens.earlier_answer(context, token, digest)
+        digest = transactions.digest_of(request["TransactItems"])
+        earlier = transactions.earlier_answer(context, token, digest)
         if earlier is not None:
             return _replayed(context, request, earlier)
     transactions.resolve(context, actions)
     transactions.carry_out(context, actions)
     if token is not None:
         sizes = [(action.table.name, max(_size(action.old), _size(action.new))) for action in actions]
-        idempotency_tokens.remember(context, token, digest, {"sizes": sizes})
+        transactions.remember(context, token, digest, {"sizes": sizes})
     return _with_transaction_costs(context, request, actions)
 
 

@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.items import idempotency_tokens, transactions
+from penstock.engine.items import capacity_units, transactions
 from penstock.engine.items.item_keys import refuse_key_type, row_key_of_key
 from penstock.engine.operations import partiql_statements
 from penstock.engine.operations.partiql_statements import Reading
@@ -386,17 +385,17 @@ def _with_costs(
 def _write_together(context: OperationContext, request: Request, given: Sequence[Given]) -> Response:
     actions = [_action(number, one) for number, one in enumerate(given)]
     token = request.get("ClientRequestToken")
-    digest = idempotency_tokens.digest_of(request["TransactStatements"])
+    digest = transactions.digest_of(request["TransactStatements"])
     if token is not None:
         token = f"ExecuteTransaction:{token}"  # TransactWriteItems has its own tokens
-        earlier = idempotency_tokens.earlier_answer(context, token, digest)
+        earlier = transactions.earlier_answer(context, token, digest)
         if earlier is not None:
             return _replayed(context, request, earlier)
     _resolve_actions(context, actions)
     _carry_out(context, actions)
     if token is not None:
         sizes = [(action.table.name, _size(action)) for action in actions]
-        idempotency_tokens.remember(context, token, digest, {"sizes": sizes})
+        transactions.remember(context, token, digest, {"sizes": sizes})
     response: dict[str, Any] = {"Responses": []}
     if capacity_units.wanted(request):
         response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])

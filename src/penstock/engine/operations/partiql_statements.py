@@ -21,10 +21,9 @@ from typing import Any, assert_never
 
 import orjson
 
-from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.items import item_keys, write_steps
+from penstock.engine.items import capacity_units, item_keys, write_steps
 from penstock.engine.items.item_keys import refuse_key_type, refuse_nested_keys
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page

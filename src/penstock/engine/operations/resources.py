@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
+from penstock.engine import streams
 from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.context import OperationContext
 from penstock.engine.operations.table_description import changed, existing_table, find_table, refuse_unless_active
 from penstock.engine.operations.table_validation import invalid
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.streams import stream_records
 from penstock.errors import (
     AccessDeniedException,
     DynamoDBError,
@@ -276,7 +276,7 @@ def _resource(context: OperationContext, arn: str) -> tuple[TableInfo, str]:
     label = match[2]
     if label is None:
         return table, "ResourcePolicy"
-    if stream_records.find(context.db, table.scope, table.name, label) is None:
+    if streams.find(context.db, table.scope, table.name, label) is None:
         raise ResourceNotFoundException(f"Requested resource not found: Stream: {arn} not found")
     return table, f"StreamPolicy {label}"
 

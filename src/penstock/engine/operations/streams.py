@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.engine import streams
 from penstock.engine.context import OperationContext
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.streams import shard_iterators, stream_records
-from penstock.engine.streams.stream_records import EXPIRE, INSERT, MODIFY, REMOVE, RecordRow, Stream
+from penstock.engine.streams import EXPIRE, INSERT, MODIFY, REMOVE, RecordRow, Stream
 from penstock.errors import ResourceNotFoundException, ValidationException
 
 _LISTED_STREAMS = 100
@@ -23,9 +23,9 @@ def list_streams(context: OperationContext, request: Request) -> Response:
     after = ("", "")
     start = request.get("ExclusiveStartStreamArn")
     if start is not None:
-        _, *place = shard_iterators.parse_arn(start)
+        _, *place = streams.parse_arn(start)
         after = (place[0], place[1])
-    found = stream_records.page(context.db, context.scope, request.get("TableName"), after, limit + 1)
+    found = streams.page(context.db, context.scope, request.get("TableName"), after, limit + 1)
     response: Response = {
         "Streams": [
             {"StreamArn": one.arn, "StreamLabel": one.label, "TableName": one.table_name} for one in found[:limit]
@@ -39,7 +39,7 @@ def list_streams(context: OperationContext, request: Request) -> Response:
 @operation("DescribeStream", kind="snapshot")
 def describe_stream(context: OperationContext, request: Request) -> Response:
     """A stream and its one shard; `ExclusiveStartShardId` skips it, as it does in DynamoDB."""
-    stream = shard_iterators.stream_of(context, request["StreamArn"])
+    stream = streams.stream_of(context, request["StreamArn"])
     description: dict[str, Any] = {
         "StreamArn": stream.arn,
         "StreamLabel": stream.label,
@@ -68,11 +68,9 @@ def _is_wanted(stream: Stream, request: Request) -> bool:
 
 
 def _shard(context: OperationContext, stream: Stream) -> dict[str, Any]:
-    numbers = {"StartingSequenceNumber": stream_records.number_of(stream.start)}
+    numbers = {"StartingSequenceNumber": streams.number_of(stream.start)}
     if stream.closed_at is not None:
-        numbers["EndingSequenceNumber"] = stream_records.number_of(
-            max(stream_records.newest(context.db, stream), stream.start)
-        )
+        numbers["EndingSequenceNumber"] = streams.number_of(max(streams.newest(context.db, stream), stream.start))
     return {"ShardId": stream.shard_id, "SequenceNumberRange": numbers}
 
 
@@ -83,12 +81,12 @@ _BY_NUMBER = ("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER")
 @operation("GetShardIterator", kind="snapshot")
 def get_shard_iterator(context: OperationContext, request: Request) -> Response:
     _check_parameters(request)
-    stream = shard_iterators.stream_of(context, request["StreamArn"])
+    stream = streams.stream_of(context, request["StreamArn"])
     if request["ShardId"] != stream.shard_id:
         raise ResourceNotFoundException(
             f"Requested resource not found: Shard: {request['ShardId']} not found for Stream: {stream.arn}"
         )
-    return {"ShardIterator": shard_iterators.encode(context, stream, _position(context, stream, request))}
+    return {"ShardIterator": streams.encode(context, stream, _position(context, stream, request))}
 
 
 def _check_parameters(request: Request) -> None:
@@ -105,19 +103,19 @@ def _position(context: OperationContext, stream: Stream, request: Request) -> in
     if kind == "TRIM_HORIZON":
         return stream.first
     if kind == "LATEST":
-        return stream_records.newest(context.db, stream) + 1
+        return streams.newest(context.db, stream) + 1
     if kind == "AT_TIMESTAMP":
-        return stream_records.since(context.db, stream, float(request["Timestamp"]))
+        return streams.since(context.db, stream, float(request["Timestamp"]))
     sequence = _named(context, stream, request["SequenceNumber"])
     return sequence if kind == "AT_SEQUENCE_NUMBER" else sequence + 1
 
 
 def _named(context: OperationContext, stream: Stream, number: str) -> int:
     """The sequence that the number means: one of this shard's, or its start; TrimmedDataAccessException if gone."""
-    sequence = stream_records.sequence_of(number)
-    if sequence is None or not stream.start <= sequence <= max(stream.start, stream_records.newest(context.db, stream)):
+    sequence = streams.sequence_of(number)
+    if sequence is None or not stream.start <= sequence <= max(stream.start, streams.newest(context.db, stream)):
         raise ValidationException(f"{_INVALID}Invalid SequenceNumber: {number} for shard: {stream.shard_id}")
-    shard_iterators.refuse_trimmed(stream, sequence)
+    streams.refuse_trimmed(stream, sequence)
     return sequence
 
 
@@ -131,20 +129,20 @@ _SERVICE: Final = {"Type": "Service", "PrincipalId": "dynamodb.amazonaws.com"}
 @operation("GetRecords", kind="snapshot")
 def get_records(context: OperationContext, request: Request) -> Response:
     """A page of records, of at most 1 MB; there is no next iterator at the end of a closed shard."""
-    stream, position = shard_iterators.decode(context, request["ShardIterator"])
+    stream, position = streams.decode(context, request["ShardIterator"])
     limit = request.get("Limit", _READ_RECORDS)
     rows = _page(context, stream, position, limit)
     response: Response = {"Records": [_record(stream, row) for row in rows]}
     following = rows[-1][0] + 1 if rows else position
-    if stream.closed_at is None or following <= stream_records.newest(context.db, stream):
-        response["NextShardIterator"] = shard_iterators.encode(context, stream, following)
+    if stream.closed_at is None or following <= streams.newest(context.db, stream):
+        response["NextShardIterator"] = streams.encode(context, stream, following)
     return response
 
 
 def _page(context: OperationContext, stream: Stream, position: int, limit: int) -> list[RecordRow]:
     rows: list[RecordRow] = []
     left = _PAGE_BYTES
-    for row in stream_records.records(context.db, stream, position, limit):
+    for row in streams.records(context.db, stream, position, limit):
         left -= row[3]
         if rows and left < 0:
             break
@@ -157,7 +155,7 @@ def _record(stream: Stream, row: RecordRow) -> dict[str, Any]:
     facts = orjson.dumps(
         {
             "ApproximateCreationDateTime": int(created_at),
-            "SequenceNumber": stream_records.number_of(sequence),
+            "SequenceNumber": streams.number_of(sequence),
             "SizeBytes": size,
             "StreamViewType": stream.view,
         }

@@ -20,11 +20,11 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from penstock.engine.catalog import index_backfill
+from penstock.engine import streams
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.maintenance.maintenance import chore
-from penstock.engine.streams import stream_records
+from penstock.engine.items import index_backfill
+from penstock.engine.maintenance import chore
 from penstock.errors import ResourceInUseException, ResourceNotFoundException
 from penstock.wire.values import item_size
 
@@ -270,7 +270,7 @@ def describe_briefly(
         "TableId": record["TableId"],
         **_billing(record),
         **_indexes(context, table, counts),
-        **stream_records.described(table.scope, dict(record)),
+        **streams.described(table.scope, dict(record)),
         **_settings(table),
         **_restore(context, record),
     }

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from penstock.engine.catalog import index_backfill
+from penstock.engine import streams
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.context import OperationContext
+from penstock.engine.items import index_backfill, journal
 from penstock.engine.operations.resources import checked_tags, new_policy
 from penstock.engine.operations.table_description import (
     NO_THROUGHPUT,
@@ -28,9 +29,8 @@ from penstock.engine.operations.table_description import (
     unsettle,
 )
 from penstock.engine.operations.table_validation import check_against, check_creation, check_request, with_known_actions
-from penstock.engine.recovery import backups, journal
+from penstock.engine.recovery import backups
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.streams import stream_records
 from penstock.errors import ResourceInUseException, ValidationException
 
 # ── CreateTable ───────────────────────────────────────────────────────────────────────────────────
@@ -61,7 +61,7 @@ def create_table(context: OperationContext, request: Request) -> Response:
     if tags:
         record["tags"] = tags
     if request.get("StreamSpecification", {}).get("StreamEnabled"):
-        stream_records.open_stream(context, context.scope, record, request["StreamSpecification"]["StreamViewType"])
+        streams.open_stream(context, context.scope, record, request["StreamSpecification"]["StreamViewType"])
     table = index_backfill.create_table(context, context.scope, record)
     return {"TableDescription": as_created(describe_briefly(context, table))}
 
@@ -235,9 +235,9 @@ def _change_settings(context: OperationContext, table: TableInfo, record: Record
         record["WarmThroughput"] = {**record.get("WarmThroughput", {}), **request["WarmThroughput"]}
     stream = request.get("StreamSpecification")
     if stream is not None and stream["StreamEnabled"]:
-        stream_records.open_stream(context, table.scope, record, stream["StreamViewType"])
+        streams.open_stream(context, table.scope, record, stream["StreamViewType"])
     elif stream is not None:
-        stream_records.close_stream(context, record)
+        streams.close_stream(context, record)
 
 
 def _takes_time(request: Request) -> bool:
@@ -380,7 +380,7 @@ def delete_table(context: OperationContext, request: Request) -> Response:
     _refuse(context, table)
     record = changed(table)
     backups.keep_deleted(context, table, record)
-    stream_records.close_stream(context, record)
+    streams.close_stream(context, record)
     record["deleted_at"] = context.now
     delay(context, record, "deleted_at")
     table = context.engine.catalog.save(context.db, table, record)

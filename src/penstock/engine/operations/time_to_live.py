@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.engine.context import OperationContext
+from penstock.engine.items import expiry_rows
 from penstock.engine.operations.table_description import changed, existing_table, refuse_unless_active, table_status
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.ttl import expiry_rows
 from penstock.errors import ValidationException
 
 

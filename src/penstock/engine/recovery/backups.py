@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from penstock.engine import maintenance
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.maintenance import dropped_tables, steps
-from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage import database_file
 from penstock.engine.storage.database_file import Connection
@@ -128,7 +128,7 @@ def keep_deleted(context: OperationContext, table: TableInfo, record: Record) ->
 
 
 def remove(context: OperationContext, backup: Backup) -> None:
-    dropped_tables.discard_items(context, backup.storage)
+    maintenance.discard_items(context, backup.storage)
     context.db.execute("DELETE FROM backups WHERE id = ?", (backup.id,))
 
 
@@ -236,7 +236,7 @@ def copy_backups(engine: Engine) -> float | None:
         if engine.maintenance.is_passed_over(backup.arn):
             continue
         try:
-            with steps.step(engine, "backup") as (context, rows):
+            with maintenance.step(engine, "backup") as (context, rows):
                 more = _copy_step(context, backup.id, rows) or more
         except sqlite3.DatabaseError as error:  # a damaged table keeps no other waiting
             engine.maintenance.pass_over(backup.arn, error)
@@ -253,10 +253,10 @@ def _copy_step(context: OperationContext, backup_id: int, rows: int) -> bool:
     row = context.db.execute(f"SELECT {_COLUMNS} FROM backups WHERE id = ?", (backup_id,)).fetchone()  # noqa: S608
     if row is None or not (backup := _backup(row)).is_creating:
         return False  # another process was first
-    if not dropped_tables.is_there(context.db, backup.storage):
+    if not maintenance.is_there(context.db, backup.storage):
         return False  # its table is still DELETING, and becomes it then
     copy = backup.record["copy"]
-    if "table" in copy and not dropped_tables.is_there(context.db, f"t{copy['table']}"):
+    if "table" in copy and not maintenance.is_there(context.db, f"t{copy['table']}"):
         _give_up(context, backup)
         return True
     end = _next_end(context.db, backup, binary(copy["cursor"]), rows)
@@ -286,7 +286,7 @@ def _next_end(db: Connection, backup: Backup, after: bytes, rows: int) -> bytes 
     """Up to which key a step goes. The backup may hold items already that the table has no more."""
     copy = backup.record["copy"]
     places = [f"t{copy['table']}", backup.storage] if "table" in copy else [backup.storage]
-    ends = [steps.range_end(db, place, after, rows) for place in places]
+    ends = [maintenance.range_end(db, place, after, rows) for place in places]
     return min((end for end in ends if end is not None), default=None)
 
 
@@ -313,7 +313,7 @@ def _finish(context: OperationContext, backup: Backup) -> None:
     if "table" in backup.record["copy"]:
         for event in _EVENTS:
             context.db.execute(f"DROP TRIGGER IF EXISTS {_trigger(backup, event)}")
-        dropped_tables.discard(context, backup.newer_keys)
+        maintenance.discard(context, backup.newer_keys)
     del backup.record["copy"]
     _save(context.db, backup)
 
@@ -321,7 +321,7 @@ def _finish(context: OperationContext, backup: Backup) -> None:
 def _give_up(context: OperationContext, backup: Backup) -> None:
     """An older program has deleted the table meanwhile: what is there is not the whole of any moment."""
     _LOG.error("The backup %s could not be made: its table is gone.", backup.arn)
-    dropped_tables.discard(context, backup.newer_keys)
+    maintenance.discard(context, backup.newer_keys)
     remove(context, backup)
 
 
@@ -347,7 +347,7 @@ def _make(
     )
     assert cursor.lastrowid is not None
     backup = Backup(cursor.lastrowid, scope, table.name, name, kind, created_at, expires_at, record)
-    if steps.is_small(context.db, table.storage):
+    if maintenance.is_small(context.db, table.storage):
         _copy(context.db, table, backup)
     else:
         record.update(items=0, bytes=0, copy={"cursor": ""})

@@ -23,8 +23,7 @@ import orjson
 
 from penstock.engine.catalog.table_schema import TableInfo, compile_table
 from penstock.engine.repair.file_snapshot import Snapshot
-from penstock.engine.repair.sqlite_pages import Lost
-from penstock.engine.repair.sqlite_rows import Row
+from penstock.engine.repair.sqlite_pages import Lost, Row
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, StorageError
 from penstock.wire import numbers

@@ -17,16 +17,15 @@ from typing import Any
 import orjson
 
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
+from penstock.engine.items.expiry_rows import expiry
 from penstock.engine.repair.damaged_tables import Good, Reading, no_room_told
-from penstock.engine.repair.examine import Told, examine, findings_of
+from penstock.engine.repair.examine import Findings, Told, examine, findings_of
 from penstock.engine.repair.file_snapshot import Snapshot
-from penstock.engine.repair.findings import Findings
 from penstock.engine.repair.sqlite_pages import Lost
 from penstock.engine.settings import Settings
 from penstock.engine.storage import database_file
 from penstock.engine.storage.database_file import Connection, Store
 from penstock.engine.storage.file_copy import new_file, refuse_place, told_of
-from penstock.engine.ttl.expiry_rows import expiry
 from penstock.errors import StorageError
 
 _STEP_ROWS = 5_000

@@ -25,12 +25,9 @@ from weakref import WeakSet
 
 from penstock.engine.settings import Settings
 from penstock.engine.storage.checkpoints import Checkpoints
-from penstock.engine.storage.file_names import uri_of
-from penstock.engine.storage.lock_holder import writer_text
 from penstock.engine.storage.lost_file import Mark, Watch, closed, new_file_id, read_mark, refuse_overwritten
-from penstock.engine.storage.private_files import make_if_absent
-from penstock.engine.storage.stray_logs import clear_place
-from penstock.engine.storage.write_lock import WriteLock, is_busy
+from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, uri_of
+from penstock.engine.storage.write_lock import WriteLock, is_busy, writer_text
 from penstock.errors import DatabaseLocked, DatabaseLost, StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database, embedded_engine
-from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
+from penstock.engine.items.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
 from penstock.tables.apply.table_states import percent_of
 from penstock.tables.definitions import aws_shapes

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from penstock.engine import maintenance
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.maintenance import dropped_tables, steps
-from penstock.engine.maintenance.maintenance import chore
-from penstock.engine.recovery import journal
+from penstock.engine.items import journal
+from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage import database_file
 from penstock.wire.values import base64_text, binary
@@ -46,11 +46,11 @@ def create_table(context: OperationContext, scope: Scope, record: Record) -> Tab
 def drop_table(context: OperationContext, table: TableInfo) -> None:
     """Removes the table, its indexes and everything kept with it; what is large becomes garbage."""
     for index in table.index_list:
-        dropped_tables.discard(context, index.storage)
-    dropped_tables.discard(context, f"{table.storage}_ttl")
+        maintenance.discard(context, index.storage)
+    maintenance.discard(context, f"{table.storage}_ttl")
     backup = table.record.get("becomes_backup")
     if backup is None:
-        dropped_tables.discard_items(context, table.storage)
+        maintenance.discard_items(context, table.storage)
     else:
         database_file.rename(context.db, table.storage, f"b{backup}")
         context.engine.maintenance.wake()
@@ -77,7 +77,7 @@ def add_index(context: OperationContext, table: TableInfo, record: Record) -> Ta
 
 def drop_index(context: OperationContext, table: TableInfo, index: IndexInfo, record: Record) -> TableInfo:
     """Saves `record`, from which the index is gone, and drops the index's rows."""
-    dropped_tables.discard(context, index.storage)
+    maintenance.discard(context, index.storage)
     return context.engine.catalog.save(context.db, table, record)
 
 
@@ -116,7 +116,7 @@ def fill_indexes(engine: Engine) -> float | None:
     more = False
     for table in _tables(engine):
         for index in table.index_list:
-            if index.backfilling and "restore" not in table.record:  # else restored_indexes.py fills it
+            if index.backfilling and "restore" not in table.record:  # else restores.py fills it
                 more = _filled_on(engine, table, index.name) or more
     return 0.0 if more else None
 
@@ -130,7 +130,7 @@ def _filled_on(engine: Engine, table: TableInfo, name: str) -> bool:
 
 
 def _fill_step(engine: Engine, stale: TableInfo, name: str) -> bool:
-    with steps.step(engine, "fill") as (context, rows):
+    with maintenance.step(engine, "fill") as (context, rows):
         table = engine.catalog.find(context.db, stale.scope, stale.name)
         index = table.indexes.get(name) if table else None
         if table is None or index is None or not index.backfilling or "restore" in table.record:

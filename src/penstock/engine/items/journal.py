@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from penstock.engine import maintenance
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.maintenance import steps
-from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.maintenance import chore
 from penstock.engine.storage.database_file import Connection
 from penstock.wire.values import item_size
 
@@ -94,9 +94,9 @@ def is_short(context: OperationContext, source: TableInfo, at: float) -> bool:
     """Whether so few changes were made after `at` that a call may undo them itself."""
     rows, size = context.db.execute(
         "SELECT count(*), coalesce(sum(size), 0) FROM (SELECT size FROM journal WHERE table_id = ? AND at > ? LIMIT ?)",
-        (source.id, at, steps.AT_ONCE_ROWS + 1),
+        (source.id, at, maintenance.AT_ONCE_ROWS + 1),
     ).fetchone()
-    return bool(rows <= steps.AT_ONCE_ROWS and size <= steps.AT_ONCE_BYTES)
+    return bool(rows <= maintenance.AT_ONCE_ROWS and size <= maintenance.AT_ONCE_BYTES)
 
 
 def copy_as_of(context: OperationContext, source: TableInfo, at: float, into: str) -> None:
@@ -165,7 +165,7 @@ def _horizon(context: OperationContext, table_id: int) -> float:
 
 
 def restores_of(db: Connection, table_id: int) -> list[Record]:
-    """The restores to a point in time that read this table at present: each one's "restore" (restore_steps.py)."""
+    """The restores to a point in time that read this table at present: each one's "restore" (restores.py)."""
     mark = f'"restore":{{"table":{table_id},'.encode()
     rows = db.execute("SELECT record FROM tables WHERE instr(record, ?)", (mark,))
     return [orjson.loads(record)["restore"] for (record,) in rows]

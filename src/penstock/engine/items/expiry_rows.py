@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from penstock.engine.catalog.index_backfill import FILL_AT_ONCE
+from penstock.engine import maintenance
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.maintenance import dropped_tables
+from penstock.engine.items.index_backfill import FILL_AT_ONCE
 from penstock.engine.storage import database_file
 from penstock.wire import numbers
 from penstock.wire.values import Item, base64_text, binary
@@ -45,7 +45,7 @@ def expiry(item: Item, attribute: str) -> int | None:
 
 def enable(context: OperationContext, table: TableInfo, record: Record, attribute: str) -> TableInfo:
     """Switches TTL on: saves the record and begins to note when the table's items end."""
-    dropped_tables.discard(context, _storage(table))
+    maintenance.discard(context, _storage(table))
     database_file.create_expiries(context.db, table.storage)
     record["ttl"] = {"AttributeName": attribute, "cursor": ""}
     table = context.engine.catalog.save(context.db, table, record)
@@ -61,7 +61,7 @@ def enable(context: OperationContext, table: TableInfo, record: Record, attribut
 def disable(context: OperationContext, table: TableInfo, record: Record) -> TableInfo:
     """Switches TTL off: saves the record and forgets when items end."""
     record.pop("ttl", None)
-    dropped_tables.discard(context, _storage(table))
+    maintenance.discard(context, _storage(table))
     return context.engine.catalog.save(context.db, table, record)
 
 

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from penstock.engine.catalog.index_backfill import FILL_STEP
 from penstock.engine.catalog.table_schema import TableInfo, compile_table
 from penstock.engine.context import OperationContext
-from penstock.engine.items import changes
-from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.items import changes, expiry_rows
+from penstock.engine.items.index_backfill import FILL_STEP
+from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
-from penstock.engine.ttl import expiry_rows
 from penstock.wire.values import Item
 
 if TYPE_CHECKING:

@@ -3,6 +3,8 @@
 Reads are rounded up to 4 KB (strong 1 unit, eventual 0.5, transactional 2), writes to 1 KB (1 unit, transactional 2).
 A write to an index costs nothing if the part of the item that the index holds stays the same, and two writes if
 its key moves. Deleting what is not there costs one unit.
+
+An item collection, the items of one partition, is bounded to 10 GB in tables with local indexes.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
+from penstock.engine.context import OperationContext
+from penstock.wire import keys
 from penstock.wire.limits import READ_UNIT_BYTES, WRITE_UNIT_BYTES
 from penstock.wire.values import Item, item_size
 
@@ -99,3 +103,18 @@ def _detail(units: float, kind: str | None) -> dict[str, float]:
     if kind:
         detail[f"{kind}CapacityUnits"] = units
     return detail
+
+
+_GB = 1024**3
+
+
+def collection_metrics(context: OperationContext, table: TableInfo, item: Item) -> dict[str, Any]:
+    """The ItemCollectionMetrics of the collection that this item belongs to."""
+    value = item[table.hash.name]
+    start = keys.partition(value)
+    size = context.db.execute(
+        f"SELECT coalesce(sum(size), 0) FROM {table.storage} WHERE key >= ? AND key < ?",  # noqa: S608
+        (start, keys.after(start)),
+    ).fetchone()[0]
+    lower = float(size // _GB)
+    return {"ItemCollectionKey": {table.hash.name: value}, "SizeEstimateRangeGB": [lower, lower + 1.0]}
