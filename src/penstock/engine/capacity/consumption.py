@@ -101,7 +101,7 @@ def _asked(context: OperationContext, operation: str, request: Request) -> Itera
 def _asked_by_statement(context: OperationContext, request: Request) -> Iterator[tuple[str, Item]]:
     from penstock.engine.operations import partiql_statements
     from penstock.engine.operations.partiql import read_statement
-    from penstock.expressions.partiql.keys import pinned
+    from penstock.expressions.partiql.translation import pinned
     from penstock.expressions.partiql.tree import Select
 
     try:

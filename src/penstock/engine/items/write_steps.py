@@ -20,7 +20,7 @@ from penstock.engine.items import changes, item_keys
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.expressions.compiled.conditions import compile_condition
 from penstock.expressions.compiled.named import PlainUpdate
-from penstock.expressions.compiled.update_facts import looked_into, written_types
+from penstock.expressions.compiled.updates import looked_into, written_types
 from penstock.expressions.request import condition_of, update_of
 from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, TooLarge, check_item, item_size, refuse_copies

@@ -20,7 +20,7 @@ from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Answer, Request, Response, operation
 from penstock.engine.requests import error_wording
 from penstock.errors import DynamoDBError, ValidationException
-from penstock.expressions.compiled.projections import Projector
+from penstock.expressions.compiled.paths import Projector
 from penstock.expressions.request import projection_of
 from penstock.wire.keys import SHORT_TEXT, text_partition
 from penstock.wire.limits import BATCH_BYTES, BATCH_GET_ITEMS, BATCH_WRITE_ITEMS

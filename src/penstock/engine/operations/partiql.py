@@ -26,11 +26,10 @@ from penstock.errors import (
     ResourceNotFoundException,
     ValidationException,
 )
-from penstock.expressions.partiql import wording
-from penstock.expressions.partiql.keys import pinned
+from penstock.expressions.partiql import tokens
 from penstock.expressions.partiql.parser import parse
+from penstock.expressions.partiql.translation import Parameters, checked_parameters, pinned
 from penstock.expressions.partiql.tree import Delete, Exists, Select, Statement, Update
-from penstock.expressions.partiql.values import Parameters, checked_parameters
 from penstock.wire.values import AttributeValue, Item, item_size
 
 # ── ExecuteStatement ──────────────────────────────────────────────────────────────────────────────
@@ -44,7 +43,7 @@ def read_statement(request: Request) -> tuple[Statement, list[AttributeValue]]:
     parameters = checked_parameters(request.get("Parameters"))
     parsed = parse(request["Statement"])
     if parsed.parameters != len(parameters):
-        raise ValidationException(wording.PARAMETER_COUNT)
+        raise ValidationException(tokens.PARAMETER_COUNT)
     return parsed.statement, parameters
 
 
@@ -63,7 +62,7 @@ def in_write(context: OperationContext, work: Callable[[OperationContext], Answe
 def execute_statement(context: OperationContext, request: Request) -> Response:
     statement, parameters = read_statement(request)
     if isinstance(statement, Exists):
-        raise ValidationException(wording.EXISTS_OUTSIDE)
+        raise ValidationException(tokens.EXISTS_OUTSIDE)
     if isinstance(statement, Select):
         return _select(context, request, Reading(statement, parameters))
     on_failure = request.get("ReturnValuesOnConditionCheckFailure")
@@ -145,7 +144,7 @@ def _member(request: Request) -> Member:
     try:
         member.statement, member.parameters = read_statement(request)
         if isinstance(member.statement, Exists):
-            raise ValidationException(wording.EXISTS_OUTSIDE)
+            raise ValidationException(tokens.EXISTS_OUTSIDE)
         if isinstance(member.statement, Select):
             member.action = Reading(member.statement, member.parameters)
         else:
@@ -293,7 +292,7 @@ def _statement(number: int, text: str, parameters: Parameters) -> Statement:
     try:
         parsed = parse(text)
         if parsed.parameters != len(parameters):
-            raise ValidationException(wording.PARAMETER_COUNT)
+            raise ValidationException(tokens.PARAMETER_COUNT)
         statement = parsed.statement
         if isinstance(statement, Update | Delete) and statement.returning is not None:
             raise ValidationException("RETURNING clause is not supported in ExecuteTransaction.")

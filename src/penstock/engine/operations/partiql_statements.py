@@ -28,16 +28,25 @@ from penstock.engine.items.item_keys import refuse_key_type, refuse_nested_keys
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page
 from penstock.errors import DuplicateItemException, ResourceNotFoundException, ValidationException
-from penstock.expressions.compiled.condition_closures import Predicate
+from penstock.expressions.compiled.conditions import Predicate
 from penstock.expressions.compiled.key_conditions import KeyTerm
 from penstock.expressions.compiled.paths import find, refuse_clashes
-from penstock.expressions.partiql import wording
-from penstock.expressions.partiql.conditions import Translator
-from penstock.expressions.partiql.keys import Branch, Pinned, attributes, branches, nested_attributes, pinned
+from penstock.expressions.partiql import tokens
 from penstock.expressions.partiql.parser import projection_problem
+from penstock.expressions.partiql.translation import (
+    Branch,
+    Parameters,
+    Pinned,
+    StatementUpdate,
+    Translator,
+    attributes,
+    branches,
+    members_of,
+    nested_attributes,
+    pinned,
+    update_of,
+)
 from penstock.expressions.partiql.tree import And, Delete, Exists, Insert, Node, Path, Select, Struct, Update, place_of
-from penstock.expressions.partiql.updates import StatementUpdate, update_of
-from penstock.expressions.partiql.values import Parameters, members_of
 from penstock.expressions.syntax.error_wording import ExpressionError, too_deep
 from penstock.wire import keys
 from penstock.wire.limits import ITEM_BYTES, PAGE_BYTES, PATH_ELEMENTS
@@ -112,7 +121,7 @@ class Reading:
         if index is None:
             raise ValidationException("The table does not have the specified index")
         if len(index.hash) > 1 or len(index.range) > 1:
-            raise ValidationException(wording.MULTI_ATTRIBUTE)
+            raise ValidationException(tokens.MULTI_ATTRIBUTE)
         if index.local:
             return index
         if consistent:
@@ -248,7 +257,7 @@ def projector(select: Select) -> Callable[[Item], Item] | None:
         return None
     paths = [path.parts for path in select.projection if isinstance(path, Path)]
     if any("" in parts for parts in paths):
-        raise ValidationException(wording.EMPTY_COMPONENT)
+        raise ValidationException(tokens.EMPTY_COMPONENT)
     deepest = max(map(len, paths), default=0)
     if deepest > PATH_ELEMENTS:
         raise ValidationException(too_deep(deepest).message)
@@ -338,9 +347,9 @@ def _refuse_overlaps(walks: list[Walk]) -> None:
     ordered = sorted(walks, key=lambda walk: (walk.low or b"", walk.low_open))
     for one, other in pairwise(ordered):
         if one.high is None or other.low is None:
-            raise ValidationException(wording.OVERLAP)
+            raise ValidationException(tokens.OVERLAP)
         if other.low < one.high or (other.low == one.high and not one.high_open and not other.low_open):
-            raise ValidationException(wording.OVERLAP)
+            raise ValidationException(tokens.OVERLAP)
 
 
 def _start_after(walk: Walk, start: Item) -> None:
@@ -397,7 +406,7 @@ class Put(write_steps.Put):
 def _insert(statement: Insert, parameters: Parameters) -> Put:
     value = statement.value
     if not isinstance(value, Struct):
-        raise ValidationException(f"{wording.NO_TUPLE} at {place_of(value)}")
+        raise ValidationException(f"{tokens.NO_TUPLE} at {place_of(value)}")
     item, size = check_item(members_of(value, parameters))
     if size > ITEM_BYTES:
         raise ValidationException("Item size has exceeded the maximum allowed size")
@@ -428,7 +437,7 @@ class StatementWrite(write_steps.Update):
         if self._where is not None:
             Translator(parameters).predicate(self._where)  # types are checked before the table is looked for
         elif not isinstance(statement, Exists):
-            raise ValidationException(wording.NEEDS_KEY)
+            raise ValidationException(tokens.NEEDS_KEY)
 
     def find_key(self, context: OperationContext) -> None:
         """The table, and the key that the WHERE gives; refused if it gives none."""
@@ -436,7 +445,7 @@ class StatementWrite(write_steps.Update):
         found = pinned(self._where, table.key_names, self._parameters)
         if len(found.key) != len(table.key_names):
             raise ValidationException(
-                wording.EXISTS_CONDITION if isinstance(self._statement, Exists) else wording.NEEDS_KEY
+                tokens.EXISTS_CONDITION if isinstance(self._statement, Exists) else tokens.NEEDS_KEY
             )
         self.key_values = found.key
         self.condition = self._condition(found)
@@ -456,7 +465,7 @@ class StatementWrite(write_steps.Update):
         if isinstance(self._statement, Delete):
             return None if holds is None else lambda item: not item or holds(item)
         if holds is None and isinstance(self._statement, Exists):
-            raise ValidationException(wording.EXISTS_CONDITION)
+            raise ValidationException(tokens.EXISTS_CONDITION)
         # An item is never empty: it has its key.
         return bool if holds is None else lambda item: bool(item) and holds(item)
 

@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.expressions.compiled.comparison import ORDERED, refuse_bounds
-from penstock.expressions.compiled.condition_closures import Bound, Scope, bind_operand, bind_term, value_of
-from penstock.expressions.compiled.conditions import CACHED
+from penstock.expressions.compiled.conditions import (
+    CACHED,
+    ORDERED,
+    Bound,
+    Scope,
+    bind_operand,
+    bind_term,
+    refuse_bounds,
+    value_of,
+)
 from penstock.expressions.compiled.paths import bind_path
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.checks import check_condition, check_size, placeholders

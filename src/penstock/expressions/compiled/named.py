@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import DynamoDBError
-from penstock.expressions.compiled.condition_closures import Predicate, prepare_term
-from penstock.expressions.compiled.conditions import CACHED, Condition, compile_condition
+from penstock.expressions.compiled.conditions import CACHED, Condition, Predicate, compile_condition, prepare_term
 from penstock.expressions.compiled.paths import BoundPath
 from penstock.expressions.compiled.placeholders import Placeholders, check_value_keys, size_of_names
 from penstock.expressions.compiled.updates import BoundUpdate, Update, compile_update
