@@ -108,9 +108,10 @@ class Engine:
         """The same, as the bytes of the answer: items go into it as they lie in the file."""
         try:
             called = OPERATIONS.get(operation) or _unknown()
-            if called.is_checked or self.simulation is not None:
-                request = requests.check(operation, request)
+            if called.check is not None:
+                request = called.check(request)
             if self.simulation is not None:
+                request = requests.check(operation, request)
                 called = self.simulation.around(called)
             run = self._write if called.kind == "write" else self._read
             response = run(called, request, scope)
@@ -149,8 +150,11 @@ class Engine:
             db = store.connection()
             if not store.try_begin(db):
                 return None
-            with db.hurrying():
-                return self._committed(db, calls)
+            db.is_hurried = True
+            try:
+                return self._commit_together(db, calls)
+            finally:
+                db.is_hurried = False
         except Exception:
             return None  # `answer_many` finds out what is wrong, and with which
         finally:
@@ -222,9 +226,9 @@ class Engine:
         db = self.store.connection()
         with self.store.lock:
             self.store.begin(db)
-            return self._committed(db, calls)
+            return self._commit_together(db, calls)
 
-    def _committed(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
+    def _commit_together(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
         """The answers of a group, in the write transaction that has begun, after its commit."""
         try:
             self.catalog.refresh(db)
@@ -253,20 +257,16 @@ class Engine:
                 if taken:
                     answers += taken
                     continue
-            answers.append(self._execute_in_group(context, operation, request))
+            before = db.total_changes
+            try:
+                called = called or _unknown()
+                response = called.run(context, request if called.check is None else called.check(request))
+                answers.append(response if type(response) is bytes else orjson.dumps(response))
+            except DynamoDBError as error:
+                if db.total_changes != before:
+                    raise _Undo from error
+                answers.append(error.as_answer())
         return answers
-
-    def _execute_in_group(self, context: OperationContext, operation: str, request: Request) -> Answer:
-        """One call of a group: its answer, or its error if it has changed nothing."""
-        changes = context.db.total_changes
-        try:
-            called = OPERATIONS.get(operation) or _unknown()
-            response = called.run(context, requests.check(operation, request) if called.is_checked else request)
-        except DynamoDBError as error:
-            if context.db.total_changes != changes:
-                raise _Undo from error
-            return error.as_answer()
-        return response if type(response) is bytes else orjson.dumps(response)
 
     def _read(self, called: Operation, request: Request, scope: Scope) -> Response | bytes:
         """Reads; where the cached catalog may have misled it (catalog.py, 2), reads again."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.engine.requests import REQUESTS
 from penstock.errors import DynamoDBError
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 Request = dict[str, Any]
 Response = dict[str, Any]
 """An answer; its items may be `orjson.Fragment`s: JSON bytes as they lie in the file."""
+
+Check = Callable[[Any], Request]
+"""The request as DynamoDB reads it, with the JSON types, required members and constraints that it asks for."""
 
 Answer = bytes | DynamoDBError
 """One call's answer, as one of several calls that are executed together."""
@@ -41,8 +45,8 @@ class Operation:
     run: Run
     prepare: Prepare | None = None
     run_many: RunMany | None = None
-    is_checked: bool = True
-    """Whether its request has passed `requests.check` when `run` is called; otherwise `run` checks it."""
+    check: Check | None = None
+    """Checks the request before `run` is called; None where `run` does it."""
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -61,7 +65,8 @@ def operation(
     """Registers a function as the operation `name`."""
 
     def register(run: Run) -> Run:
-        OPERATIONS[name] = Operation(name, kind, run, prepare, run_many, is_checked)
+        check = REQUESTS[name].check if is_checked else None
+        OPERATIONS[name] = Operation(name, kind, run, prepare, run_many, check)
         if kind == "write":
             WRITES.add(name)
         return run

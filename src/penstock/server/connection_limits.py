@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.server.call_order import Answering
     from penstock.server.connection import Connection
 
 CONNECTIONS = 8192
@@ -27,13 +26,13 @@ LOOKS = 16  # in a second: where all are busy, each newcomer would cost one
 STALLED_TICKS = 2  # without a byte of a body, while others need the room
 
 
-class Crowd:
+class ConnectionLimits:
     """See the promises above."""
 
     def __init__(self, most: int = CONNECTIONS) -> None:
         self.most = most
         self._connections: dict[Connection, None] = {}  # in the order in which they came
-        self._unsent: dict[Answering, int] = {}  # in the order in which they last read
+        self._unsent: dict[Connection, int] = {}  # in the order in which they last read
         self._unsent_bytes = 0
         self._held_bytes = 0
         self._silent: list[tuple[int, Connection]] = []  # the longest silent last
@@ -76,7 +75,7 @@ class Crowd:
                 return connection
         return None
 
-    def note_unsent(self, connection: Answering, count: int) -> None:
+    def note_unsent(self, connection: Connection, count: int) -> None:
         """So much of a connection's answers waits for its client to read (2); 0 is all that fits the usual buffers."""
         before = self._unsent.pop(connection, 0)
         self._unsent_bytes += count - before

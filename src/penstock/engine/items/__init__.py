@@ -1,6 +1,6 @@
 """An item written, and all that is kept in step with it.
 
-item_keys.py       keys of a request, checked against the table's schema
+table_schema.py       keys of a request, checked against the table's schema
 write_steps.py     one write: prepare, resolve, read, decide, apply
 changes.py         the one place where an item changes, and its index rows with it
 expiry_rows.py     which items end when (TTL)

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.catalog.table_schema import SHORT_KEY, TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.items.item_keys import SHORT_KEY
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError
 from penstock.wire.values import Item, check_item

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.engine.catalog import table_schema
 from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.context import OperationContext
-from penstock.engine.items import changes, item_keys
+from penstock.engine.items import changes
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.expressions.compiled.conditions import compile_condition
 from penstock.expressions.compiled.named import PlainUpdate
@@ -50,7 +51,7 @@ class Write:
 
     def resolve(self, context: OperationContext) -> None:
         self.table = table = context.table(self.request["TableName"])
-        self.key = item_keys.row_key_of_key(table, self.key_values)
+        self.key = table_schema.row_key_of_key(table, self.key_values)
         if self.condition is not None:
             self.refuse_nested_condition()
 
@@ -59,7 +60,7 @@ class Write:
         text = self.request.get("ConditionExpression")
         if text is not None and ("." in text or "[" in text):
             names = self.request.get("ExpressionAttributeNames") or {}
-            item_keys.refuse_nested_keys(self.table, compile_condition(text).nested_attributes(names))
+            table_schema.refuse_nested_keys(self.table, compile_condition(text).nested_attributes(names))
 
     def read(self, context: OperationContext) -> None:
         self.old = changes.old_item(context, self.table, self.key)
@@ -92,7 +93,7 @@ class Put(Write):
 
     def resolve(self, context: OperationContext) -> None:
         self.table = table = context.table(self.request["TableName"])
-        self.key = item_keys.row_key_of_item(table, self.item)
+        self.key = table_schema.row_key_of_item(table, self.item)
         if self.condition is not None:
             self.refuse_nested_condition()
 
@@ -151,7 +152,7 @@ class Update(Write):
 
     def resolve(self, context: OperationContext) -> None:
         self.table = table = context.table(self.request["TableName"])
-        self.key = item_keys.row_key_of_key(table, self.key_values)
+        self.key = table_schema.row_key_of_key(table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()
         if self.condition is not None:
@@ -167,11 +168,11 @@ class Update(Write):
                 )
         if isinstance(update, PlainUpdate):
             if table.indexes:
-                item_keys.check_index_types(table, update.types(table.index_kinds))
+                table_schema.check_index_types(table, update.types(table.index_kinds))
             return
         if table.indexes:
-            item_keys.check_index_types(table, dict(written_types(self.request)))
-        item_keys.refuse_nested_keys(table, looked_into(self.request) | update.nested)
+            table_schema.check_index_types(table, dict(written_types(self.request)))
+        table_schema.refuse_nested_keys(table, looked_into(self.request) | update.nested)
 
     def refuse_charge(self) -> None:
         """Refuses a statement that is too large in itself; this comes before the condition."""
@@ -196,7 +197,7 @@ class Update(Write):
         if self.size > ITEM_BYTES:
             raise ValidationException(_UPDATE_TOO_LARGE)
         if self.table.indexes:
-            item_keys.check_updated_index_keys(self.table, self.update.attributes, after)
+            table_schema.check_updated_index_keys(self.table, self.update.attributes, after)
         self.new = after
 
     def returned(self, mode: str) -> Item | None:

@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 
 from penstock.engine import requests
-from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.catalog.table_schema import TableInfo, refuse_nested_keys, row_key_of_key
 from penstock.engine.context import OperationContext
 from penstock.engine.items import bulk_rows, capacity_units, changes, transactions, write_steps
 from penstock.engine.items.bulk_rows import Row, put_rows, row_of_checked
 from penstock.engine.items.capacity_units import collection_metrics
-from penstock.engine.items.item_keys import refuse_nested_keys, row_key_of_key
 from penstock.engine.registry import Answer, Request, Response, operation
 from penstock.engine.requests import error_wording
 from penstock.errors import DynamoDBError, ValidationException

@@ -21,10 +21,10 @@ from typing import Any, assert_never
 
 import orjson
 
-from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
+from penstock.engine.catalog import table_schema
+from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo, refuse_key_type, refuse_nested_keys
 from penstock.engine.context import OperationContext
-from penstock.engine.items import capacity_units, item_keys, write_steps
-from penstock.engine.items.item_keys import refuse_key_type, refuse_nested_keys
+from penstock.engine.items import capacity_units, write_steps
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page
 from penstock.errors import DuplicateItemException, ResourceNotFoundException, ValidationException
@@ -454,11 +454,11 @@ class StatementWrite(write_steps.Update):
         self.find_key(context)
         if not self._transaction:  # there a key of a wrong type is worded as any key that does not fit
             for part in self.table.key:
-                item_keys.refuse_key_type(part, self.key_values[part.name])
-        self.key = item_keys.row_key_of_key(self.table, self.key_values)
+                table_schema.refuse_key_type(part, self.key_values[part.name])
+        self.key = table_schema.row_key_of_key(self.table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()
-        item_keys.refuse_nested_keys(self.table, nested_attributes(self._where))
+        table_schema.refuse_nested_keys(self.table, nested_attributes(self._where))
 
     def _condition(self, found: Pinned) -> Predicate | None:
         holds = Translator(self._parameters).predicate(_all(found.rest)) if found.rest else None

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
+from penstock.engine.catalog.table_schema import IndexInfo, TableInfo, refuse_nested_keys
 from penstock.engine.context import OperationContext
 from penstock.engine.items import capacity_units
-from penstock.engine.items.item_keys import refuse_nested_keys
 from penstock.engine.operations.table_description import billing_mode
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page

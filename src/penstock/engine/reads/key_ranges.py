@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
-from penstock.engine.items.item_keys import check_key_value
+from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo, check_key_value
 from penstock.engine.reads.pages import Walk
 from penstock.errors import ValidationException
 from penstock.wire import keys

@@ -109,15 +109,7 @@ class Connection(sqlite3.Connection):
     rows_counted: int = 0
     """How many of its `total_changes` the checkpoints know of."""
     is_hurried: bool = False
-
-    @contextmanager
-    def hurrying(self) -> Iterator[None]:
-        """A transaction that others wait for: it is given up where it would take long."""
-        self.is_hurried = True
-        try:
-            yield
-        finally:
-            self.is_hurried = False
+    """Whether others wait for its transaction, which is given up where it would take long."""
 
     def refuse_long_work(self, item: bytes) -> None:
         """Gives up a hurried transaction that would look into a large item."""
@@ -202,10 +194,14 @@ class Store:
 
     def try_begin(self, connection: Connection) -> bool:
         """Starts a write transaction where nothing is to be waited for; otherwise does nothing."""
-        if self._checkpoints is not None and self._checkpoints.are_behind:
-            return False
-        self.count_rows(connection)
-        self.watch.refuse_lost()
+        checkpoints = self._checkpoints
+        if checkpoints is not None:
+            if checkpoints.are_behind:
+                return False
+            if checkpoints.count_rows(connection):
+                self._epoch_is_due = True
+        if self.watch.failure:
+            self.watch.refuse_lost()
         if not self.write_lock.try_begin(connection):
             return False
         if self._epoch_is_due:
@@ -214,11 +210,8 @@ class Store:
 
     def count_rows(self, connection: Connection) -> None:
         """Tells the checkpoints what this connection has written: before each transaction, and after a large one."""
-        if self._checkpoints is not None:
-            rows = connection.total_changes
-            if self._checkpoints.wrote(rows - connection.rows_counted):
-                self._epoch_is_due = True
-            connection.rows_counted = rows
+        if self._checkpoints is not None and self._checkpoints.count_rows(connection):
+            self._epoch_is_due = True
 
     def await_checkpoint(self) -> None:
         """Waits for the checkpoint that is under way. For background work, which holds no lock meanwhile."""

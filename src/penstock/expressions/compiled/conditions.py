@@ -14,7 +14,7 @@ from functools import lru_cache
 from operator import ge, gt, le, lt
 from typing import Any, NamedTuple
 
-from penstock.expressions.compiled.paths import BoundPath, Getter, bind_path, getter, path_text
+from penstock.expressions.compiled.paths import CACHED, BoundPath, Getter, bind_path, getter, path_text
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.checks import OPERAND_COUNTS, check_condition, check_size, placeholders
 from penstock.expressions.syntax.parser import parse_condition
@@ -443,10 +443,6 @@ _TERMS: dict[type, Callable[[Any, Scope], Predicate]] = {
 
 
 # ── conditions ────────────────────────────────────────────────────────────────────────────────────
-
-
-CACHED = 1024
-"""Compiled expressions that are kept of each kind: programs have few, and the largest takes some 50 KB."""
 
 
 class Condition:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.expressions.compiled.conditions import (
-    CACHED,
     ORDERED,
     Bound,
     Scope,
@@ -16,7 +15,7 @@ from penstock.expressions.compiled.conditions import (
     refuse_bounds,
     value_of,
 )
-from penstock.expressions.compiled.paths import bind_path
+from penstock.expressions.compiled.paths import CACHED, bind_path
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.checks import check_condition, check_size, placeholders
 from penstock.expressions.syntax.parser import parse_condition

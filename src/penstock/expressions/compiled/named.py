@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import DynamoDBError
-from penstock.expressions.compiled.conditions import CACHED, Condition, Predicate, compile_condition, prepare_term
-from penstock.expressions.compiled.paths import BoundPath
+from penstock.expressions.compiled.conditions import Condition, Predicate, compile_condition, prepare_term
+from penstock.expressions.compiled.paths import CACHED, BoundPath
 from penstock.expressions.compiled.placeholders import Placeholders, check_value_keys, size_of_names
 from penstock.expressions.compiled.updates import BoundUpdate, Update, compile_update
 from penstock.expressions.syntax.error_wording import ExpressionError

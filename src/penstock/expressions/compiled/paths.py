@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from penstock.expressions.compiled.conditions import CACHED
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.checks import check_size, check_words, placeholders
 from penstock.expressions.syntax.parser import parse_projection
 from penstock.expressions.syntax.tree import Path, ProjectionTree
 from penstock.wire.limits import PATH_ELEMENTS
 from penstock.wire.values import AttributeValue, Item
+
+CACHED = 1024
+"""Compiled expressions that are kept of each kind: programs have few, and the largest takes some 50 KB."""
 
 BoundPath = tuple[str | int, ...]
 Getter = Callable[[Item], AttributeValue | None]

@@ -17,8 +17,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.errors import ValidationException
-from penstock.expressions.compiled.conditions import CACHED, Scope, value_of
+from penstock.expressions.compiled.conditions import Scope, value_of
 from penstock.expressions.compiled.paths import (
+    CACHED,
     BoundPath,
     Getter,
     bind_path,
