@@ -197,7 +197,6 @@ def test_a_slow_reader_that_goes_on_reading_is_not_cut_off_4() -> None:
         group_commit=nothing,
         tick=0,
         limits=connection_limits.ConnectionLimits(),
-        connected=lambda one: None,
     )
     connection = Connection(cast(Any, server))
     connection.connection_made(cast(Any, transport))

@@ -110,7 +110,7 @@ def test_the_densest_item_that_dynamodb_takes_is_parsed() -> None:
     body = b'{"TableName":"tab","Item":{"pk":{"S":"a"},"l":{"L":[' + b'{"L":[]},' * (elements - 1) + b'{"L":[]}]}}}'
     assert REQUEST_BYTES - 200 < len(body) <= REQUEST_BYTES
     routed = Router(["PutItem"]).route(b"POST", b"/", headers("PutItem"), body)
-    assert len(routed.request["Item"]["l"]["L"]) == elements
+    assert len(routed.call.request["Item"]["l"]["L"]) == elements
 
 
 @pytest.mark.parametrize("coded", [False, True])

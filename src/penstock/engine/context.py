@@ -38,16 +38,16 @@ class OperationContext:
 
     def find(self, name: str) -> TableInfo | None:
         """The table of this name or ARN as the file has it now, in whatever state it is, or None."""
-        found = self.engine.catalog.load(self.db, *self._meant(name))
+        found = self.engine.catalog.load(self.db, *self._scope_and_name(name))
         if found is not None:
             self.engine.maintenance.notice(found.record)
         return found
 
-    def _meant(self, name: str) -> tuple[Scope, str]:
+    def _scope_and_name(self, name: str) -> tuple[Scope, str]:
         return parse_table_arn(name, self.scope) if name.startswith("arn:") else (self.scope, name)
 
     def _look_up(self, name: str) -> TableInfo:
-        found = self.engine.catalog.find(self.db, *self._meant(name))
+        found = self.engine.catalog.find(self.db, *self._scope_and_name(name))
         if found is not None:
             self.engine.maintenance.notice(found.record)
         if found is None or not self.is_ready(found):

@@ -214,8 +214,7 @@ class Engine:
         with db.busy:
             db.execute("BEGIN")
             try:
-                self.catalog.renew(db)
-                answers = self._execute_in_order(db, calls)
+                answers = self._execute_in_order(db, calls, self.catalog.renew)
                 db.execute("COMMIT")
             except BaseException:
                 self._roll_back(db)
@@ -231,17 +230,19 @@ class Engine:
     def _commit_together(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
         """The answers of a group, in the write transaction that has begun, after its commit."""
         try:
-            self.catalog.refresh(db)
-            answers = self._execute_in_order(db, calls)
+            answers = self._execute_in_order(db, calls, self.catalog.refresh)
             self.store.commit(db)
         except BaseException:
             self._roll_back(db)
             raise
         return answers
 
-    def _execute_in_order(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
-        """The answers of a group, inside its transaction."""
+    def _execute_in_order(
+        self, db: Connection, calls: Sequence[Pending], compare_catalog: Callable[[Connection], None]
+    ) -> list[Answer]:
+        """The answers of a group, inside its transaction, by the catalog as this transaction sees it."""
         answers: list[Answer] = []
+        compare_catalog(db)
         now = self.clock.now()
         context = OperationContext(self, db, calls[0].scope, now)
         for place, (operation, request, scope) in enumerate(calls):

@@ -118,7 +118,7 @@ class Connection(asyncio.BaseProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._write = self._transport.write
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
-        self.server.connected(self)
+        self.server.limits.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._reader.is_discarding = True
@@ -130,7 +130,7 @@ class Connection(asyncio.BaseProtocol):
         self._backlog.clear()
         self._reader.unparsed = b""
         self._reader.forget_body()
-        self.server.disconnected(self)
+        self.server.limits.discard(self)
 
     def eof_received(self) -> bool:
         """A client that has said all may still be waiting for its answers."""

@@ -11,7 +11,7 @@ Looking for those who must go costs nothing until it is needed, and then one loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class ConnectionLimits:
         self._held_bytes = 0
         self._silent: list[tuple[int, Connection]] = []  # the longest silent last
         self._tick = 0
+        self._when_empty: Callable[[], None] | None = None
         self._looks_left = LOOKS
         self._stalled_ended_at = -1
 
@@ -48,13 +49,21 @@ class ConnectionLimits:
 
     def add(self, connection: Connection) -> None:
         """Ends another connection where there is no room, or this one (1)."""
-        if len(self._connections) >= self.most:
+        if self._when_empty is not None:
+            connection.abort()
+        elif len(self._connections) >= self.most:
             (self._longest_silent() or connection).abort()
         self._connections[connection] = None
 
     def discard(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
         self.note_unsent(connection, 0)
+        if self._when_empty is not None and not self._connections:
+            self._when_empty()
+
+    def admit_no_more(self, when_empty: Callable[[], None]) -> None:
+        """Ends connections that come from now on; calls `when_empty` when the last one has gone."""
+        self._when_empty = when_empty
 
     def sweep(self, tick: int) -> None:
         """Called once a second: each ends itself if it has taken too long."""

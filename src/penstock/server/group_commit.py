@@ -119,7 +119,7 @@ class GroupCommit:
         try:
             connection.answered_alone(style, answer)
         except Exception as error:  # as in `_answer`
-            _abandoned(connection, error)
+            _abandon(connection, error)
 
     def _next_wide(self) -> Sequence[_Request]:
         """Those whose turn it is (5); none while a thread makes them."""
@@ -142,7 +142,7 @@ class GroupCommit:
         try:
             return self._engine.try_answer_many(calls)
         except Exception as error:  # the outermost loop: a fault is answered and recorded
-            return [_recorded(error)] * len(calls)
+            return [_record_fault(error)] * len(calls)
 
     def _defer_writes(self, calls: list[Pending], waiting: list[_Waiting]) -> tuple[list[Pending], list[_Waiting]]:
         """Leaves the writes, and what follows one on its connection, to the thread; returns the rest (6)."""
@@ -181,7 +181,7 @@ class GroupCommit:
         try:
             return self._engine.answer_many(calls)
         except Exception as error:  # likewise
-            return [_recorded(error)] * len(calls)
+            return [_record_fault(error)] * len(calls)
 
     def run_heavy(self, call: Pending, done: Callable[[Answer], None]) -> None:
         """Calls `done` on the loop when a thread has the answer."""
@@ -211,7 +211,7 @@ class GroupCommit:
         except DynamoDBError as error:
             return error.as_answer()
         except Exception as error:  # likewise
-            return _recorded(error)
+            return _record_fault(error)
 
     def close(self) -> None:
         """Waits for the threads; they finish what they have begun, except that nobody waits for another process."""
@@ -237,15 +237,15 @@ def _answer(connection: Connection, style: Style, answer: Answer) -> None:
     try:
         connection.answered(style, answer)
     except Exception as error:  # one broken connection must not cost the others their answers
-        _abandoned(connection, error)
+        _abandon(connection, error)
 
 
-def _abandoned(connection: Connection, error: Exception) -> None:
+def _abandon(connection: Connection, error: Exception) -> None:
     _log.error("an answer could not be sent", exc_info=error)
     connection.abort()
 
 
-def _recorded(error: Exception) -> DynamoDBError:
+def _record_fault(error: Exception) -> DynamoDBError:
     if isinstance(error, DynamoDBError):
         return error.as_answer()
     _log.error("a call failed", exc_info=error)

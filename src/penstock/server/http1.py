@@ -106,7 +106,7 @@ class H11Parser:
         if end <= 3:
             self._searched = max(0, arrived - 3)
             return False
-        request = _parsed_head(bytes(self._buffer[:end]))
+        request = _parse_head(bytes(self._buffer[:end]))
         del self._buffer[:end]
         self._method, self._version = request.method, request.http_version.decode()
         self._listener.on_url(request.target)
@@ -204,7 +204,7 @@ class H11Parser:
         self._listener.on_message_complete()
 
 
-def _parsed_head(head: bytes) -> h11.Request:
+def _parse_head(head: bytes) -> h11.Request:
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
     connection.receive_data(head)
     request: object = None

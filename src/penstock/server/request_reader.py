@@ -333,7 +333,7 @@ class RequestReader:
         if self._head_bytes == _JUST_BEGUN:
             # Requests before it may have come in the same bytes: only what is known to be its own counts.
             self._handler.touch()
-            self._head_bytes = self._parsed_bytes()
+            self._head_bytes = self._count_parsed_bytes()
         else:
             self._head_bytes += count
         if self._head_bytes > HEAD_BYTES:
@@ -348,11 +348,11 @@ class RequestReader:
             self.forget_body()
             self._handler.refuse(_BAD_REQUEST)
 
-    def _parsed_bytes(self) -> int:
+    def _count_parsed_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) for name, value in self.headers.items())
 
     def _is_head_too_large(self) -> bool:
-        return max(self._head_bytes, self._parsed_bytes()) > HEAD_BYTES
+        return max(self._head_bytes, self._count_parsed_bytes()) > HEAD_BYTES
 
     def _not_understood(self, error: Exception) -> None:
         fault = error.__context__ or error.__cause__

@@ -191,7 +191,7 @@ class Router:
     ) -> Routed:
         """Raises Refused or DynamoDBError where the engine is not to be asked, BodyTooLarge if it unpacks to more."""
         if b"origin" in headers and not self.origins.allows(headers[b"origin"]):
-            raise Refused(_stranger(headers[b"origin"]))
+            raise Refused(_refuse_origin(headers[b"origin"]))
         if method != b"POST" or (url != b"/" and url.partition(b"?")[0] != b"/"):
             raise Refused(self._other(method, url, headers))
         target = self._targets.get(headers.get(b"x-amz-target", b""))
@@ -201,7 +201,7 @@ class Router:
         sent = body
         if b"content-encoding" in headers:
             body = unpack(headers[b"content-encoding"], body, most_bytes)
-        request = _parsed(headers, body, target) if body else None
+        request = _parse_body(headers, body, target) if body else None
         if target is None:
             raise UnknownOperationException()
         if scope is None:
@@ -256,7 +256,7 @@ class Router:
         return b"healthy: " + host + b" "
 
 
-def _parsed(headers: Headers, body: bytes, target: Target | None) -> Any:
+def _parse_body(headers: Headers, body: bytes, target: Target | None) -> Any:
     content_type = headers.get(b"content-type")
     if content_type != JSON_10 and content_type_of(content_type) not in (JSON, JSON_10):
         raise Refused(_NOT_FOUND)
@@ -274,7 +274,7 @@ def _endpoint(host: bytes) -> Reply:
     return Reply(200, orjson.dumps({"Endpoints": [address]}))
 
 
-def _stranger(origin: bytes) -> Reply:
+def _refuse_origin(origin: bytes) -> Reply:
     """A page of elsewhere, which its visitor did not ask to call here."""
     shown = origin[:200].decode("latin-1")
     told = f"A web page of {shown} may not call this server. To allow it: penstock serve --allow-origin {shown}"

@@ -77,7 +77,6 @@ class Server:
         self._sockets = sockets
         self.limits = ConnectionLimits(most_connections())
         self._listeners: list[asyncio.Server] = []
-        self._empty: asyncio.Event | None = None
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -94,26 +93,17 @@ class Server:
         self.limits.sweep(self.tick)
         self._timer = asyncio.get_running_loop().call_later(1.0, self._tick)
 
-    def connected(self, connection: Connection) -> None:
-        self.limits.add(connection)
-        if self.stopping:
-            connection.abort()
-
-    def disconnected(self, connection: Connection) -> None:
-        self.limits.discard(connection)
-        if self._empty is not None and not self.limits:
-            self._empty.set()
-
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Answers what has begun, for at most the grace; then ends what is left."""
         self.stopping = True
         for listener in self._listeners:
             listener.close()
-        self._empty = asyncio.Event()
+        empty = asyncio.Event()
+        self.limits.admit_no_more(empty.set)
         for connection in self.limits:
             connection.stop()
         if self.limits and grace_seconds > 0:
-            await _within(self._empty, grace_seconds)
+            await _within(empty, grace_seconds)
         for connection in self.limits:
             connection.abort()
         self._timer.cancel()
@@ -144,7 +134,7 @@ def _heat(engine: AnswersCalls) -> Callable[[], bytes] | None:
         return None
     import orjson
 
-    return lambda: orjson.dumps(simulation.told())
+    return lambda: orjson.dumps(simulation.heat_report())
 
 
 def _operations() -> Iterable[str]:

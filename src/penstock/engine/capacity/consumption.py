@@ -55,7 +55,7 @@ def is_read(operation: str, request: Request) -> bool:
 def members_of(context: OperationContext, operation: str, request: Request, response: Response) -> list[Member]:
     """What each member of the call has spent."""
     kind: Kind = "Read" if is_read(operation, request) else "Write"
-    asked = list(_asked(context, operation, request))
+    asked = list(_named_keys(context, operation, request))
     reports = response.get("ConsumedCapacity") or []
     by_table = {report["TableName"]: report for report in (reports if isinstance(reports, list) else [reports])}
     tables = [context.table(name) for name, _ in asked]
@@ -68,16 +68,16 @@ def members_of(context: OperationContext, operation: str, request: Request, resp
 
 def failed_write(context: OperationContext, operation: str, request: Request) -> list[Member]:
     """What a refused condition costs: one unit, as far as the request alone can tell."""
-    (name, given), *_ = _asked(context, operation, request)
+    (name, given), *_ = _named_keys(context, operation, request)
     table = context.table(name)
     return [[Spend(table, None, "Write", 1.0, *_place((table.hash,), given))]]
 
 
-def _asked(context: OperationContext, operation: str, request: Request) -> Iterator[tuple[str, Item]]:
+def _named_keys(context: OperationContext, operation: str, request: Request) -> Iterator[tuple[str, Item]]:
     """(table, item or key) of each member; a Scan has no key, nor has a statement that does not name one."""
     if operation in STATEMENTS:
         for one in request.get("Statements") or request.get("TransactStatements") or [request]:
-            yield from _asked_by_statement(context, one)
+            yield from _keys_of_statement(context, one)
     elif operation == "PutItem":
         yield request["TableName"], request["Item"]
     elif operation in ("GetItem", "UpdateItem", "DeleteItem"):
@@ -98,7 +98,7 @@ def _asked(context: OperationContext, operation: str, request: Request) -> Itera
             yield asked["TableName"], asked.get("Item") or asked["Key"]
 
 
-def _asked_by_statement(context: OperationContext, request: Request) -> Iterator[tuple[str, Item]]:
+def _keys_of_statement(context: OperationContext, request: Request) -> Iterator[tuple[str, Item]]:
     from penstock.engine.operations import partiql_statements
     from penstock.engine.operations.partiql import read_statement
     from penstock.expressions.partiql.translation import pinned

@@ -92,7 +92,7 @@ class Simulation:
             self._pay_transaction(context, members)
         else:
             self._pay_one(context, [spend for member in members for spend in member])
-        return _as_asked(response, request)
+        return _with_wanted_costs(response, request)
 
     def _pay_one(self, context: OperationContext, member: Member) -> None:
         with self._lock:
@@ -122,7 +122,7 @@ class Simulation:
             raise
         finally:
             context.db.execute("RELEASE batch")
-        return _as_asked(response, request)
+        return _with_wanted_costs(response, request)
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
 
@@ -195,7 +195,7 @@ class Simulation:
 
     # ── heat ─────────────────────────────────────────────────────────────────────────────────────
 
-    def told(self) -> dict[str, Any]:
+    def heat_report(self) -> dict[str, Any]:
         """The heat of this run, as JSON."""
         with self._lock:
             return self.heat.as_dict()
@@ -207,7 +207,7 @@ class Simulation:
         self._is_saved = True
         try:
             with engine.writing() as context:
-                hot_keys.save(context.db, self._run_id, context.now, self.told())
+                hot_keys.save(context.db, self._run_id, context.now, self.heat_report())
         except (StorageError, sqlite3.Error) as error:
             self._is_saved = False
             _LOG.warning("The heat of this run could not be written: %s", error)
@@ -246,7 +246,7 @@ def _reason(refusal: DynamoDBError | None) -> transactions.Reason:
     return {"Code": code, "Message": refusal.message}
 
 
-def _as_asked(response: Response, request: Request) -> Response:
+def _with_wanted_costs(response: Response, request: Request) -> Response:
     """The answer with the consumed capacity that the caller asked for."""
     mode = request.get(_MEMBER, "NONE")
     if mode == "INDEXES" or "ConsumedCapacity" not in response:

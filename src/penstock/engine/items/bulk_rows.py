@@ -79,7 +79,7 @@ def put_rows(context: OperationContext, table: TableInfo, rows: Iterable[Row], *
         most = len(ordered) - done if new else min(_ROWS_REPLACED_AT_ONCE, len(ordered) - done)
         many = next(size for size in _ROWS_AT_ONCE if size <= most)
         values = tuple(chain.from_iterable(ordered[done : done + many]))
-        if new and not _inserted(context, table, many, values):
+        if new and not _insert_rows(context, table, many, values):
             new = False
             continue
         if not new:
@@ -88,7 +88,7 @@ def put_rows(context: OperationContext, table: TableInfo, rows: Iterable[Row], *
     return new
 
 
-def _inserted(context: OperationContext, table: TableInfo, many: int, values: tuple[Any, ...]) -> bool:
+def _insert_rows(context: OperationContext, table: TableInfo, many: int, values: tuple[Any, ...]) -> bool:
     """Whether none of the rows was there. If one was, some may be inserted: they all have to be put."""
     try:
         context.db.execute(_sql_insert(table.storage, many), values)
@@ -178,7 +178,7 @@ class Loading:
     def of(cls, engine: Engine, scope: Scope, name: str) -> Loading | None:
         """None where writes must be looked at one by one: something is kept in step, or throughput is limited."""
         with engine.reading() as context:
-            table = _found(context, scope, name)
+            table = _find_table(context, scope, name)
         return None if table is None or table.watched or engine.simulation is not None else cls(engine, table)
 
     @property
@@ -200,7 +200,7 @@ class Loading:
         """Whether it was written."""
         try:
             with self._engine.writing() as context:
-                table = _found(context, self._table.scope, self._table.name)
+                table = _find_table(context, self._table.scope, self._table.name)
                 if table is None or table.watched or (table.id, table.key) != (self._table.id, self._table.key):
                     return False
                 puts = (row for row in group.values() if isinstance(row, tuple))
@@ -213,7 +213,7 @@ class Loading:
         return True
 
 
-def _found(context: OperationContext, scope: Scope, name: str) -> TableInfo | None:
+def _find_table(context: OperationContext, scope: Scope, name: str) -> TableInfo | None:
     try:
         return OperationContext(context.engine, context.db, scope, context.now).table(name)
     except DynamoDBError:

@@ -75,7 +75,7 @@ def _view(index: IndexInfo, item: Item | None) -> Item | None:
     return index.view(item)
 
 
-def wanted(request: dict[str, Any]) -> bool:
+def is_wanted(request: dict[str, Any]) -> bool:
     """Whether the call asks what it cost."""
     mode = request.get("ReturnConsumedCapacity")
     return mode is not None and mode != "NONE"

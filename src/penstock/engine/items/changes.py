@@ -75,7 +75,7 @@ def write_many(context: OperationContext, changes: Sequence[Change]) -> None:
 def put_unread(context: OperationContext, change: Change) -> None:
     """Puts an item where no condition asks for the old one: that is read only if there is one; `change.old` says."""
     data = orjson.dumps(change.new)
-    if not _inserted(context, change, data):
+    if not _insert(context, change, data):
         change.old = old_item(context, change.table, change.key)
         context.db.execute(change.table.sql_put, (change.key, change.size, data))
         if change.table.watched:
@@ -84,10 +84,10 @@ def put_unread(context: OperationContext, change: Change) -> None:
 
 def put_new(context: OperationContext, change: Change) -> bool:
     """Puts an item where there is none; whether there was none, else nothing is changed. It takes no look before."""
-    return _inserted(context, change, orjson.dumps(change.new))
+    return _insert(context, change, orjson.dumps(change.new))
 
 
-def _inserted(context: OperationContext, change: Change, data: bytes) -> bool:
+def _insert(context: OperationContext, change: Change, data: bytes) -> bool:
     table = change.table
     if not context.db.execute(table.sql_insert, (change.key, change.size, data)).rowcount:
         return False

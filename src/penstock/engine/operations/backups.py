@@ -224,7 +224,7 @@ def update_continuous_backups(context: OperationContext, request: Request) -> Re
         raise ValidationException(
             "Invalid Request: Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery."
         )
-    table = _found(context, request["TableName"])
+    table = _existing_table(context, request["TableName"])
     record = deepcopy(dict(table.record))
     if wanted["PointInTimeRecoveryEnabled"]:
         journal.enable(context, table, record, days)
@@ -238,7 +238,7 @@ def update_continuous_backups(context: OperationContext, request: Request) -> Re
 
 @operation("DescribeContinuousBackups", kind="read")
 def describe_continuous_backups(context: OperationContext, request: Request) -> Response:
-    return _described(context, _found(context, request["TableName"]))
+    return _described(context, _existing_table(context, request["TableName"]))
 
 
 def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
@@ -249,7 +249,7 @@ def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
         )
 
 
-def _found(context: OperationContext, name: str) -> TableInfo:
+def _existing_table(context: OperationContext, name: str) -> TableInfo:
     table = context.find(name)
     if table is None or context.now < table.record.get("active_at", 0.0):
         raise TableNotFoundException(f"Table not found: {name}")

@@ -60,7 +60,7 @@ def get_item(context: OperationContext, request: Request) -> Response | bytes:
 def get_checked_item(context: OperationContext, request: Request) -> Response:
     """The full path of a GetItem."""
     request = requests.check("GetItem", request)
-    key, projector = _asked(request)
+    key, projector = _key_and_projector(request)
     table = context.table(request["TableName"])
     row_key = row_key_of_key(table, key)
     if projector is not None:
@@ -69,7 +69,7 @@ def get_checked_item(context: OperationContext, request: Request) -> Response:
     response: Response = {}
     if row is not None:
         response["Item"] = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
-    if "ReturnConsumedCapacity" in request and capacity_units.wanted(request):
+    if "ReturnConsumedCapacity" in request and capacity_units.is_wanted(request):
         units = capacity_units.read_units(row[1] if row else 0, bool(request.get("ConsistentRead")))
         response["ConsumedCapacity"] = capacity_units.report(
             table, capacity_units.Units(units), request["ReturnConsumedCapacity"]
@@ -77,7 +77,7 @@ def get_checked_item(context: OperationContext, request: Request) -> Response:
     return response
 
 
-def _asked(request: Request) -> tuple[Item, Projector | None]:
+def _key_and_projector(request: Request) -> tuple[Item, Projector | None]:
     """The key and what is wanted of the item, checked in DynamoDB's order."""
     key: Item = {}
 
@@ -141,17 +141,17 @@ def put_item(context: OperationContext, request: Request) -> Response:
         return {}
     if write.put_new(context):
         return _with_costs(context, request, write, {})
-    return _carry_out(context, request, write)
+    return _execute_write(context, request, write)
 
 
 @operation("DeleteItem", kind="write", prepare=_prepare_delete)
 def delete_item(context: OperationContext, request: Request) -> Response:
     write = context.prepared or _prepare_delete(request)
     write.resolve(context)
-    return _carry_out(context, request, write)
+    return _execute_write(context, request, write)
 
 
-def _resolved_update(context: OperationContext, request: Request) -> write_steps.Update:
+def _resolve_update(context: OperationContext, request: Request) -> write_steps.Update:
     """All of an UpdateItem that can be told without its item."""
     write: write_steps.Update = context.prepared or _prepare_update(request)
     write.resolve(context)
@@ -181,20 +181,22 @@ _Items = dict[tuple[int, bytes], Item | None]
 def _update_items(context: OperationContext, given: Sequence[Request]) -> list[Answer]:
     """Stops before a request that asks about its item's collection: the answer is known after the write."""
     taken = takewhile(lambda request: "ReturnItemCollectionMetrics" not in request, given)
-    prepared = [_prepared(context, request) for request in taken]
+    prepared = [_prepare_for_group(context, request) for request in taken]
     if len(prepared) < 2:
         return []
     items = _read_items(context, [one for one in prepared if not isinstance(one, DynamoDBError)])
     made: list[changes.Change] = []
-    answers = [one if isinstance(one, DynamoDBError) else _decided(context, *one, items, made) for one in prepared]
+    answers = [
+        one if isinstance(one, DynamoDBError) else _decide_update(context, *one, items, made) for one in prepared
+    ]
     changes.write_many(context, made)
     return answers
 
 
-def _prepared(context: OperationContext, given: Request) -> _Prepared | DynamoDBError:
+def _prepare_for_group(context: OperationContext, given: Request) -> _Prepared | DynamoDBError:
     try:
         request = requests.check("UpdateItem", given)
-        return request, _resolved_update(context, request)
+        return request, _resolve_update(context, request)
     except DynamoDBError as error:
         return error.as_answer()
 
@@ -212,7 +214,7 @@ def _read_items(context: OperationContext, prepared: Sequence[_Prepared]) -> _It
     return items
 
 
-def _decided(
+def _decide_update(
     context: OperationContext,
     request: Request,
     write: write_steps.Update,
@@ -234,14 +236,14 @@ def _decided(
 
 @operation("UpdateItem", kind="write", prepare=_prepare_update, run_many=_update_items)
 def update_item(context: OperationContext, request: Request) -> Response:
-    write = _resolved_update(context, request)
+    write = _resolve_update(context, request)
     write.read(context)
     write.decide()
     write.apply(context)
     return _update_response(context, request, write)
 
 
-def _carry_out(context: OperationContext, request: Request, write: write_steps.Write) -> Response:
+def _execute_write(context: OperationContext, request: Request, write: write_steps.Write) -> Response:
     write.read(context)
     write.decide()
     write.apply(context)
@@ -254,7 +256,7 @@ def _carry_out(context: OperationContext, request: Request, write: write_steps.W
 def _with_costs(context: OperationContext, request: Request, write: write_steps.Write, response: Response) -> Response:
     if _plain(request):
         return response
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         units = capacity_units.units_of_write(write.table, write.old, write.new)
         response["ConsumedCapacity"] = capacity_units.report(write.table, units, request["ReturnConsumedCapacity"])
     if request.get("ReturnItemCollectionMetrics") == "SIZE" and write.table.has_local_indexes:
@@ -277,7 +279,7 @@ _DUPLICATES = "Provided list of item keys contains duplicates"
 
 @operation("BatchGetItem", kind="snapshot")
 def batch_get_item(context: OperationContext, request: Request) -> Response:
-    wanted = _wanted(context, request)
+    wanted = _batch_reads(context, request)
     responses: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
     unprocessed: dict[str, Any] = {}
     consumed: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
@@ -300,13 +302,13 @@ def batch_get_item(context: OperationContext, request: Request) -> Response:
                 )
         consumed[name] = (table, units)
     response: dict[str, Any] = {"Responses": responses, "UnprocessedKeys": unprocessed}
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         mode = request["ReturnConsumedCapacity"]
         response["ConsumedCapacity"] = [capacity_units.report(table, units, mode) for table, units in consumed.values()]
     return response
 
 
-def _wanted(
+def _batch_reads(
     context: OperationContext, request: Request
 ) -> list[tuple[str, TableInfo, dict[str, Any], Any, list[tuple[bytes, Item]]]]:
     """What to read of which table: (name, table, what was asked, projector, row keys with their keys)."""
@@ -390,7 +392,7 @@ def batch_write_item(context: OperationContext, request: Request) -> Response:
     response: dict[str, Any] = {"UnprocessedItems": {}}
     consumed = []
     metrics: dict[str, list[Any]] = {}
-    costs = capacity_units.wanted(request)
+    costs = capacity_units.is_wanted(request)
     for name, planned in by_table.items():
         table = planned[0].table
         units = capacity_units.Units()
@@ -500,7 +502,7 @@ def _size(item: dict[str, Any] | None) -> int:
 
 def _with_transaction_costs(context: OperationContext, request: Request, actions: list[write_steps.Write]) -> Response:
     response: dict[str, Any] = {}
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
     if request.get("ReturnItemCollectionMetrics") == "SIZE":
         metrics: dict[str, list[Any]] = {}
@@ -515,7 +517,7 @@ def _with_transaction_costs(context: OperationContext, request: Request, actions
 
 def _replayed(context: OperationContext, request: Request, earlier: dict[str, Any]) -> Response:
     """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
-    if not capacity_units.wanted(request):
+    if not capacity_units.is_wanted(request):
         return {}
     by_table: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
     for name, size in earlier["sizes"]:
@@ -530,7 +532,7 @@ def _replayed(context: OperationContext, request: Request, earlier: dict[str, An
 @operation("TransactGetItems", kind="snapshot")
 def transact_get_items(context: OperationContext, request: Request) -> Response:
     wanted = [_get(one) for one in request["TransactItems"]]
-    found = _resolved(context, wanted)
+    found = _resolve_reads(context, wanted)
     responses: list[dict[str, Any]] = []
     by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     for (_, projector, _), (table, row_key) in zip(wanted, found, strict=True):
@@ -543,7 +545,7 @@ def transact_get_items(context: OperationContext, request: Request) -> Response:
             item = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
             responses.append({"Item": item})
     response: dict[str, Any] = {"Responses": responses}
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         mode = request["ReturnConsumedCapacity"]
         response["ConsumedCapacity"] = [
             capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()
@@ -556,7 +558,7 @@ def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
     return asked, projection_of(asked, transaction=True), check_item(asked["Key"])[0]
 
 
-def _resolved(
+def _resolve_reads(
     context: OperationContext, wanted: list[tuple[dict[str, Any], Any, dict[str, Any]]]
 ) -> list[tuple[TableInfo, bytes]]:
     found: list[tuple[TableInfo, bytes]] = []

@@ -81,7 +81,7 @@ def _select(context: OperationContext, request: Request, reading: Reading) -> Re
         response["NextToken"] = result.next_token
     if result.last is not None:
         response["LastEvaluatedKey"] = result.last
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         table = context.table(reading.select.source.table)
         response["ConsumedCapacity"] = capacity_units.report(table, result.units, request["ReturnConsumedCapacity"])
     return response
@@ -93,7 +93,7 @@ def _write(context: OperationContext, request: Request, write: partiql_statement
     write.decide()
     write.apply(context)
     response: dict[str, Any] = {"Items": write.returned()}
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         units = capacity_units.units_of_write(write.table, write.old, write.new)
         response["ConsumedCapacity"] = capacity_units.report(write.table, units, request["ReturnConsumedCapacity"])
     return response
@@ -325,7 +325,7 @@ def _read(context: OperationContext, request: Request, reads: Sequence[tuple[Sel
         row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
         _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
         units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
-        responses.append({} if row is None else {"Item": _shown(reading, row[0])})
+        responses.append({} if row is None else {"Item": _projected(reading, row[0])})
     return _with_costs(request, {"Responses": responses}, by_table)
 
 
@@ -362,14 +362,14 @@ def _row_keys(found: Sequence[tuple[TableInfo, Item]]) -> list[bytes]:
     return row_keys
 
 
-def _shown(reading: Reading, blob: bytes) -> Any:
+def _projected(reading: Reading, blob: bytes) -> Any:
     return orjson.Fragment(blob) if reading.project is None else reading.project(orjson.loads(blob))
 
 
 def _with_costs(
     request: Request, response: dict[str, Any], by_table: dict[int, tuple[TableInfo, capacity_units.Units]]
 ) -> Response:
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         mode = request["ReturnConsumedCapacity"]
         response["ConsumedCapacity"] = [
             capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()
@@ -390,12 +390,12 @@ def _write_together(context: OperationContext, request: Request, given: Sequence
         if earlier is not None:
             return _replayed(context, request, earlier)
     _resolve_actions(context, actions)
-    _carry_out(context, actions)
+    _execute(context, actions)
     if token is not None:
         sizes = [(action.table.name, _size(action)) for action in actions]
         transactions.remember(context, token, digest, {"sizes": sizes})
     response: dict[str, Any] = {"Responses": []}
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
     return response
 
@@ -421,7 +421,7 @@ def _resolve_actions(context: OperationContext, actions: Sequence[partiql_statem
     transactions.resolve(context, actions)
 
 
-def _carry_out(context: OperationContext, actions: Sequence[partiql_statements.Prepared]) -> None:
+def _execute(context: OperationContext, actions: Sequence[partiql_statements.Prepared]) -> None:
     reasons = [_reason(context, action) for action in actions]
     if any(reason["Code"] != "None" for reason in reasons):
         raise transactions.cancelled(reasons)

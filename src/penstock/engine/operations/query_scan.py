@@ -43,7 +43,7 @@ def query(context: OperationContext, request: Request) -> Response:
     if start.values is not None:
         key_ranges.start_after(walk, start.values)
     response, page = _answer(context, walk, request, parts, whole)
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         _report(response, walk, request, page)
     return response
 
@@ -74,7 +74,7 @@ def scan(context: OperationContext, request: Request) -> Response:
         walk.low, walk.low_open = position, True
     refuse_nested_keys(table, parts.projected_nested | parts.filter_nested)
     response, page = _answer(context, walk, request, parts, whole)
-    if capacity_units.wanted(request):
+    if capacity_units.is_wanted(request):
         _report(response, walk, request, page, _partitions(walk, page))
     return response
 

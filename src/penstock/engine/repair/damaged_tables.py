@@ -213,10 +213,12 @@ def key_text(table: TableInfo, key: bytes) -> str:
     start = HASH_BYTES + 2
     end = start + int.from_bytes(key[HASH_BYTES:start], "big")
     values = [key[start:end], key[end:]]
-    return ", ".join(f"{part.name}={_shown(raw, part.kind)}" for part, raw in zip(table.key, values, strict=False))
+    return ", ".join(
+        f"{part.name}={_render_value(raw, part.kind)}" for part, raw in zip(table.key, values, strict=False)
+    )
 
 
-def _shown(raw: bytes, kind: str) -> str:
+def _render_value(raw: bytes, kind: str) -> str:
     if kind == "S":
         return raw.decode(errors="replace")
     if kind == "N" and (number := _number(raw)) is not None:

@@ -137,23 +137,23 @@ def named(update: str | None, condition: str | None, names: dict[str, str] | Non
     if found is not None:
         return found
     try:
-        made = _made(update, condition, names)
+        expressions = _compile(update, condition, names)
     except (ExpressionError, DynamoDBError):
         return None
-    if made is not None and made.names_size <= _KEPT_BYTES:
+    if expressions is not None and expressions.names_size <= _KEPT_BYTES:
         if len(_KEPT) >= CACHED:
             _KEPT.clear()
-        _KEPT[key] = made
-    return made
+        _KEPT[key] = expressions
+    return expressions
 
 
-def _made(update_text: str | None, condition_text: str | None, names: dict[str, str] | None) -> Named | None:
+def _compile(update_text: str | None, condition_text: str | None, names: dict[str, str] | None) -> Named | None:
     update = None if update_text is None else compile_update(update_text)
     condition = None if condition_text is None else compile_condition(condition_text)
     used = (update.names if update else frozenset()) | (condition.names if condition else frozenset())
     size = 0 if names is None else size_of_names(names)
     if (names or {}).keys() != used:
         return None
-    made = Named(update, condition, dict(names or {}), size)
-    check_value_keys(made.values)
-    return made
+    expressions = Named(update, condition, dict(names or {}), size)
+    check_value_keys(expressions.values)
+    return expressions

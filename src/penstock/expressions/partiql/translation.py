@@ -330,7 +330,9 @@ class Translator:
             return
         name = self.values[operand.name].get("S")
         if name is not None and name not in TYPES:
-            raise ValidationException(f"Invalid attribute type name found; type: {name}, valid types: {_TYPE_NAMES}")
+            raise ValidationException(
+                f"Invalid attribute type name found; type: {name}, valid types: {_TYPES_OF_ATTRIBUTES}"
+            )
 
     def operand(self, node: Node) -> target.Operand:
         if isinstance(node, Path):

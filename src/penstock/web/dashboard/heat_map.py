@@ -90,7 +90,7 @@ def told(db: Database) -> dict[str, Any] | None:
     if engine is None:
         return _served(db.name) if db.name.startswith(("http://", "https://")) else None
     if engine.simulation is not None:
-        return engine.simulation.told()
+        return engine.simulation.heat_report()
     return None if engine.store.memory else hot_keys.load(db.name)
 
 
