@@ -25,7 +25,7 @@ from penstock.engine.catalog.catalog import Catalog
 from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, WRITES, Answer, Operation, Request, Response
-from penstock.engine.requests.error_wording import refuse_unreadable, tables_meant
+from penstock.engine.requests.error_wording import named_tables, refuse_unreadable
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
 from penstock.engine.storage.database_file import Connection, Store
 from penstock.engine.storage.write_lock import is_busy
@@ -333,12 +333,12 @@ class Engine:
         self.catalog.rolled_back()
 
     def _internal(self, error: sqlite3.Error, request: Request) -> PenstockError:
-        trouble = self.store.trouble(error, tables_meant(request))
+        trouble = self.store.trouble(error, named_tables(request))
         is_over = self.store.closed or isinstance(trouble, DatabaseLost)
         return trouble if is_over else InternalServerError(str(trouble))
 
     def _unreadable_item(self, request: Request) -> InternalServerError:
-        return InternalServerError(str(self.store.damaged("an item cannot be read", tables_meant(request))))
+        return InternalServerError(str(self.store.damaged("an item cannot be read", named_tables(request))))
 
 
 def _have_writes(calls: Sequence[Pending]) -> bool:

@@ -185,7 +185,7 @@ class Reading:
 
 
 @contextmanager
-def no_room_told(path: str) -> Iterator[None]:
+def explain_no_room(path: str) -> Iterator[None]:
     """Where what is put aside does not fit: says where that is."""
     try:
         yield

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
 from penstock.engine.items.expiry_rows import LONGEST_PAST_SECONDS, expiry, is_filling
-from penstock.engine.repair.damaged_tables import Good, Reading, key_text, no_room_told
+from penstock.engine.repair.damaged_tables import Good, Reading, explain_no_room, key_text
 from penstock.engine.repair.file_snapshot import Snapshot
 from penstock.engine.repair.sqlite_pages import Lost
 from penstock.wire.values import binary
@@ -109,18 +109,18 @@ def example(keys: list[str], key: str) -> None:
 # ── the examination ───────────────────────────────────────────────────────────────────────────────
 
 
-Told = Callable[[str], None]
-"""Told what is being looked at."""
+Tell = Callable[[str], None]
+"""Called with what is being looked at."""
 
 
-def examine(path: str, tell: Told = lambda _: None) -> Findings:
+def examine(path: str, tell: Tell = lambda _: None) -> Findings:
     """What is wrong with the file. Raises StorageError where it cannot even be opened."""
     tell("pages")
-    with no_room_told(path), Snapshot(path) as snapshot, Reading(snapshot) as reading:
+    with explain_no_room(path), Snapshot(path) as snapshot, Reading(snapshot) as reading:
         return findings_of(reading, tell)
 
 
-def findings_of(reading: Reading, tell: Told) -> Findings:
+def findings_of(reading: Reading, tell: Tell) -> Findings:
     snapshot = reading.snapshot
     findings = Findings(snapshot.path, snapshot.bytes(), sqlite=snapshot.faults)
     for table in reading.tables:

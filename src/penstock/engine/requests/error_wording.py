@@ -147,7 +147,7 @@ def _is_unicode(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def tables_meant(request: Any) -> str:
+def named_tables(request: Any) -> str:
     """The names of the tables that a request names in any of DynamoDB's ways, `orders and customers`; "" for none."""
     if not isinstance(request, dict):
         return ""

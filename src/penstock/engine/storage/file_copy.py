@@ -51,7 +51,7 @@ def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progre
     with closing(open_to_look(source)) as db:
         refuse_place(source, copy, replace=replace)
         with new_file(copy, replace=replace) as part:
-            with told_of(copy):
+            with explain_failed_copy(copy):
                 copy_pages(db, part, progress)
                 _give_id(part)
             _check(part, source)
@@ -141,7 +141,7 @@ def _give_id(part: Path) -> None:
 
 
 @contextmanager
-def told_of(copy: str) -> Iterator[None]:
+def explain_failed_copy(copy: str) -> Iterator[None]:
     """Errors of SQLite's become ours, about a new file."""
     try:
         yield
