@@ -16,6 +16,7 @@ import argparse
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -108,10 +109,19 @@ def put_item(folder: Path) -> Walk:
                     walk.hops.clear()
                 with urlopen(Request(server.url, body, headers), timeout=30) as answer:  # noqa: S310 - our own server
                     answer.read()
+                _await_end(walks)
             found = max(walks, key=lambda walk: len(walk.hops))
             kept = Walk(list(found.hops))
         server.stop()
     return kept
+
+
+def _await_end(walks: list[Walk]) -> None:
+    """Waits until no thread goes on walking: the server notices the end of the connection after the answer."""
+    before = -1
+    while before != (hops := sum(len(walk.hops) for walk in walks)):
+        before = hops
+        time.sleep(0.2)
 
 
 def enqueue(folder: Path) -> Walk:

@@ -18,9 +18,8 @@ from click.testing import CliRunner, Result
 
 from penstock.cli.main import cli
 from penstock.engine import Engine, Pending
-from penstock.engine.repair import findings
 from penstock.engine.repair.damaged_tables import Reading, key_text
-from penstock.engine.repair.examine import examine
+from penstock.engine.repair.examine import Findings, examine
 from penstock.engine.repair.file_snapshot import Snapshot
 from penstock.engine.repair.rescue import rescue
 from penstock.engine.repair.sqlite_pages import Lost, Trees
@@ -299,7 +298,7 @@ def test_a_file_that_is_written_to_meanwhile_is_examined_at_one_moment(shop: str
         with Snapshot(shop) as snapshot, Reading(snapshot) as reading:
             for number in range(ITEMS):
                 engine.execute("DeleteItem", {"TableName": "orders", "Key": _key(number)})
-            found = findings.Findings(shop, 0)
+            found = Findings(shop, 0)
             assert sum(not isinstance(one, Lost) for one in reading.items(reading.tables[0])) == ITEMS
             assert found.sound
         assert examine(shop).sound

@@ -14,12 +14,10 @@ import sys
 from typing import Any
 
 from penstock.client.database import connect
-from penstock.engine import Engine
-from penstock.engine.catalog import index_backfill
-from penstock.engine.maintenance import steps
-from penstock.engine.recovery import restored_indexes
+from penstock.engine import Engine, maintenance, ttl_sweeper
+from penstock.engine.items import expiry_rows, index_backfill
+from penstock.engine.recovery import restores
 from penstock.engine.storage.database_file import Connection, Store
-from penstock.engine.ttl import expiry_rows, sweeper
 from penstock.errors import DynamoDBError
 
 TABLE = "jobs"
@@ -57,11 +55,11 @@ def item(number: int) -> dict[str, Any]:
 def small_steps() -> None:
     """Makes the background work of a small table what it is for a large one."""
     index_backfill.FILL_AT_ONCE = expiry_rows.FILL_AT_ONCE = 50
-    index_backfill.FILL_STEP = sweeper.FILL_STEP = 20
-    setattr(sweeper, "SWEEP_STEP", 20)  # noqa: B010
-    steps.AT_ONCE_ROWS = 50
-    steps.MOST_ROWS = 20
-    restored_indexes.RUN_ROWS = 60
+    index_backfill.FILL_STEP = ttl_sweeper.FILL_STEP = 20
+    setattr(ttl_sweeper, "SWEEP_STEP", 20)  # noqa: B010
+    maintenance.AT_ONCE_ROWS = 50
+    maintenance.MOST_ROWS = 20
+    restores.RUN_ROWS = 60
 
 
 def make(path: str, work: str) -> None:
@@ -159,8 +157,8 @@ def load(path: str) -> None:
 
 
 class _Killer:
-    def __init__(self, steps: int) -> None:
-        self.left = steps
+    def __init__(self, maintenance: int) -> None:
+        self.left = maintenance
 
     def __call__(self) -> int:
         self.left -= 1
@@ -169,8 +167,8 @@ class _Killer:
         return 0
 
 
-def die_in_the_work(path: str, work: str, steps: int) -> None:
-    killer = _Killer(steps)
+def die_in_the_work(path: str, work: str, maintenance: int) -> None:
+    killer = _Killer(maintenance)
     opened = Store._open
 
     def watched(store: Store) -> Connection:
@@ -202,11 +200,11 @@ WORKS = {
 def main() -> None:
     small_steps()
     for line in sys.stdin:
-        path, work, steps = line.split()
+        path, work, maintenance = line.split()
         pid = os.fork()
         if not pid:
             try:
-                die_in_the_work(path, work, int(steps))
+                die_in_the_work(path, work, int(maintenance))
             except (DynamoDBError, sqlite3.Error) as error:
                 sys.stderr.write(f"{error!r}\n")
                 os._exit(1)

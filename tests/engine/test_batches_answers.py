@@ -160,7 +160,7 @@ def test_a_batch_of_nothing_is_refused(tables: Engine) -> None:
 def test_a_get_whose_json_is_far_longer_than_its_items_leaves_keys_too(
     tables: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.engine.operations.batches.ANSWER_BYTES", 5_000)
+    monkeypatch.setattr("penstock.engine.operations.items.ANSWER_BYTES", 5_000)
     for number in range(6):
         put(tables, "plain", {"pk": s(f"{number}"), "l": {"L": [s("")] * 200}})
     asked = get(*[{"pk": s(f"{number}")} for number in range(6)])

@@ -49,17 +49,17 @@ def die() -> Iterator[Deaths]:
 def in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was cut off is taken up in steps as small as those that were."""
     for name in (
-        "catalog.index_backfill.FILL_AT_ONCE",
-        "catalog.index_backfill.FILL_STEP",
-        "ttl.expiry_rows.FILL_AT_ONCE",
-        "ttl.sweeper.FILL_STEP",
+        "items.index_backfill.FILL_AT_ONCE",
+        "items.index_backfill.FILL_STEP",
+        "items.expiry_rows.FILL_AT_ONCE",
+        "ttl_sweeper.FILL_STEP",
     ):
         monkeypatch.setattr(f"penstock.engine.{name}", 50)
     for name in (
-        "ttl.sweeper.SWEEP_STEP",
-        "maintenance.steps.AT_ONCE_ROWS",
-        "maintenance.steps.MOST_ROWS",
-        "recovery.restored_indexes.RUN_ROWS",
+        "ttl_sweeper.SWEEP_STEP",
+        "maintenance.AT_ONCE_ROWS",
+        "maintenance.MOST_ROWS",
+        "recovery.restores.RUN_ROWS",
     ):
         monkeypatch.setattr(f"penstock.engine.{name}", 50)
     small_steps()  # monkeypatch puts back what was before

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from watched_tables import create_table, delete, disable_ttl, enable_ttl, items, open_engine, put, run_all_due
 
 from penstock.clock import ManualClock
-from penstock.engine.catalog import index_backfill
+from penstock.engine import ttl_sweeper
 from penstock.engine.engine import Engine
-from penstock.engine.ttl import sweeper
+from penstock.engine.items import index_backfill
 
 NOW = 1_700_000_000
 YEAR = 365 * 24 * 3600
@@ -105,8 +105,8 @@ def test_items_older_than_the_ttl_end_too(engine: Engine) -> None:
 
 
 def test_a_large_table_is_looked_at_in_steps(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.ttl.expiry_rows.FILL_AT_ONCE", 5)
-    monkeypatch.setattr("penstock.engine.ttl.sweeper.FILL_STEP", 4)
+    monkeypatch.setattr("penstock.engine.items.expiry_rows.FILL_AT_ONCE", 5)
+    monkeypatch.setattr("penstock.engine.ttl_sweeper.FILL_STEP", 4)
     for n in range(20):
         put(engine, f"{n}", ends=seconds(NOW - 1 if n % 2 else NOW + 100))
     enable_ttl(engine)
@@ -117,7 +117,7 @@ def test_a_large_table_is_looked_at_in_steps(engine: Engine, monkeypatch: pytest
 
 
 def test_many_ended_items_are_deleted_in_steps(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeper, "SWEEP_STEP", 3)
+    monkeypatch.setattr(ttl_sweeper, "SWEEP_STEP", 3)
     enable_ttl(engine)
     for n in range(10):
         put(engine, f"{n}", ends=seconds(NOW - 1))
@@ -206,14 +206,14 @@ def test_another_attribute_counts_after_ttl_was_switched_over(engine: Engine) ->
 def test_the_sweeper_says_when_it_has_work_next(engine: Engine) -> None:
     enable_ttl(engine)
     put(engine, "a", ends=seconds(NOW + 0.25))
-    assert sweeper.sweep(engine) == 0.0 or items(engine) == {}
+    assert ttl_sweeper.sweep(engine) == 0.0 or items(engine) == {}
     put(engine, "b", ends=seconds(NOW + 1_000))
-    assert sweeper.sweep(engine) == engine.settings.ttl_sweep_seconds
+    assert ttl_sweeper.sweep(engine) == engine.settings.ttl_sweep_seconds
 
 
 def test_tables_without_ttl_give_the_sweeper_nothing_to_wait_for(engine: Engine) -> None:
     put(engine, "a", ends=seconds(NOW - 1))
-    assert sweeper.sweep(engine) is None
+    assert ttl_sweeper.sweep(engine) is None
 
 
 def test_a_file_opened_later_is_swept(path: str, clock: ManualClock) -> None:
@@ -234,7 +234,7 @@ def test_a_put_does_not_wake_the_thread(engine: Engine, monkeypatch: pytest.Monk
 
 
 def test_the_step_sizes_are_bounded() -> None:
-    assert sweeper.SWEEP_STEP <= index_backfill.FILL_STEP
+    assert ttl_sweeper.SWEEP_STEP <= index_backfill.FILL_STEP
 
 
 STEPS = st.lists(
@@ -275,7 +275,7 @@ def _check_sweep(engine: Engine, clock: ManualClock, enabled: bool) -> None:
 
 
 def test_the_thread_goes_on_after_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.maintenance.maintenance._LONGEST_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("penstock.engine.maintenance._LONGEST_WAIT_SECONDS", 0.01)
     failed, went_on = threading.Event(), threading.Event()
 
     def failing(engine: Engine) -> float | None:
@@ -285,7 +285,7 @@ def test_the_thread_goes_on_after_an_error(path: str, monkeypatch: pytest.Monkey
         went_on.set()
         return None
 
-    monkeypatch.setattr("penstock.engine.maintenance.maintenance.CHORES", [failing])
+    monkeypatch.setattr("penstock.engine.maintenance.CHORES", [failing])
     with Engine(path) as engine:
         engine.maintenance.wake()
         assert went_on.wait(10)

@@ -13,7 +13,7 @@ from request_generator import Generator, models
 from sample_tables import assert_indexes_agree, index, make, table
 
 from penstock.engine import Engine, Pending
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.registry import OPERATIONS, Operation
 from penstock.errors import DynamoDBError, InternalServerError
 
@@ -133,7 +133,7 @@ def test_a_fault_in_one_call_of_a_group_leaves_the_others_their_answers(
 ) -> None:
     restore(fuzzed)
 
-    def fail(call: Call, request: dict[str, Any]) -> dict[str, Any]:
+    def fail(call: OperationContext, request: dict[str, Any]) -> dict[str, Any]:
         raise ZeroDivisionError
 
     monkeypatch.setitem(OPERATIONS, "DescribeLimits", Operation("DescribeLimits", "read", fail))

@@ -27,17 +27,16 @@ from watched_tables import (
 
 from penstock.clock import ManualClock
 from penstock.engine.engine import Engine
-from penstock.engine.items.bulk_load import Loading
-from penstock.engine.maintenance.maintenance import Maintenance
-from penstock.engine.maintenance.steps import MOST_ROWS, STEP_SECONDS, StepSizes
-from penstock.engine.recovery.journal import trim_journal
-from penstock.engine.recovery.restore_steps import restore_tables
+from penstock.engine.items.bulk_rows import Loading
+from penstock.engine.items.journal import trim_journal
+from penstock.engine.maintenance import MOST_ROWS, STEP_SECONDS, Maintenance, StepSizes
+from penstock.engine.recovery.restores import restore_tables
 from penstock.engine.repair.examine import examine
 from penstock.engine.repair.rescue import rescue
 from penstock.engine.settings import DEFAULT_SCOPE
 from penstock.engine.storage import database_file
 from penstock.engine.storage.database_file import Connection
-from penstock.engine.ttl.sweeper import sweep
+from penstock.engine.ttl_sweeper import sweep
 from penstock.errors import (
     BackupInUseException,
     ContinuousBackupsUnavailableException,
@@ -81,14 +80,14 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_steps_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.maintenance.steps.AT_ONCE_ROWS", AT_ONCE)
-    monkeypatch.setattr("penstock.engine.maintenance.steps.MOST_ROWS", STEP)
-    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_AT_ONCE", AT_ONCE)
-    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_STEP", STEP)
-    monkeypatch.setattr("penstock.engine.ttl.sweeper.FILL_STEP", STEP)
-    monkeypatch.setattr("penstock.engine.ttl.expiry_rows.FILL_AT_ONCE", AT_ONCE)
-    monkeypatch.setattr("penstock.engine.recovery.journal.TRIM_STEP", STEP)
-    monkeypatch.setattr("penstock.engine.recovery.restored_indexes.RUN_ROWS", 2 * STEP)
+    monkeypatch.setattr("penstock.engine.maintenance.AT_ONCE_ROWS", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.maintenance.MOST_ROWS", STEP)
+    monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.ttl_sweeper.FILL_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.items.expiry_rows.FILL_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.items.journal.TRIM_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.recovery.restores.RUN_ROWS", 2 * STEP)
 
 
 @pytest.fixture
@@ -306,7 +305,7 @@ def test_a_table_whose_deletion_takes_time_is_kept_when_it_goes(path: str, clock
 
 
 def test_updating_a_large_table_does_not_count_it(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.operations.table_sizes.COUNTED_EXACTLY", AT_ONCE)
+    monkeypatch.setattr("penstock.engine.operations.table_description.COUNTED_EXACTLY", AT_ONCE)
     found: list[str] = []
     db = engine.store.connection()
     db.set_trace_callback(found.append)
@@ -702,7 +701,7 @@ def test_a_round_waits_for_the_transaction_that_has_asked_for_it(
 def test_steps_become_smaller_where_they_take_long_and_never_larger_than_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.engine.maintenance.steps.MOST_ROWS", MOST_ROWS)
+    monkeypatch.setattr("penstock.engine.maintenance.MOST_ROWS", MOST_ROWS)
     sizes = StepSizes()
     first = sizes.rows("copy")
     sizes.note("copy", STEP_SECONDS * 2)
@@ -717,7 +716,7 @@ def test_steps_become_smaller_where_they_take_long_and_never_larger_than_a_bound
 
 
 def test_a_step_takes_few_items_where_they_are_large(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.maintenance.steps.MOST_BYTES", 100)
+    monkeypatch.setattr("penstock.engine.maintenance.MOST_BYTES", 100)
     for n in range(ITEMS):
         put_numbered(engine, n, text={"S": "x" * 60})
     with changes_of_transactions(engine, monkeypatch) as found:

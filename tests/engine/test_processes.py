@@ -181,8 +181,8 @@ def test_an_index_deleted_and_made_anew_there_with_another_key_is_the_new_one_he
 def building_there(two: Two, monkeypatch: pytest.MonkeyPatch) -> Two:
     """The same two; the second one is filling an index step by step."""
     here, there = two
-    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_AT_ONCE", 10)
-    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_STEP", 10)
+    monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_AT_ONCE", 10)
+    monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_STEP", 10)
     for engine in two:
         engine.maintenance.stop()
     for number in range(45):
@@ -215,7 +215,7 @@ def test_an_index_is_filled_by_whoever_comes_first(building_there: Two) -> None:
 def test_an_index_whose_process_has_gone_is_filled_by_one_that_waits_for_it(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_AT_ONCE", 10)
+    monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_AT_ONCE", 10)
     with Engine(path) as here:
         with Engine(path) as there:
             there.maintenance.stop()

@@ -185,7 +185,7 @@ def test_the_window_moves_on(engine: Engine, clock: ManualClock) -> None:
 
 
 def test_the_journal_is_trimmed_in_steps(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.recovery.journal.TRIM_STEP", 3)
+    monkeypatch.setattr("penstock.engine.items.journal.TRIM_STEP", 3)
     switch_recovery(engine, RecoveryPeriodInDays=1)
     for n in range(8):
         put(engine, f"{n}")
@@ -559,8 +559,8 @@ def test_provisioned_capacity_must_be_said_where_there_was_none(engine: Engine) 
 def test_a_large_tables_indexes_are_filled_in_the_background(
     engine: Engine, backup: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_AT_ONCE", 4)
-    monkeypatch.setattr("penstock.engine.catalog.index_backfill.FILL_STEP", 3)
+    monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_AT_ONCE", 4)
+    monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_STEP", 3)
     table = from_backup(engine, backup)
     assert table["GlobalSecondaryIndexes"][0]["IndexStatus"] == "CREATING"
     run_all_due(engine)

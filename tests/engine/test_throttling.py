@@ -431,7 +431,7 @@ def test_statements_heat_their_keys(make):
     ]
     engine.execute("BatchExecuteStatement", {"Statements": batch})
     assert engine.simulation is not None
-    (key,) = engine.simulation.told()["resources"][0]["keys"]
+    (key,) = engine.simulation.heat_report()["resources"][0]["keys"]
     assert (key["key"], key["reads"], key["writes"], key["throttled"]) == ("hot", 1.0, 10.0, 1)
 
 

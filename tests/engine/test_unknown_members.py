@@ -18,8 +18,7 @@ from penstock.engine import Engine
 from penstock.engine.engine import Pending
 from penstock.engine.requests import REQUESTS
 from penstock.engine.requests.attribute_values import AttributeValue
-from penstock.engine.requests.shapes import Shape
-from penstock.engine.requests.structures import List, Map, Structure
+from penstock.engine.requests.shapes import List, Map, Shape, Structure
 from penstock.errors import DynamoDBError
 
 Json = dict[str, Any]

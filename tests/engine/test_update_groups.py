@@ -1,4 +1,4 @@
-"""UpdateItems that arrive together do what they do one after another, in few statements (update_groups.py)."""
+"""UpdateItems that arrive together do what they do one after another, in few statements (operations, run_many)."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_a_put_that_wants_no_item_takes_no_look_at_it(plain: Engine, decoded: li
 
 
 def test_counting_a_large_table_keeps_few_of_its_pages(plain: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.operations.table_sizes.COUNTED_EXACTLY", 100)
+    monkeypatch.setattr("penstock.engine.operations.table_description.COUNTED_EXACTLY", 100)
     (usual,) = plain.store.connection().execute("PRAGMA cache_size").fetchone()
     with statements(plain) as found:
         assert plain.execute("DescribeTable", {"TableName": "plain"})["Table"]["ItemCount"] == 120

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.expressions.compiled.update_facts import charge_of, looked_into, written_types
+from penstock.expressions.compiled.updates import charge_of, looked_into, written_types
 
 UPDATE, CLAUSE = 3, 19
 ONE = {":one": {"N": "1"}}

@@ -77,7 +77,7 @@ FORBIDDEN_MEMBERS = {
     ("cloudpickle", "load"), ("cloudpickle", "loads"), ("joblib", "load"), ("dill", "loads"),
 }  # fmt: skip
 IMPORTERS = {  # who imports by a name that is not written there: tables of our own modules, and the command line's word
-    "__init__.py", "records/__init__.py", "engine/maintenance/maintenance.py", "engine/operations/__init__.py",
+    "__init__.py", "records/__init__.py", "engine/maintenance.py", "engine/operations/__init__.py",
     "cli/lazy.py",
     "systems/delphi/libraries.py", "systems/showings.py", "user_modules.py",
 }  # fmt: skip

@@ -9,8 +9,8 @@ from partiql_tables import table
 
 import penstock
 from penstock.errors import ValidationException
-from penstock.expressions.partiql.conditions import Translator
 from penstock.expressions.partiql.parser import parse
+from penstock.expressions.partiql.translation import Translator
 
 LETTERS = st.sampled_from("abc")
 terms = st.one_of(

@@ -12,8 +12,8 @@ from partiql_tables import table
 
 import penstock
 from penstock.errors import DynamoDBError
-from penstock.expressions.partiql.keywords import KEYWORDS
 from penstock.expressions.partiql.parser import parse
+from penstock.expressions.partiql.tokens import KEYWORDS
 
 WORDS = [
     *sorted(KEYWORDS),

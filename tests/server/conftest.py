@@ -16,7 +16,7 @@ def echo_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """A server of an EchoEngine: once on uvloop and httptools, once as it is where neither is installed."""
     if request.param == "neither":
         monkeypatch.setattr(run, "new_loop", asyncio.new_event_loop)
-        monkeypatch.setattr(request_reader, "_Parser", http1.PurePythonParser)
+        monkeypatch.setattr(request_reader, "_Parser", http1.H11Parser)
         monkeypatch.setattr(request_reader, "_ParserError", http1.ParserError)
     with running_server(EchoEngine()) as server:
         yield server

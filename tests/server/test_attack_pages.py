@@ -44,7 +44,7 @@ class HotEngine(EchoEngine):
 
     class simulation:
         @staticmethod
-        def told() -> dict[str, str]:
+        def heat_report() -> dict[str, str]:
             return {"key": "secret"}
 
 

@@ -56,16 +56,16 @@ def test_of_those_who_do_not_read_the_slowest_go_when_too_much_is_unsent_2(
     fast_server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_limits, "UNSENT_BYTES", 85 * MEGABYTE)
-    crowded = fast_server._server.crowd
+    limits = fast_server._server.limits
     first, second, third = (RawClient(fast_server.url, timeout=60) for _ in range(3))
     for number, client in enumerate((first, second), start=1):
         client.send(request("Scan", {"Size": 40 * MEGABYTE}))  # of which the kernel takes ten at most
-        until(lambda number=number: len(crowded._unsent) == number)
+        until(lambda number=number: len(limits._unsent) == number)
     third.send(request("Scan", {"Size": 40 * MEGABYTE}))
-    until(lambda: len(crowded) == 2)
+    until(lambda: len(limits) == 2)
     assert [arriving(client, 40 * MEGABYTE) for client in (first, second, third)] == [False, True, True]
-    until(lambda: not crowded._unsent)
-    assert crowded._unsent_bytes == 0
+    until(lambda: not limits._unsent)
+    assert limits._unsent_bytes == 0
     for client in (first, second, third):
         client.socket.close()
 
@@ -129,7 +129,7 @@ def test_thousands_of_requests_in_one_go_are_answered_in_order_and_parsed_as_the
     sender.start()
     for number in range(2_000):
         assert client.read().json()["Request"]["Id"] == number
-        most = max([most, *(len(one._backlog) for one in echo_server._server.crowd)])
+        most = max([most, *(len(one._backlog) for one in echo_server._server.limits)])
     sender.join()
     assert client.at_end()
     assert most < 200, "what has to wait waits as bytes"
@@ -151,7 +151,7 @@ def test_where_all_are_being_answered_the_new_connection_is_ended_1(monkeypatch:
     engine = EchoEngine()
     with running_server(engine) as server, RawClient(server.url, timeout=60) as busy:
         busy.send(request("Scan", {"Sleep": 1}))
-        until(lambda: any(one._busy for one in server._server.crowd))
+        until(lambda: any(one._busy for one in server._server.limits))
         with RawClient(server.url) as late:
             assert late.at_end()
         assert busy.read().status == 200
@@ -166,7 +166,7 @@ def test_a_body_that_has_stalled_makes_room_for_one_that_arrives_3(
     data = request(body=b" " * 2_000_000 + b"{}")
     stalled, prompt = clients(), clients()
     stalled.send(data[:1_900_000])
-    until(lambda: echo_server._server.crowd._held_bytes > 1_500_000)
+    until(lambda: echo_server._server.limits._held_bytes > 1_500_000)
     assert prompt.ask(data).status == 200
     assert stalled.read().status == 408
 
@@ -193,7 +193,10 @@ def test_a_slow_reader_that_goes_on_reading_is_not_cut_off_4() -> None:
     transport.abort = lambda: setattr(transport, "aborted", True)
     nothing: Any = SimpleNamespace(add=None, add_wide=None)
     server = SimpleNamespace(
-        replies=None, groups=nothing, tick=0, crowd=connection_limits.Crowd(), connected=lambda one: None
+        replies=None,
+        group_commit=nothing,
+        tick=0,
+        limits=connection_limits.ConnectionLimits(),
     )
     connection = Connection(cast(Any, server))
     connection.connection_made(cast(Any, transport))

@@ -22,36 +22,40 @@ from penstock.server.server import Options, ServerThread, running_server
 SIGNATURE = "AWS4-HMAC-SHA256 Credential=KEY/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature="
 
 
-class Ear(RequestReader):
-    """Writes down what it hears: (operation, body) for each request, and which of them took the short way."""
+class Ear:
+    """Writes down what it hears: (operation, body) for each request, and which of them took the fast path."""
 
     def __init__(self, learns: bool = True) -> None:
-        super().__init__()
+        self.reader = RequestReader(self)
+        self.data_received = self.reader.data_received
         self.heard: list[tuple[Any, bytes]] = []
         self.short: list[bytes] = []
         if not learns:
-            self._misses = known_heads.MISSES + 1
+            self.reader._misses = known_heads.MISSES + 1
 
-    def _received(self, body: bytes) -> None:
-        operation = self._headers.get(b"x-amz-target", b"").decode("latin-1")
+    def received(self, body: bytes) -> None:
+        operation = self.reader.headers.get(b"x-amz-target", b"").decode("latin-1")
         self.heard.append((operation, body))
-        self._meaning = Meaning(PLAIN, operation, DEFAULT_SCOPE, may_be_costly=False, heavy_bytes=1_000_000)
+        self.reader.meaning = Meaning(PLAIN, operation, DEFAULT_SCOPE, may_be_costly=False, heavy_bytes=1_000_000)
 
-    def _understood(self, meaning: Meaning, body: bytes) -> bool:
+    def understood(self, meaning: Meaning, body: bytes) -> bool:
         if body.startswith(b"!"):  # as what is no JSON
             return False
         self.heard.append((meaning.operation, body))
         self.short.append(body)
         return True
 
-    def _refuse(self, reply: Reply) -> None:
+    def refuse(self, reply: Reply) -> None:
         self.heard.append((reply.status, b""))
-        self._deaf = True
+        self.reader.is_discarding = True
 
-    def _continue(self) -> None: ...
-    def _discard(self, count: int) -> None: ...
-    def _touch(self) -> None: ...
-    def _has_room(self, count: int) -> bool:
+    def send_continue(self) -> None: ...
+    def discard(self, count: int) -> None: ...
+    def touch(self) -> None: ...
+    def must_wait(self) -> bool:
+        return False
+
+    def hold(self, count: int) -> bool:
         return True
 
 
@@ -176,7 +180,7 @@ def test_a_head_that_we_read_otherwise_than_the_parser_is_not_learned_3(data: by
     ear = Ear()
     for _ in range(4):
         ear.data_received(data)
-    assert ear._known == []
+    assert ear.reader.heads == []
 
 
 def test_the_end_of_an_authorization_is_a_hole_only_where_it_is_the_signature() -> None:
@@ -192,7 +196,7 @@ def test_a_connection_whose_heads_are_ever_different_is_left_alone() -> None:
         ear.data_received(sent(X_Number=str(number)))
     for _ in range(3):
         ear.data_received(sent())
-    assert ear.short == [] and ear._known == []
+    assert ear.short == [] and ear.reader.heads == []
 
 
 def test_bodies_that_come_in_parts_count_for_nothing() -> None:
@@ -376,11 +380,11 @@ def test_a_body_that_is_awaited_when_the_server_stops_is_answered_as_the_last(ec
     with RawClient(echo_server.url) as client:
         known(client)
         client.send(head + end)
-        (connection,) = echo_server._server.crowd
-        until(lambda: connection._begun is not None)
+        (connection,) = echo_server._server.limits
+        until(lambda: connection._reader._begun is not None)
         stopping = threading.Thread(target=echo_server.stop, args=(10,))
         stopping.start()
-        until(lambda: connection._known == [])
+        until(lambda: connection._reader.heads == [])
         answer = client.ask(body)
         assert ids([answer]) == [3] and answer.headers["connection"] == "close"
         assert client.at_end()

@@ -142,7 +142,7 @@ def test_bodies_that_arrive_slowly_share_a_limit_3(echo_server: ServerThread, mo
     data = request(body=b" " * 2_000_000 + b"{}")
     with RawClient(echo_server.url) as first, RawClient(echo_server.url) as second:
         first.send(data[:1_900_000])
-        until(lambda: echo_server._server.crowd._held_bytes > 1_500_000)
+        until(lambda: echo_server._server.limits._held_bytes > 1_500_000)
         second.send(data[:1_900_000])
         assert second.read().status == 503
         assert first.ask(data[1_900_000:]).status == 200

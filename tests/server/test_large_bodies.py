@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from raw_http import EchoEngine, RawClient, request
 
 from penstock.engine import Engine, Pending
-from penstock.engine.requests.structures import CONVERTED_PAST_MAXIMUM
+from penstock.engine.requests.shapes import CONVERTED_PAST_MAXIMUM
 from penstock.errors import DynamoDBError
-from penstock.server import connection_limits, group_commit, json_tokens, large_bodies, routing
-from penstock.server.json_tokens import has_more_tokens
-from penstock.server.routing import MOST_TOKENS, MOST_TOKENS_OF_OTHERS, Refused, Router
+from penstock.server import connection_limits, group_commit, routing
+from penstock.server.routing import MOST_TOKENS, MOST_TOKENS_OF_OTHERS, Refused, Router, has_more_tokens
 from penstock.server.server import ServerThread, running_server
 from penstock.wire.limits import REQUEST_BYTES
 
@@ -51,7 +50,7 @@ def test_what_is_counted_are_the_values_and_not_what_stands_in_strings(value: An
     text = orjson.dumps(value)
     count = tokens_of(value)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_tokens, "_PIECE_BYTES", piece)  # strings and escapes lie across pieces
+        patched.setattr(routing, "_PIECE_BYTES", piece)  # strings and escapes lie across pieces
         assert not has_more_tokens(text, count)
         assert has_more_tokens(text, count - 1)
 
@@ -64,16 +63,16 @@ def test_whatever_stands_in_a_text_it_is_cut_into_as_many_pieces_as_its_length_a
     text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces: list[int] = []
-    cut = json_tokens._piece
+    cut = routing._piece
 
     def counting(text: bytes, at: int) -> bytes:
         piece = cut(text, at)
         pieces.append(len(piece))
         return piece
 
-    monkeypatch.setattr(json_tokens, "_piece", counting)
+    monkeypatch.setattr(routing, "_piece", counting)
     has_more_tokens(text, 1_000)
-    assert len(pieces) <= len(text) // (json_tokens._PIECE_BYTES - 1) + 1
+    assert len(pieces) <= len(text) // (routing._PIECE_BYTES - 1) + 1
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_the_densest_item_that_dynamodb_takes_is_parsed() -> None:
     body = b'{"TableName":"tab","Item":{"pk":{"S":"a"},"l":{"L":[' + b'{"L":[]},' * (elements - 1) + b'{"L":[]}]}}}'
     assert REQUEST_BYTES - 200 < len(body) <= REQUEST_BYTES
     routed = Router(["PutItem"]).route(b"POST", b"/", headers("PutItem"), body)
-    assert len(routed.request["Item"]["l"]["L"]) == elements
+    assert len(routed.call.request["Item"]["l"]["L"]) == elements
 
 
 @pytest.mark.parametrize("coded", [False, True])
@@ -150,7 +149,7 @@ def test_others_are_answered_while_a_large_body_is_carried_out(server: ServerThr
     body = json.dumps({"Id": "large", "Sleep": 1, "Filler": "x" * MEGABYTE}).encode()
     with RawClient(server.url, timeout=120) as large, RawClient(server.url, timeout=120) as other:
         large.send(request("PutItem", body) + request("GetItem", {"Id": "after"}))
-        while not any(one._busy for one in server._server.crowd):
+        while not any(one._busy for one in server._server.limits):
             assert other.ask(request(method="GET", path="/healthz")).status == 200
         assert other.ask(request("GetItem", {"Id": "small"})).status == 200
         assert [large.read().json()["Request"]["Id"] for _ in range(2)] == ["large", "after"]
@@ -179,7 +178,7 @@ def test_a_small_body_that_comes_packed_waits_for_no_large_one_4(server: ServerT
     large = json.dumps({"Id": "large", "Sleep": 1, "Filler": "x" * MEGABYTE}).encode()
     with RawClient(server.url, timeout=120) as first, RawClient(server.url, timeout=120) as second:
         first.send(request("PutItem", large))
-        while not any(one._busy for one in server._server.crowd):
+        while not any(one._busy for one in server._server.limits):
             pass
         packed = gzip.compress(b'{"Id":"small"}')
         assert second.ask(request("GetItem", packed, Content_Encoding="gzip")).status == 200
@@ -234,7 +233,7 @@ def test_large_bodies_that_wait_count_as_held_and_are_let_go(
     server: ServerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_limits, "HELD_BYTES", 5 * MEGABYTE)
-    held = server._server.crowd
+    held = server._server.limits
     slow = json.dumps({"Id": 1, "Sleep": 0.5, "Filler": "x" * 2 * MEGABYTE}).encode()
     with RawClient(server.url, timeout=120) as first, RawClient(server.url, timeout=120) as second:
         first.send(request("PutItem", slow))
@@ -334,10 +333,10 @@ def test_the_collector_rests_while_millions_of_values_are_made() -> None:
     class Watching(Router):
         def route(self, *_: Any) -> Any:
             seen.append(gc.isenabled())
-            raise Refused(large_bodies.TOO_LARGE)
+            raise Refused(routing.TOO_LARGE)
 
-    bodies = large_bodies.LargeBodies(Watching([]), lambda _: b"", None)  # type: ignore[arg-type]
-    bodies._outcome(large_bodies.Unrouted(b"POST", b"/", {}, b""))
+    bodies = routing.LargeBodies(Watching([]), lambda _: b"", None)  # type: ignore[arg-type]
+    bodies._outcome(routing.Unrouted(b"POST", b"/", {}, b""))
     assert seen == [False]
     assert gc.isenabled()
     bodies.close()

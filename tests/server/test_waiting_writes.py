@@ -101,7 +101,7 @@ def test_tables_that_wait_to_be_made_hold_up_no_scan_6(clients: Any, other: sqli
 def test_a_server_stops_although_a_write_waits(server: ServerThread, clients: Any, other: sqlite3.Connection) -> None:
     client = clients()
     client.send(put("new"))
-    while not server._server.groups._is_writing:
+    while not server._server.group_commit._is_writing:
         assert clients().ask(HEALTH).status == 200
     server.stop(grace_seconds=0)
     other.execute("ROLLBACK")
@@ -131,11 +131,11 @@ def test_writes_that_wait_share_the_next_transaction_6() -> None:
     with running_server(engine) as server, ExitStack() as stack:
         clients = [stack.enter_context(RawClient(server.url, timeout=120)) for _ in range(9)]
         clients[0].send(request("PutItem", {"Id": 0, "Sleep": 0.5}))
-        while not server._server.groups._is_writing:
+        while not server._server.group_commit._is_writing:
             threading.Event().wait(0.001)
         for number, client in enumerate(clients[1:], start=1):
             client.send(request("PutItem", {"Id": number}))
-        while len(server._server.groups._deferred) < 8:
+        while len(server._server.group_commit._deferred) < 8:
             threading.Event().wait(0.001)
         assert [client.read().json()["Request"]["Id"] for client in clients] == list(range(9))
         assert engine.groups[-1] == 8

@@ -28,7 +28,7 @@ def test_a_return_is_a_hop_to_a_file_that_was_left() -> None:
         ("put-item", {"server/connection.py", "engine/engine.py", "engine/items/changes.py"}),
         ("enqueue", {"jobs/app.py", "jobs/store/enqueue.py", "engine/engine.py"}),
         ("work", {"jobs/worker/worker.py", "jobs/worker/fetcher.py", "jobs/store/claims.py"}),
-        ("apply", {"tables/plan/plan.py", "tables/apply/apply.py", "engine/operations/create_table.py"}),
+        ("apply", {"tables/plan/plan.py", "tables/apply/apply.py", "engine/operations/tables.py"}),
     ],
 )
 def test_a_walk_goes_through_the_files_that_do_the_work(call: str, files: set[str]) -> None:

@@ -13,8 +13,7 @@ from penstock.cli.conversation import confirmed, json_option, show_json, yes_opt
 from penstock.cli.files.options import count_text, size_text
 from penstock.cli.lazy import INTERRUPTED
 from penstock.cli.tables.screen import Line
-from penstock.engine.repair.examine import examine
-from penstock.engine.repair.findings import Findings, IndexFindings, TableFindings
+from penstock.engine.repair.examine import Findings, IndexFindings, TableFindings, examine
 from penstock.engine.repair.rescue import Rescued, rescue
 from penstock.engine.storage.file_copy import refuse_place
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.client.tables.table import Table
     from penstock.client.tables.transactions import Action, Transaction
     from penstock.engine.engine import Engine
-    from penstock.engine.items.bulk_load import Loading
+    from penstock.engine.items.bulk_rows import Loading
     from penstock.engine.settings import Settings
 
 __all__ = ["MEMORY", "Database", "connect"]

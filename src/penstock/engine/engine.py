@@ -22,11 +22,10 @@ import orjson
 from penstock.clock import Clock, SystemClock
 from penstock.engine import operations, requests
 from penstock.engine.catalog.catalog import Catalog
-from penstock.engine.context import Call
-from penstock.engine.items import update_groups
-from penstock.engine.maintenance.maintenance import Maintenance
-from penstock.engine.registry import OPERATIONS, QUICK, WRITES, Operation, Request, Response
-from penstock.engine.requests.unreadable_text import refuse_unreadable, tables_meant
+from penstock.engine.context import OperationContext
+from penstock.engine.maintenance import Maintenance
+from penstock.engine.registry import OPERATIONS, WRITES, Answer, Operation, Request, Response
+from penstock.engine.requests.error_wording import named_tables, refuse_unreadable
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
 from penstock.engine.storage.database_file import Connection, Store
 from penstock.engine.storage.write_lock import is_busy
@@ -59,9 +58,6 @@ class Pending(NamedTuple):
     operation: str
     request: Request
     scope: Scope = DEFAULT_SCOPE
-
-
-Answer = bytes | DynamoDBError
 
 
 class Engine:
@@ -110,15 +106,16 @@ class Engine:
 
     def answer(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> bytes:
         """The same, as the bytes of the answer: items go into it as they lie in the file."""
-        if operation in QUICK and (answer := self._quickly(operation, request, scope)) is not None:
-            return answer
         try:
-            found, request = _checked(operation, request)
+            called = OPERATIONS.get(operation) or _unknown()
+            if called.check is not None:
+                request = called.check(request)
             if self.simulation is not None:
-                found = self.simulation.around(found)
-            if found.kind == "write":
-                return orjson.dumps(self._write(found, request, scope))
-            return orjson.dumps(self._read(found, request, scope))
+                request = requests.check(operation, request)
+                called = self.simulation.around(called)
+            run = self._write if called.kind == "write" else self._read
+            response = run(called, request, scope)
+            return response if type(response) is bytes else orjson.dumps(response)
         except (AttributeError, TypeError, UnicodeError):
             refuse_unreadable(request)
             raise
@@ -133,10 +130,10 @@ class Engine:
                 return self._write_together(calls) if _have_writes(calls) else self._read_together(calls)
             except DatabaseLocked as error:
                 locked = InternalServerError(str(error))  # apart, each would wait for as long again
-                return [locked if call.operation in WRITES else self._alone(call) for call in calls]
+                return [locked if call.operation in WRITES else self._answer_one(call) for call in calls]
             except Exception:  # noqa: S110
                 pass  # What went wrong concerns one call or all: apart, each gets its own answer.
-        return [self._alone(call) for call in calls]
+        return [self._answer_one(call) for call in calls]
 
     def try_answer_many(self, calls: Sequence[Pending]) -> list[Answer] | None:
         """The same for a caller that must not wait; None, with nothing done, where a write would wait.
@@ -153,8 +150,11 @@ class Engine:
             db = store.connection()
             if not store.try_begin(db):
                 return None
-            with db.hurrying():
-                return self._committed(db, calls)
+            db.is_hurried = True
+            try:
+                return self._commit_together(db, calls)
+            finally:
+                db.is_hurried = False
         except Exception:
             return None  # `answer_many` finds out what is wrong, and with which
         finally:
@@ -165,26 +165,26 @@ class Engine:
         return self.store.write_lock.without_waiting()
 
     @contextmanager
-    def writing(self) -> Iterator[Call]:
+    def writing(self) -> Iterator[OperationContext]:
         """A write transaction of the engine's own, for background work."""
         db = self.store.connection()
         with self.store.lock:
             self.store.begin(db)
             try:
                 self.catalog.refresh(db)
-                yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
+                yield OperationContext(self, db, DEFAULT_SCOPE, self.clock.now())
                 self.store.commit(db)
             except BaseException:
                 self._roll_back(db)
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Call]:
+    def reading(self) -> Iterator[OperationContext]:
         """The same for reading, statement by statement."""
         self.store.watch.look()
         db = self.store.connection()
         with db.busy:
-            yield Call(self, db, DEFAULT_SCOPE, self.clock.now())
+            yield OperationContext(self, db, DEFAULT_SCOPE, self.clock.now())
 
     def when_lost(self, tell: Callable[[str], None]) -> None:
         """Calls `tell` with the reason, once, when the file is found to be deleted, replaced or overwritten."""
@@ -197,7 +197,7 @@ class Engine:
 
         return Simulation(self.settings.throttling, self.clock.now())
 
-    def _alone(self, call: Pending) -> Answer:
+    def _answer_one(self, call: Pending) -> Answer:
         try:
             return self.answer(*call)
         except DynamoDBError as error:
@@ -214,7 +214,7 @@ class Engine:
         with db.busy:
             db.execute("BEGIN")
             try:
-                answers = self._in_order(db, calls, is_fresh=False)
+                answers = self._execute_in_order(db, calls, self.catalog.renew)
                 db.execute("COMMIT")
             except BaseException:
                 self._roll_back(db)
@@ -225,119 +225,102 @@ class Engine:
         db = self.store.connection()
         with self.store.lock:
             self.store.begin(db)
-            return self._committed(db, calls)
+            return self._commit_together(db, calls)
 
-    def _committed(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
+    def _commit_together(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
         """The answers of a group, in the write transaction that has begun, after its commit."""
         try:
-            self.catalog.refresh(db)
-            answers = self._in_order(db, calls, is_fresh=True)
+            answers = self._execute_in_order(db, calls, self.catalog.refresh)
             self.store.commit(db)
         except BaseException:
             self._roll_back(db)
             raise
         return answers
 
-    def _in_order(self, db: Connection, calls: Sequence[Pending], is_fresh: bool) -> list[Answer]:
-        """The answers of a group; what is not quick looks at the catalog as this transaction sees it."""
+    def _execute_in_order(
+        self, db: Connection, calls: Sequence[Pending], compare_catalog: Callable[[Connection], None]
+    ) -> list[Answer]:
+        """The answers of a group, inside its transaction, by the catalog as this transaction sees it."""
         answers: list[Answer] = []
-        cursor = db.cursor()
+        compare_catalog(db)
         now = self.clock.now()
-        context = Call(self, db, calls[0].scope, now)
+        context = OperationContext(self, db, calls[0].scope, now)
         for place, (operation, request, scope) in enumerate(calls):
             if place < len(answers):
-                continue  # it was one of a group
-            # A Call says nothing of its request: those of one scope share one.
+                continue  # `run_many` has answered it
+            # A context says nothing of its request: the calls of one scope share one.
             if scope is not context.scope:
-                context = Call(self, db, scope, now)
-            if is_fresh and update_groups.belongs(operation, request):
-                updates = _updates_from(calls, place)
-                if len(updates) > 1:
-                    answers += update_groups.answers(context, updates)
+                context = OperationContext(self, db, scope, now)
+            called = OPERATIONS.get(operation)
+            if called is not None and called.run_many is not None:
+                together = _same_calls(calls, place)
+                taken = called.run_many(context, together) if len(together) > 1 else ()
+                if taken:
+                    answers += taken
                     continue
-            answer = QUICK[operation](context, cursor, request) if operation in QUICK else None
-            if answer is not None:
-                answers.append(answer)
-                continue
-            if not is_fresh:
-                self.catalog.renew(db)
-                is_fresh = True
-            answers.append(_inside(context, operation, request))
+            before = db.total_changes
+            try:
+                called = called or _unknown()
+                response = called.run(context, request if called.check is None else called.check(request))
+                answers.append(response if type(response) is bytes else orjson.dumps(response))
+            except DynamoDBError as error:
+                if db.total_changes != before:
+                    raise _Undo from error
+                answers.append(error.as_answer())
         return answers
 
-    def _quickly(self, operation: str, request: Request, scope: Scope) -> bytes | None:
-        """The answer of the short way, if there is one; where anything is odd, the whole way tells what."""
-        if self.simulation is not None:
-            return None
-        if monotonic() >= self.store.watch.due:
-            self.store.watch.look()
-        db = self.store.connection()
-        with db.busy:
-            try:
-                return QUICK[operation](Call(self, db, scope, self.clock.now()), db.cursor(), request)
-            except sqlite3.Error:
-                return None
-
-    def _read(self, found: Operation, request: Request, scope: Scope) -> Response:
-        if monotonic() >= self.store.watch.due:
-            self.store.watch.look()
-        db = self.store.connection()
-        with db.busy:
-            return self._read_here(db, found, request, scope)
-
-    def _read_here(self, db: Connection, found: Operation, request: Request, scope: Scope) -> Response:
+    def _read(self, called: Operation, request: Request, scope: Scope) -> Response | bytes:
         """Reads; where the cached catalog may have misled it (catalog.py, 2), reads again."""
-        call = Call(self, db, scope, self.clock.now())
-        for _ in range(_CATALOG_CHANGES):
-            version = self.catalog.version
-            try:
-                return self._run_read(found, call, request)
-            except DynamoDBError:
-                self.catalog.renew(db)
-                if self.catalog.version == version:
-                    raise
-            except sqlite3.OperationalError as error:
-                if "no such table" not in str(error):
-                    raise self._internal(error, request) from error
-                self.catalog.forget()
-            except sqlite3.Error as error:
-                raise self._internal(error, request) from error
+        if monotonic() >= self.store.watch.due:
+            self.store.watch.look()
+        db = self.store.connection()
+        context = OperationContext(self, db, scope, self.clock.now())
+        changes, give_up_at = 0, 0.0
+        with db.busy:
+            while changes < _CATALOG_CHANGES:
+                cache = self.catalog.cache
+                try:
+                    if called.kind == "snapshot":
+                        return _run_in_snapshot(called, context, request)
+                    return called.run(context, request)
+                except DynamoDBError:
+                    self.catalog.renew(db)
+                    if self.catalog.cache[0] == cache[0]:
+                        raise
+                except sqlite3.Error as error:
+                    give_up_at = give_up_at or monotonic() + self.settings.busy_seconds
+                    if is_busy(error) and monotonic() < give_up_at:
+                        sleep(_RECOVERY_SECONDS)  # another process recovers the log, as the first does after a crash
+                        continue
+                    if "no such table" not in str(error):
+                        raise self._internal(error, request) from error
+                    self.catalog.forget()
+                changes += 1
         raise ResourceInUseException("The table is being made and deleted too often to be read")
 
-    def _run_read(self, found: Operation, call: Call, request: Request) -> Response:
-        """Reads; waits where another process reads the log anew, as the first one does after a crash."""
-        end = monotonic() + self.settings.busy_seconds
-        while True:
-            try:
-                if found.kind == "snapshot":
-                    return _in_snapshot(call.db, found, call, request)
-                return found.run(call, request)
-            except sqlite3.OperationalError as error:
-                if not is_busy(error) or monotonic() > end:
-                    raise
-            sleep(_RECOVERY_SECONDS)
-
-    def _write(self, found: Operation, request: Request, scope: Scope) -> Response:
+    def _write(self, called: Operation, request: Request, scope: Scope) -> Response | bytes:
         store = self.store
         db = store.connection()
-        prepared = None if found.prepare is None else found.prepare(request)
+        prepared = None if called.prepare is None else called.prepare(request)
         with store.lock:
             try:
-                return self._write_here(db, found, request, scope, prepared)
+                return self._write_in_transaction(db, called, request, scope, prepared)
             except sqlite3.Error as error:
                 if not store.made_room(db, error):
                     raise self._internal(error, request) from error
             try:
-                return self._write_here(db, found, request, scope, prepared)
+                return self._write_in_transaction(db, called, request, scope, prepared)
             except sqlite3.Error as error:
                 raise self._internal(error, request) from error
 
-    def _write_here(self, db: Connection, found: Operation, request: Request, scope: Scope, prepared: Any) -> Response:
-        """One transaction: all of it is in the file, or nothing."""
+    def _write_in_transaction(
+        self, db: Connection, called: Operation, request: Request, scope: Scope, prepared: Any
+    ) -> Response | bytes:
+        """All of it is in the file, or nothing."""
         self.store.begin(db)
         try:
             self.catalog.refresh(db)
-            response = found.run(Call(self, db, scope, self.clock.now(), prepared), request)
+            response = called.run(OperationContext(self, db, scope, self.clock.now(), prepared), request)
             self.store.commit(db)
         except BaseException:
             self._roll_back(db)
@@ -350,57 +333,39 @@ class Engine:
         self.catalog.rolled_back()
 
     def _internal(self, error: sqlite3.Error, request: Request) -> PenstockError:
-        trouble = self.store.trouble(error, tables_meant(request))
+        trouble = self.store.trouble(error, named_tables(request))
         is_over = self.store.closed or isinstance(trouble, DatabaseLost)
         return trouble if is_over else InternalServerError(str(trouble))
 
     def _unreadable_item(self, request: Request) -> InternalServerError:
-        return InternalServerError(str(self.store.damaged("an item cannot be read", tables_meant(request))))
+        return InternalServerError(str(self.store.damaged("an item cannot be read", named_tables(request))))
 
 
 def _have_writes(calls: Sequence[Pending]) -> bool:
     return any(call[0] in WRITES for call in calls)
 
 
-def _updates_from(calls: Sequence[Pending], place: int) -> list[Request]:
-    """The UpdateItems that stand together from this place on."""
-    scope = calls[place].scope
-    together = takewhile(
-        lambda call: call.scope is scope and update_groups.belongs(call.operation, call.request),
-        islice(calls, place, None),
-    )
+def _same_calls(calls: Sequence[Pending], place: int) -> list[Request]:
+    """The requests of the calls from this place on that have its operation and scope."""
+    operation, _, scope = calls[place]
+    together = takewhile(lambda call: call.operation == operation and call.scope is scope, islice(calls, place, None))
     return [call.request for call in together]
+
+
+def _unknown() -> Operation:
+    raise UnknownOperationException()
 
 
 class _Undo(Exception):
     """A call failed after it had begun to write."""
 
 
-def _inside(context: Call, operation: str, request: Request) -> Answer:
-    """One call of a group: its answer, or its error if it has changed nothing."""
-    changes = context.db.total_changes
-    try:
-        found, request = _checked(operation, request)
-        return orjson.dumps(found.run(context, request))
-    except DynamoDBError as error:
-        if context.db.total_changes != changes:
-            raise _Undo from error
-        return error.as_answer()
-
-
-def _checked(operation: str, request: Request) -> tuple[Operation, Request]:
-    """The operation, and the request as DynamoDB would read it: mostly as it is, sometimes converted."""
-    found = OPERATIONS.get(operation)
-    if found is None:
-        raise UnknownOperationException()
-    return found, requests.check(operation, request)
-
-
-def _in_snapshot(db: Connection, found: Operation, call: Call, request: Request) -> Response:
+def _run_in_snapshot(called: Operation, context: OperationContext, request: Request) -> Response | bytes:
+    db = context.db
     if db.in_transaction:
-        return found.run(call, request)
+        return called.run(context, request)
     db.execute("BEGIN")
     try:
-        return found.run(call, request)
+        return called.run(context, request)
     finally:
         db.execute("ROLLBACK")

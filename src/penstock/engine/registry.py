@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any, Literal
 
+from penstock.engine.requests import REQUESTS
+from penstock.errors import DynamoDBError
+
 if TYPE_CHECKING:
-    from penstock.engine.context import Call
+    from penstock.engine.context import OperationContext
 
 Request = dict[str, Any]
 Response = dict[str, Any]
 """An answer; its items may be `orjson.Fragment`s: JSON bytes as they lie in the file."""
 
-Run = Callable[["Call", Request], Response]
-Quick = Callable[["Call", Cursor, Request], bytes | None]
-"""The bytes that `run` would lead to, for the plainest requests, unchecked; None for all others.
+Check = Callable[[Any], Request]
+"""The request as DynamoDB reads it, with the JSON types, required members and constraints that it asks for."""
 
-The cursor is the caller's, to be used for one statement after another."""
+Answer = bytes | DynamoDBError
+"""One call's answer, as one of several calls that are executed together."""
+
+Run = Callable[["OperationContext", Request], Response | bytes]
+"""Executes one request. Bytes are the answer's JSON; a dictionary is still to be written as JSON."""
+
+RunMany = Callable[["OperationContext", Sequence[Request]], list[Answer]]
+"""Executes the first of several unchecked requests, as many as it can take together: 1. It answers these as `run` would
+one after another. 2. It may take none; `run` executes what it leaves."""
 
 Prepare = Callable[[Request], Any]
-"""What a write's request alone can tell, worked out before its transaction begins; `run` finds it as `call.prepared`.
+"""What a write's request alone can tell, worked out before its transaction begins: `context.prepared` of `run`.
 
 It raises what `run` would raise first. A large request is thereby checked while others write."""
 
@@ -35,26 +44,31 @@ class Operation:
     kind: Kind
     run: Run
     prepare: Prepare | None = None
+    run_many: RunMany | None = None
+    check: Check | None = None
+    """Checks the request before `run` is called; None where `run` does it."""
 
 
 OPERATIONS: dict[str, Operation] = {}
 WRITES: set[str] = set()
 """The names of those whose kind is "write"."""
-QUICK: dict[str, Quick] = {}
-"""The short ways of those that have one."""
 
 
 def operation(
-    name: str, kind: Kind, quick: Quick | None = None, prepare: Prepare | None = None
+    name: str,
+    kind: Kind,
+    prepare: Prepare | None = None,
+    run_many: RunMany | None = None,
+    *,
+    is_checked: bool = True,
 ) -> Callable[[Run], Run]:
-    """Registers a function as the operation `name`. Its request has passed `shapes.check` when it is called."""
+    """Registers a function as the operation `name`."""
 
     def register(run: Run) -> Run:
-        OPERATIONS[name] = Operation(name, kind, run, prepare)
+        check = REQUESTS[name].check if is_checked else None
+        OPERATIONS[name] = Operation(name, kind, run, prepare, run_many, check)
         if kind == "write":
             WRITES.add(name)
-        if quick is not None:
-            QUICK[name] = quick
         return run
 
     return register

@@ -10,11 +10,17 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 from penstock.errors import ValidationException
-from penstock.expressions.compiled.comparison import ORDERED, begins_with, contains, order_key
-from penstock.expressions.compiled.condition_closures import Predicate, all_of, any_of
+from penstock.expressions.compiled.conditions import (
+    ORDERED,
+    Predicate,
+    all_of,
+    any_of,
+    begins_with,
+    contains,
+    order_key,
+)
 from penstock.expressions.compiled.key_conditions import KeyTerm
-from penstock.expressions.compiled.update_closures import ADDABLE, SETS, Compute, adder, deleter
-from penstock.expressions.compiled.updates import BoundUpdate, Write
+from penstock.expressions.compiled.updates import ADDABLE, SETS, BoundUpdate, Compute, Write, adder, deleter
 from penstock.expressions.syntax import error_wording
 from penstock.wire.values import AttributeValue, Item, check_names, check_value, equal, type_of
 

@@ -21,14 +21,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from penstock.errors import ValidationException
 from penstock.expressions import legacy
-from penstock.expressions.compiled.condition_closures import Predicate
-from penstock.expressions.compiled.conditions import compile_condition
+from penstock.expressions.compiled.conditions import Predicate, compile_condition
 from penstock.expressions.compiled.key_conditions import KeyTerm, compile_key_condition
 from penstock.expressions.compiled.named import PlainUpdate, named
+from penstock.expressions.compiled.paths import Projector, compile_projection
 from penstock.expressions.compiled.placeholders import Placeholders
-from penstock.expressions.compiled.projections import Projector, compile_projection
-from penstock.expressions.compiled.update_facts import charge_of
-from penstock.expressions.compiled.updates import BoundUpdate, compile_update
+from penstock.expressions.compiled.updates import BoundUpdate, charge_of, compile_update
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.wire.limits import ITEM_BYTES
@@ -145,7 +143,7 @@ def update_of(
 
 
 def _update_of(request: Request, transaction: bool) -> tuple[BoundUpdate | None, Predicate | None]:
-    """The long way, on which whatever is wrong is refused."""
+    """The full path, on which whatever is wrong is refused."""
     update_text, condition_text = request.get("UpdateExpression"), request.get("ConditionExpression")
     placeholders = Placeholders.of(request)
     bound, condition = None, None

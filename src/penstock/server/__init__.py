@@ -4,16 +4,13 @@ The life of a request, one file a step:
 
     server.py             start and stop, in the foreground or in a thread
     connection_limits.py  how many connections there may be, what they may hold, and who must go
-    connection.py         one connection: what a request asks for, and how long its client may take
+    connection.py         one connection: its calls and answers in order, and how long its client may take
     request_reader.py     bytes of one connection → requests
-    http1.py              the HTTP/1.1 parser: httptools where installed, ours where not
+    http1.py              the HTTP/1.1 parser: httptools where installed, h11 where not
     known_heads.py        heads that have come before, which need no parsing
     encodings.py          gzip and deflate, both ways, within limits
-    json_tokens.py        how many values a body would become
-    routing.py            which operation is meant, or which refusal DynamoDB would give
-    large_bodies.py       large requests, beside the event loop
+    routing.py            which operation is meant, or which refusal DynamoDB would give; large bodies
     auth/                 origins, the Authorization header, signatures, the file of keys
-    call_order.py         a connection's calls in order, its answers in order
     group_commit.py       requests that arrived together share one transaction
     replies.py            status line, headers, checksum
 """

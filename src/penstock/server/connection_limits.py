@@ -11,11 +11,10 @@ Looking for those who must go costs nothing until it is needed, and then one loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.server.call_order import Answering
     from penstock.server.connection import Connection
 
 CONNECTIONS = 8192
@@ -27,17 +26,18 @@ LOOKS = 16  # in a second: where all are busy, each newcomer would cost one
 STALLED_TICKS = 2  # without a byte of a body, while others need the room
 
 
-class Crowd:
+class ConnectionLimits:
     """See the promises above."""
 
     def __init__(self, most: int = CONNECTIONS) -> None:
         self.most = most
         self._connections: dict[Connection, None] = {}  # in the order in which they came
-        self._unsent: dict[Answering, int] = {}  # in the order in which they last read
+        self._unsent: dict[Connection, int] = {}  # in the order in which they last read
         self._unsent_bytes = 0
         self._held_bytes = 0
         self._silent: list[tuple[int, Connection]] = []  # the longest silent last
         self._tick = 0
+        self._when_empty: Callable[[], None] | None = None
         self._looks_left = LOOKS
         self._stalled_ended_at = -1
 
@@ -49,13 +49,21 @@ class Crowd:
 
     def add(self, connection: Connection) -> None:
         """Ends another connection where there is no room, or this one (1)."""
-        if len(self._connections) >= self.most:
+        if self._when_empty is not None:
+            connection.abort()
+        elif len(self._connections) >= self.most:
             (self._longest_silent() or connection).abort()
         self._connections[connection] = None
 
     def discard(self, connection: Connection) -> None:
         self._connections.pop(connection, None)
         self.note_unsent(connection, 0)
+        if self._when_empty is not None and not self._connections:
+            self._when_empty()
+
+    def admit_no_more(self, when_empty: Callable[[], None]) -> None:
+        """Ends connections that come from now on; calls `when_empty` when the last one has gone."""
+        self._when_empty = when_empty
 
     def sweep(self, tick: int) -> None:
         """Called once a second: each ends itself if it has taken too long."""
@@ -76,7 +84,7 @@ class Crowd:
                 return connection
         return None
 
-    def note_unsent(self, connection: Answering, count: int) -> None:
+    def note_unsent(self, connection: Connection, count: int) -> None:
         """So much of a connection's answers waits for its client to read (2); 0 is all that fits the usual buffers."""
         before = self._unsent.pop(connection, 0)
         self._unsent_bytes += count - before

@@ -6,7 +6,7 @@
 4. What may take long runs in a thread and holds up nobody but its own connection.
 5. One pass answers so many calls, and so many megabytes of what may be large; the rest waits for the next pass. While
    such answers are large indeed, a thread makes them, one after the other. So few answers are held at once, and a call
-   with a small one does not wait for a crowd of large ones.
+   with a small one does not wait for many large ones.
 6. The event loop waits for nobody. Where a write would wait, for a thread or another process, a thread of its own waits
    with it and with the writes that come meanwhile, which share the next transaction. Reads are answered as ever, except
    those that follow such a write on its connection.
@@ -22,15 +22,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.engine.engine import Answer, Pending
-from penstock.engine.registry import WRITES
+from penstock.engine.engine import Pending
+from penstock.engine.registry import WRITES, Answer
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, InternalServerError, StorageError
 from penstock.server.encodings import pack
 from penstock.server.replies import Style
 
 if TYPE_CHECKING:
-    from penstock.server.call_order import Answering
+    from penstock.server.connection import Connection
 
 HEAVY_THREADS = 4  # for reads, and as many for writes: those may all wait for another process
 WIDE_MEGABYTES = {"Query": 1, "GetRecords": 1}
@@ -42,8 +42,8 @@ PASS_CALLS = 64  # of the others, whose answers have at most an item of 400 KB
 
 _log = logging.getLogger(__name__)
 
-_Waiting = tuple["Answering", Style]
-_Asked = tuple[Pending, "Answering", Style]
+_Waiting = tuple["Connection", Style]
+_Request = tuple[Pending, "Connection", Style]
 
 
 class AnswersCalls(Protocol):
@@ -58,7 +58,7 @@ class AnswersCalls(Protocol):
     def without_waiting(self) -> AbstractContextManager[None]: ...
 
 
-class Groups:
+class GroupCommit:
     """Collects calls and answers them through their connections."""
 
     def __init__(self, engine: AnswersCalls, loop: asyncio.AbstractEventLoop) -> None:
@@ -66,30 +66,30 @@ class Groups:
         self._loop = loop
         self._calls: list[Pending] = []
         self._waiting: list[_Waiting] = []
-        self._wide: deque[_Asked] = deque()
+        self._wide: deque[_Request] = deque()
         self._large_until = 0.0
-        self._deferred: deque[_Asked] = deque()
+        self._deferred: deque[_Request] = deque()
         self._is_writing = False  # the thread has deferred ones
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="penstock-writes")
         self._heavy_reads = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy-reads")
         self._heavy_writes = ThreadPoolExecutor(HEAVY_THREADS, thread_name_prefix="penstock-heavy-writes")
         self._large_thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-large")
 
-    def add(self, connection: Answering, style: Style, call: Pending) -> None:
+    def add(self, connection: Connection, style: Style, call: Pending) -> None:
         """Answers with the next group, through `connection.answered`."""
         if not self._calls and not self._wide:
             self._loop.call_soon(self._flush)
         self._calls.append(call)
         self._waiting.append((connection, style))
 
-    def add_wide(self, connection: Answering, style: Style, call: Pending) -> None:
+    def add_wide(self, connection: Connection, style: Style, call: Pending) -> None:
         """Answers with one of the next groups, through `connection.answered_alone`."""
         if not self._calls and not self._wide:
             self._loop.call_soon(self._flush)
         self._wide.append((call, connection, style))
 
     @property
-    def are_crowded(self) -> bool:
+    def is_full(self) -> bool:
         """Whether more wait than one pass answers: each connection has one turn then, not as many as it asks for."""
         return len(self._calls) >= PASS_CALLS
 
@@ -113,22 +113,22 @@ class Groups:
         for (_, connection, style), answer in zip(wide, answers[len(calls) :], strict=True):
             self._answer_alone(connection, style, answer)
 
-    def _answer_alone(self, connection: Answering, style: Style, answer: Answer) -> None:
+    def _answer_alone(self, connection: Connection, style: Style, answer: Answer) -> None:
         if isinstance(answer, bytes) and len(answer) > LARGE_BYTES:
             self._large_until = self._loop.time() + LARGE_SECONDS
         try:
             connection.answered_alone(style, answer)
         except Exception as error:  # as in `_answer`
-            _abandoned(connection, error)
+            _abandon(connection, error)
 
-    def _next_wide(self) -> Sequence[_Asked]:
+    def _next_wide(self) -> Sequence[_Request]:
         """Those whose turn it is (5); none while a thread makes them."""
         if self._loop.time() < self._large_until:
             for one in self._wide:
                 self._large_thread.submit(self._wide_in_thread, *one)
             self._wide.clear()
             return ()
-        taken: list[_Asked] = []
+        taken: list[_Request] = []
         megabytes = 0
         while self._wide and megabytes < PASS_MEGABYTES:
             taken.append(self._wide.popleft())
@@ -142,7 +142,7 @@ class Groups:
         try:
             return self._engine.try_answer_many(calls)
         except Exception as error:  # the outermost loop: a fault is answered and recorded
-            return [_recorded(error)] * len(calls)
+            return [_record_fault(error)] * len(calls)
 
     def _defer_writes(self, calls: list[Pending], waiting: list[_Waiting]) -> tuple[list[Pending], list[_Waiting]]:
         """Leaves the writes, and what follows one on its connection, to the thread; returns the rest (6)."""
@@ -167,11 +167,11 @@ class Groups:
             some = [self._deferred.popleft() for _ in range(min(PASS_CALLS, len(self._deferred)))]
             self._writer.submit(self._in_writer, some)
 
-    def _in_writer(self, some: list[_Asked]) -> None:
+    def _in_writer(self, some: list[_Request]) -> None:
         answers = self._answers([call for call, _, _ in some])
         self._loop.call_soon_threadsafe(self._written, some, answers)
 
-    def _written(self, some: list[_Asked], answers: list[Answer]) -> None:
+    def _written(self, some: list[_Request], answers: list[Answer]) -> None:
         self._is_writing = False
         self._write_deferred()
         for (_, connection, style), answer in zip(some, answers, strict=True):
@@ -181,7 +181,7 @@ class Groups:
         try:
             return self._engine.answer_many(calls)
         except Exception as error:  # likewise
-            return [_recorded(error)] * len(calls)
+            return [_record_fault(error)] * len(calls)
 
     def run_heavy(self, call: Pending, done: Callable[[Answer], None]) -> None:
         """Calls `done` on the loop when a thread has the answer."""
@@ -191,7 +191,7 @@ class Groups:
     def _in_thread(self, call: Pending, done: Callable[[Answer], None]) -> None:
         self._loop.call_soon_threadsafe(done, self.answer_of(call))
 
-    def _wide_in_thread(self, call: Pending, connection: Answering, style: Style) -> None:
+    def _wide_in_thread(self, call: Pending, connection: Connection, style: Style) -> None:
         """Nothing is read for a client that has gone."""
         if not connection.is_gone:
             self._loop.call_soon_threadsafe(self._answer_alone, connection, style, self.answer_of(call))
@@ -211,7 +211,7 @@ class Groups:
         except DynamoDBError as error:
             return error.as_answer()
         except Exception as error:  # likewise
-            return _recorded(error)
+            return _record_fault(error)
 
     def close(self) -> None:
         """Waits for the threads; they finish what they have begun, except that nobody waits for another process."""
@@ -233,19 +233,19 @@ def _selects(statement: object) -> bool:
     return isinstance(statement, str) and statement[:100].lstrip()[:6].upper() == "SELECT"
 
 
-def _answer(connection: Answering, style: Style, answer: Answer) -> None:
+def _answer(connection: Connection, style: Style, answer: Answer) -> None:
     try:
         connection.answered(style, answer)
     except Exception as error:  # one broken connection must not cost the others their answers
-        _abandoned(connection, error)
+        _abandon(connection, error)
 
 
-def _abandoned(connection: Answering, error: Exception) -> None:
+def _abandon(connection: Connection, error: Exception) -> None:
     _log.error("an answer could not be sent", exc_info=error)
     connection.abort()
 
 
-def _recorded(error: Exception) -> DynamoDBError:
+def _record_fault(error: Exception) -> DynamoDBError:
     if isinstance(error, DynamoDBError):
         return error.as_answer()
     _log.error("a call failed", exc_info=error)

@@ -1,16 +1,13 @@
 """Bytes of one connection put together to requests.
 
-`RequestReader` is the half of a connection that listens: it feeds the parser, gathers head and body within
-their limits, and hands each whole request to `_received`. A request with a head that has come before takes a shorter
-way (`known_heads.py`). What follows is `connection.py`'s.
+`RequestReader` feeds the parser, gathers head and body within their limits, and hands each whole request to its
+handler, the connection. A request with a head that has come before takes a fast path (`known_heads.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from abc import abstractmethod
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.server import http1, known_heads
 from penstock.server.known_heads import KnownHead, Meaning
@@ -39,96 +36,94 @@ _log = logging.getLogger(__name__)
 _Parser, _ParserError, _ParserUpgrade = http1.load()
 
 
-class RequestReader(asyncio.Protocol):
-    """Listens; a `Connection` also answers."""
+class RequestHandler(Protocol):
+    """What a reader tells its connection."""
+
+    def received(self, body: bytes) -> None:
+        """A whole request has arrived: the reader's `headers` and `url`, the parser's method, and this body."""
+
+    def understood(self, meaning: Meaning, body: bytes) -> bool:
+        """A whole request with a known head has arrived; False leaves it to the parser."""
+
+    def refuse(self, reply: Reply) -> None:
+        """Answers, reads no more requests, and closes."""
+
+    def send_continue(self) -> None:
+        """The client waits to be told that it may send its body."""
+
+    def discard(self, count: int) -> None:
+        """So many bytes came after the last request that is read."""
+
+    def hold(self, count: int) -> bool:
+        """So many bytes more, or fewer, are held of a body that arrives in parts: is there room for them?"""
+
+    def must_wait(self) -> bool:
+        """Whether a request that has arrived must wait for others; then nothing more is read."""
+
+    def touch(self) -> None:
+        """Part of a request has arrived."""
+
+
+class RequestReader:
+    """Puts the bytes of one connection together to requests, and hands these to its handler."""
 
     __slots__ = (
         "_begun",
         "_beside_body",
         "_body",
         "_body_parts",
-        "_deaf",
         "_feed",
+        "_handler",
         "_head",
         "_head_bytes",
-        "_headers",
         "_is_used_again",
-        "_known",
         "_large",
-        "_meaning",
         "_misses",
-        "_parser",
-        "_receiving",
-        "_rest",
         "_upgrading",
-        "_url",
+        "headers",
+        "heads",
+        "is_discarding",
+        "meaning",
+        "parser",
+        "stage",
+        "unparsed",
+        "url",
     )
 
-    def __init__(self) -> None:
-        self._parser: Any = _Parser(self)
-        self._feed = self._parser.feed_data
-        self._headers: dict[bytes, bytes] = {}
-        self._url = b""
+    def __init__(self, handler: RequestHandler) -> None:
+        self._handler = handler
+        self.parser: Any = _Parser(self)
+        self._feed = self.parser.feed_data
+        self.headers: dict[bytes, bytes] = {}
+        self.url = b""
         self._body = b""
         self._body_parts: bytearray | None = None
         self._head_bytes = 0
         self._beside_body = (
             _NOTHING  # bytes since the last of a body that were none of it: trailers, extensions of chunks
         )
-        self._receiving = BETWEEN
-        self._known: list[KnownHead] = []
+        self.stage = BETWEEN
+        self.heads: list[KnownHead] = []
         self._begun: tuple[KnownHead, bytes] | None = None  # a known head, and its bytes, whose body is to come
-        self._rest = b""  # what came behind requests that must wait
+        self.unparsed = b""  # what came behind requests that must wait
         self._head = b""  # all of the head that the parser has just read, where it came apart from its body
         self._is_used_again = False
-        self._meaning: Meaning | None = None  # of the request just parsed, if its head is worth knowing
+        self.meaning: Meaning | None = None  # of the request just parsed, if its head is worth knowing
         self._misses = 0  # requests in a row that had no known head
         self._large = False  # what has just arrived may hold a head that is too large
-        self._deaf = False  # what still arrives is thrown away
+        self.is_discarding = False  # what still arrives is thrown away
         self._upgrading = False  # asked for another protocol: see `_without_upgrade`
 
-    @abstractmethod
-    def _received(self, body: bytes) -> None:
-        """A whole request has arrived: `_headers`, `_url`, the parser's method, and this body."""
-
-    @abstractmethod
-    def _understood(self, meaning: Meaning, body: bytes) -> bool:
-        """A whole request with a known head has arrived; False leaves it to the parser."""
-
-    @abstractmethod
-    def _refuse(self, reply: Reply) -> None:
-        """Answers, listens no more, and closes."""
-
-    @abstractmethod
-    def _continue(self) -> None:
-        """The client waits to be told that it may send its body."""
-
-    @abstractmethod
-    def _discard(self, count: int) -> None:
-        """So many bytes came after the connection stopped listening."""
-
-    @abstractmethod
-    def _has_room(self, count: int) -> bool:
-        """So many bytes more, or fewer, are held of a body that arrives in parts: is there room for them?"""
-
-    @abstractmethod
-    def _must_wait(self) -> bool:
-        """Whether a request that has arrived must wait for others; then nothing more is read."""
-
-    @abstractmethod
-    def _touch(self) -> None:
-        """There was progress."""
-
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
-            self._discard(len(data))
+        if self.is_discarding:
+            self._handler.discard(len(data))
             return
-        if not self._receiving:
-            for head in self._known:
+        if not self.stage:
+            for head in self.heads:
                 if head.fits(data):
                     if len(data) == head.size:
                         self._begin(head, data)
-                    elif self._understood(head.meaning, data[head.size :]):
+                    elif self._handler.understood(head.meaning, data[head.size :]):
                         self._misses = 0
                     else:
                         break
@@ -146,51 +141,51 @@ class RequestReader(asyncio.Protocol):
         """Many requests may have come at once. As soon as one must wait, what follows it waits too, unparsed."""
         at = 0
         while at < len(data):
-            if self._deaf:
-                self._discard(len(data) - at)
+            if self.is_discarding:
+                self._handler.discard(len(data) - at)
                 return
-            if self._must_wait():
-                self._rest = data[at:]
+            if self._handler.must_wait():
+                self.unparsed = data[at:]
                 return
-            size = PIECE_BYTES if self._receiving != IN_BODY else max(PIECE_BYTES, self._body_left())
+            size = PIECE_BYTES if self.stage != IN_BODY else max(PIECE_BYTES, self._body_left())
             self._parse(data[at : at + size])
             at += size
 
     def _body_left(self) -> int:
         """How much of a body is still to come, where its head says it."""
         arrived = len(self._body if self._body_parts is None else self._body_parts)
-        return int(self._headers.get(b"content-length", b"0")) - arrived
+        return int(self.headers.get(b"content-length", b"0")) - arrived
 
-    def _take_rest(self) -> None:
+    def parse_rest(self) -> None:
         """Goes on with what had to wait."""
-        rest, self._rest = self._rest, b""
+        rest, self.unparsed = self.unparsed, b""
         self._parse_pieces(rest)
 
     def _begin(self, head: KnownHead, data: bytes) -> None:
         """A known head has come alone, as some clients send it: its body is what comes next."""
         self._begun = head, data
-        self._receiving = IN_BODY
-        self._touch()
+        self.stage = IN_BODY
+        self._handler.touch()
 
     def _whole(self, begun: tuple[KnownHead, bytes], body: bytes) -> bytes:
         """Ends what `_begin` began; returns what there is for the parser to read."""
         self._begun = None
-        self._receiving = BETWEEN
+        self.stage = BETWEEN
         head, data = begun
-        if data[head.length] == b"%d" % len(body) and self._known and self._understood(head.meaning, body):
+        if data[head.length] == b"%d" % len(body) and self.heads and self._handler.understood(head.meaning, body):
             self._misses = 0
             return b""
         return data + body
 
     def _parse(self, data: bytes) -> None:
-        self._meaning = None
+        self.meaning = None
         self._large = len(data) > HEAD_BYTES
         try:
             self._feed(data)
         except _ParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
             if not self._upgrading:  # CONNECT: what follows would be for somebody else
-                self._refuse(_BAD_REQUEST)
+                self._handler.refuse(_BAD_REQUEST)
                 return
         except _ParserError as error:
             self._not_understood(error)
@@ -200,49 +195,48 @@ class RequestReader(asyncio.Protocol):
         if self._upgrading:
             self._parse(self._without_upgrade() + rest)
             return
-        if self._receiving:
+        if self.stage:
             self._note_partial(len(data))
-            if self._receiving == IN_BODY and not self._body:
+            if self.stage == IN_BODY and not self._body:
                 self._head = data
             return
-        self._touch()
         data, self._head = self._head or data, b""
-        if self._meaning is not None and self._misses <= known_heads.MISSES and data.startswith(known_heads.FIRST_LINE):
-            self._learn(data, self._meaning)
+        if self.meaning is not None and self._misses <= known_heads.MISSES and data.startswith(known_heads.FIRST_LINE):
+            self._learn(data, self.meaning)
 
     def _learn(self, data: bytes, meaning: Meaning) -> None:
         """Most connections are used again and again; one that sends a single request pays for no lesson."""
         self._misses += 1
         if self._misses > known_heads.MISSES:
-            self._known = []
-        elif self._is_used_again and (head := known_heads.learn(data, self._headers, meaning)) is not None:
-            self._known = [head, *self._known[: known_heads.KNOWN_HEADS - 1]]
+            self.heads = []
+        elif self._is_used_again and (head := known_heads.learn(data, self.headers, meaning)) is not None:
+            self.heads = [head, *self.heads[: known_heads.KNOWN_HEADS - 1]]
         self._is_used_again = True
 
     # ── the parser's calls ──
 
     def on_message_begin(self) -> None:
-        self._headers = {}
-        self._url = b""
+        self.headers = {}
+        self.url = b""
         self._body = b""
-        self._receiving = IN_HEAD
+        self.stage = IN_HEAD
         self._head_bytes = _JUST_BEGUN
 
     def on_url(self, url: bytes) -> None:
-        self._url = self._url + url if self._url else url
+        self.url = self.url + url if self.url else url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._receiving == IN_BODY:
+        if self.stage == IN_BODY:
             return  # a trailer: what comes after the body says neither who asks nor what for
         name = name.lower()
-        if name in self._headers:
+        if name in self.headers:
             self._repeated(name, value)
         else:
-            self._headers[name] = value
+            self.headers[name] = value
 
     def _repeated(self, name: bytes, value: bytes) -> None:
         """A header that has come before: both values count, as one list. Host is none, and comes once."""
-        headers = self._headers
+        headers = self.headers
         if name == b"host":
             headers[SECOND_HOST] = value
             return
@@ -254,110 +248,120 @@ class RequestReader(asyncio.Protocol):
         headers[name] += b"," + value
 
     def on_headers_complete(self) -> None:
-        self._receiving = IN_BODY
-        headers = self._headers
-        if (b"host" not in headers and self._parser.get_http_version() != "1.0") or SECOND_HOST in headers:
-            self._refuse(_BAD_REQUEST)
+        self.stage = IN_BODY
+        headers = self.headers
+        if (b"host" not in headers and self.parser.get_http_version() != "1.0") or SECOND_HOST in headers:
+            self._handler.refuse(_BAD_REQUEST)
             return
-        if b"upgrade" in headers and self._parser.should_upgrade():
+        if b"upgrade" in headers and self.parser.should_upgrade():
             self._upgrading = True
             return
         if len(headers) > HEADERS:
-            self._refuse(_TOO_MANY_HEADERS)
+            self._handler.refuse(_TOO_MANY_HEADERS)
             return
         if (self._large or self._head_bytes != _JUST_BEGUN) and self._is_head_too_large():
-            self._refuse(_BAD_REQUEST)
+            self._handler.refuse(_BAD_REQUEST)
             return
         if b"transfer-encoding" in headers:
             self._beside_body = _NOTHING
             if not self._is_chunked():
-                self._refuse(_BAD_REQUEST)
+                self._handler.refuse(_BAD_REQUEST)
                 return
         length = headers.get(b"content-length")
         if length is not None and len(length) > 7 and int(length) > REQUEST_BYTES:
-            self._refuse(TOO_LARGE)
+            self._handler.refuse(TOO_LARGE)
         elif b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
-            self._continue()
+            self._handler.send_continue()
 
     def _is_chunked(self) -> bool:
         """Chunked and nothing else; HTTP/1.0 has no chunks, and its proxies pass them on as they are."""
-        is_old = self._parser.get_http_version() == "1.0"
-        return self._headers[b"transfer-encoding"].strip().lower() == b"chunked" and not is_old
+        is_old = self.parser.get_http_version() == "1.0"
+        return self.headers[b"transfer-encoding"].strip().lower() == b"chunked" and not is_old
 
     def on_body(self, body: bytes) -> None:
         self._beside_body = _NOTHING
         if not self._body:
             self._body = body
-        elif not self._deaf:
+        elif not self.is_discarding:
             self._more_body(body)
 
     def _more_body(self, body: bytes) -> None:
         if self._body_parts is None:
             self._body_parts = bytearray(self._body)
-            self._has_room(len(self._body))
+            self._handler.hold(len(self._body))
         self._body_parts += body
         if len(self._body_parts) > REQUEST_BYTES:
-            self._forget_body()
-            self._refuse(TOO_LARGE)
-        elif not self._has_room(len(body)):
-            self._forget_body()
-            self._refuse(NO_ROOM)
+            self.forget_body()
+            self._handler.refuse(TOO_LARGE)
+        elif not self._handler.hold(len(body)):
+            self.forget_body()
+            self._handler.refuse(NO_ROOM)
 
-    def _forget_body(self) -> None:
+    def forget_body(self) -> None:
         if self._body_parts is not None:
-            self._has_room(-len(self._body_parts))
+            self._handler.hold(-len(self._body_parts))
             self._body_parts = None
 
     def on_message_complete(self) -> None:
-        if self._deaf or self._upgrading:
+        if self.is_discarding or self._upgrading:
             return
-        self._receiving = BETWEEN
+        self.stage = BETWEEN
         body = self._body
         if self._body_parts is not None:
             body = bytes(self._body_parts)
-            self._forget_body()
-        self._received(body)
+            self.forget_body()
+        self._handler.received(body)
+
+    @property
+    def holds_body(self) -> bool:
+        """Whether a body has arrived in part."""
+        return self._body_parts is not None
+
+    @property
+    def arriving(self) -> tuple[object, int]:
+        """The request that is arriving (another object for each), and how many bytes of its body are here."""
+        return self._begun or self.headers, len(self._body_parts or self._body)
 
     # ── limits and oddities ──
 
     def _note_partial(self, count: int) -> None:
         """A request has arrived in part: its head may take only so long and be only so large."""
-        if self._receiving == IN_BODY:
-            self._touch()
+        if self.stage == IN_BODY:
+            self._handler.touch()
             self._note_beside_body(count)
             return
         if self._head_bytes == _JUST_BEGUN:
             # Requests before it may have come in the same bytes: only what is known to be its own counts.
-            self._touch()
-            self._head_bytes = self._parsed_bytes()
+            self._handler.touch()
+            self._head_bytes = self._count_parsed_bytes()
         else:
             self._head_bytes += count
         if self._head_bytes > HEAD_BYTES:
-            self._refuse(_BAD_REQUEST)
+            self._handler.refuse(_BAD_REQUEST)
 
     def _note_beside_body(self, count: int) -> None:
         """The parser gathers a trailer until its line ends: one that never ends is not gathered for ever."""
-        if b"transfer-encoding" not in self._headers:
+        if b"transfer-encoding" not in self.headers:
             return
         self._beside_body = 0 if self._beside_body == _NOTHING else self._beside_body + count
         if self._beside_body > HEAD_BYTES:
-            self._forget_body()
-            self._refuse(_BAD_REQUEST)
+            self.forget_body()
+            self._handler.refuse(_BAD_REQUEST)
 
-    def _parsed_bytes(self) -> int:
-        return len(self._url) + sum(len(name) + len(value) for name, value in self._headers.items())
+    def _count_parsed_bytes(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers.items())
 
     def _is_head_too_large(self) -> bool:
-        return max(self._head_bytes, self._parsed_bytes()) > HEAD_BYTES
+        return max(self._head_bytes, self._count_parsed_bytes()) > HEAD_BYTES
 
     def _not_understood(self, error: Exception) -> None:
         fault = error.__context__ or error.__cause__
         if fault is None:
-            self._refuse(_BAD_REQUEST)
+            self._handler.refuse(_BAD_REQUEST)
         else:
             # httptools wraps what our own methods raise: a fault of ours, not of the client.
             _log.error("a request could not be routed", exc_info=fault)
-            self._refuse(FAULT)
+            self._handler.refuse(FAULT)
 
     def _without_upgrade(self) -> bytes:
         """The head again, without its wish for another protocol, for a new parser.
@@ -365,14 +369,14 @@ class RequestReader(asyncio.Protocol):
         HTTP allows a server to go on as if it had not been asked; httptools stops before the body.
         """
         self._upgrading = False
-        version = self._parser.get_http_version().encode()
-        head = [self._parser.get_method() + b" " + self._url + b" HTTP/" + version]
-        for name, value in self._headers.items():
+        version = self.parser.get_http_version().encode()
+        head = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
+        for name, value in self.headers.items():
             if name == b"connection":
                 value = b"close" if b"close" in value.lower() else b"keep-alive"
             if name not in (b"upgrade", b"http2-settings", FIRST_ACCEPT_ENCODING):
                 head.append(name + b": " + value)
-        self._receiving = BETWEEN
-        self._parser = _Parser(self)
-        self._feed = self._parser.feed_data
+        self.stage = BETWEEN
+        self.parser = _Parser(self)
+        self._feed = self.parser.feed_data
         return b"\r\n".join(head) + b"\r\n\r\n"

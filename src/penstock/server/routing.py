@@ -1,27 +1,42 @@
-"""Which operation a request means, or which refusal DynamoDB would give.
+"""Which operation a request means, or which refusal DynamoDB would give; large bodies are routed beside the event loop.
 
-DynamoDB's order: method and path, content type, JSON, target, authorization, empty body. Tests of dynalite,
-which were run against AWS, show it.
+1. DynamoDB's order: method and path, content type, JSON, target, authorization, empty body. Tests of dynalite, which
+   were run against AWS, show it.
+2. Each list, map and comma of a JSON text becomes a value in memory, of fifty bytes and more. A parser that has begun
+   cannot be interrupted, and holds the interpreter: what would become too many values is not parsed. What is within a
+   string is not counted. The text is read once, a piece at a time: the time grows with its length whatever stands in
+   it, other threads have their turn between two pieces, and a piece's parts are all that is in memory.
+3. What unpacks, parses and carries out a large body is a thread: the event loop answers others meanwhile. Only the
+   parser itself holds the interpreter, for 0.4 s at the longest: 16 MB of small values, the most that `MOST_TOKENS`
+   lets pass.
+4. One large body at a time is more than bytes. It is forgotten when its call has been answered.
+5. Bodies that wait for their turn count as held (connection_limits.py, 3).
+6. A body that was packed and is small after all is called as any other, and waits for no large one.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from penstock.engine.engine import Pending
+from penstock.engine.registry import Answer
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
-from penstock.errors import SerializationException, UnknownOperationException
+from penstock.errors import DynamoDBError, SerializationException, UnknownOperationException
 from penstock.server.auth import authorization
 from penstock.server.auth.authorization import Headers
 from penstock.server.auth.origins import EVERY, Origins
-from penstock.server.encodings import unpack
-from penstock.server.json_tokens import has_more_tokens
-from penstock.server.replies import JSON, JSON_10, TEXT, Reply
+from penstock.server.encodings import BodyTooLarge, unpack
+from penstock.server.replies import FAULT, JSON, JSON_10, TEXT, TOO_LARGE, Reply, error_body
 from penstock.wire.limits import REQUEST_BYTES
 
 if TYPE_CHECKING:
@@ -102,20 +117,14 @@ class Target:
 
 
 class Routed(NamedTuple):
+    """A request that the engine is to answer."""
+
     target: Target
-    request: dict[str, Any]
-    scope: Scope
+    call: Pending
     size: int
     """Of the body that was parsed, in bytes."""
-
-    @property
-    def is_heavy(self) -> bool:
-        """Whether a thread should carry it out."""
-        target = self.target
-        return target.heavy or self.size > target.heavy_bytes or (target.may_be_costly and is_costly(self.request))
-
-    def call(self) -> Pending:
-        return Pending(self.target.operation, self.request, self.scope)
+    is_heavy: bool
+    """Whether a thread should carry it out."""
 
 
 def targets_of(operations: Iterable[str]) -> dict[bytes, Target]:
@@ -166,6 +175,8 @@ class Router:
         self._targets = targets_of(operations)
         self._endpoints = self._targets.get(_target_name("DescribeEndpoints"))
         self._verifier = verifier
+        self.checks_form_alone = verifier is None
+        """Whether two requests that differ in nothing but signature and date are treated alike."""
         self._per_account = per_account
         self._scope = scope
         self._now = now
@@ -175,17 +186,12 @@ class Router:
         self._scopes: dict[bytes, Scope] = {}
         self._health = b"healthy: dynamodb." + scope.region.encode() + b".amazonaws.com "
 
-    @property
-    def checks_form_alone(self) -> bool:
-        """Whether two requests that differ in nothing but signature and date are treated alike."""
-        return self._verifier is None
-
     def route(
         self, method: bytes, url: bytes, headers: Headers, body: bytes, most_bytes: int = REQUEST_BYTES
     ) -> Routed:
         """Raises Refused or DynamoDBError where the engine is not to be asked, BodyTooLarge if it unpacks to more."""
         if b"origin" in headers and not self.origins.allows(headers[b"origin"]):
-            raise Refused(_stranger(headers[b"origin"]))
+            raise Refused(_refuse_origin(headers[b"origin"]))
         if method != b"POST" or (url != b"/" and url.partition(b"?")[0] != b"/"):
             raise Refused(self._other(method, url, headers))
         target = self._targets.get(headers.get(b"x-amz-target", b""))
@@ -195,7 +201,7 @@ class Router:
         sent = body
         if b"content-encoding" in headers:
             body = unpack(headers[b"content-encoding"], body, most_bytes)
-        request = _parsed(headers, body, target) if body else None
+        request = _parse_body(headers, body, target) if body else None
         if target is None:
             raise UnknownOperationException()
         if scope is None:
@@ -204,7 +210,8 @@ class Router:
             raise SerializationException()
         if target is self._endpoints and b"host" in headers:
             raise Refused(_endpoint(headers[b"host"]))
-        return Routed(target, request, scope, len(body))
+        is_heavy = target.heavy or len(body) > target.heavy_bytes or (target.may_be_costly and is_costly(request))
+        return Routed(target, Pending(target.operation, request, scope), len(body), is_heavy)
 
     def _authorised(self, method: bytes, url: bytes, headers: Headers, body: bytes) -> Scope:
         """The scope of a request that has the authorization it needs."""
@@ -249,7 +256,7 @@ class Router:
         return b"healthy: " + host + b" "
 
 
-def _parsed(headers: Headers, body: bytes, target: Target | None) -> Any:
+def _parse_body(headers: Headers, body: bytes, target: Target | None) -> Any:
     content_type = headers.get(b"content-type")
     if content_type != JSON_10 and content_type_of(content_type) not in (JSON, JSON_10):
         raise Refused(_NOT_FOUND)
@@ -267,7 +274,7 @@ def _endpoint(host: bytes) -> Reply:
     return Reply(200, orjson.dumps({"Endpoints": [address]}))
 
 
-def _stranger(origin: bytes) -> Reply:
+def _refuse_origin(origin: bytes) -> Reply:
     """A page of elsewhere, which its visitor did not ask to call here."""
     shown = origin[:200].decode("latin-1")
     told = f"A web page of {shown} may not call this server. To allow it: penstock serve --allow-origin {shown}"
@@ -282,3 +289,138 @@ def _preflight(headers: Headers) -> Reply:
     if asked := headers.get(b"access-control-request-method"):
         allowed += b"Access-Control-Allow-Methods: " + asked + b"\r\n"
     return Reply(200, b"", content_type=b"", headers=allowed)
+
+
+# ── how many values a text would become (2) ───────────────────────────────────────────────────────
+
+
+_TOKENS: Final = (b"[", b"{", b",")
+_PIECE_BYTES: Final = 256 * 1024
+
+
+def has_more_tokens(text: bytes, most: int) -> bool:
+    """Whether a JSON text has more than `most` brackets, braces and commas outside its strings.
+
+    For what is no JSON, some number that is not far off: the parser refuses it.
+    """
+    if _count_tokens(text) <= most:
+        return False  # nearly always, and three quick looks
+    tokens, at, in_string = 0, 0, False
+    while at < len(text) and tokens <= most:
+        piece = _piece(text, at)
+        at += len(piece)
+        # An escaped backslash escapes nothing; then an escaped quote ends nothing.
+        parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        tokens += _count_tokens(b"".join(parts[in_string::2]))
+        in_string ^= len(parts) % 2 == 0
+    return tokens > most
+
+
+def _piece(text: bytes, at: int) -> bytes:
+    """The next piece; an escape stays whole."""
+    piece = text[at : at + _PIECE_BYTES]
+    backslashes = len(piece) - len(piece.rstrip(b"\\"))
+    return piece[:-1] if backslashes % 2 and len(piece) > 1 else piece
+
+
+def _count_tokens(text: bytes) -> int:
+    return sum(map(text.count, _TOKENS))
+
+
+# ── large bodies (3) ──────────────────────────────────────────────────────────────────────────────
+
+
+_log = logging.getLogger(__name__)
+
+
+class Unrouted(NamedTuple):
+    """A request as it came."""
+
+    method: bytes
+    url: bytes
+    headers: Headers
+    body: bytes
+
+
+Outcome = Reply | Routed | tuple[Target, Answer]
+"""A refusal, a call that is still to be carried out, or the answer of one that was."""
+
+
+def is_large(headers: Headers, body: bytes) -> bool:
+    """Whether a body is, or may become when it is unpacked, too large to be parsed on the event loop."""
+    return len(body) > LARGE_BYTES or b"content-encoding" in headers
+
+
+def route(router: Router, request: Unrouted, most_bytes: int = REQUEST_BYTES) -> Reply | Routed:
+    """What a request asks for, or how it is refused without the engine; TOO_LARGE where it unpacks to more."""
+    try:
+        return router.route(*request, most_bytes)
+    except DynamoDBError as error:
+        return Reply(error.status, error_body(error))
+    except Refused as refused:
+        return refused.reply
+    except BodyTooLarge:
+        return TOO_LARGE
+
+
+class LargeBodies:
+    """Those of one server."""
+
+    def __init__(self, router: Router, answer_of: Callable[[Pending], Answer], loop: asyncio.AbstractEventLoop) -> None:
+        self._router = router
+        self._answer_of = answer_of
+        self._loop = loop
+        self._packed = ThreadPoolExecutor(1, thread_name_prefix="penstock-packed-bodies")
+        self._large = ThreadPoolExecutor(1, thread_name_prefix="penstock-large-bodies")
+
+    def add(self, request: Unrouted, is_gone: Callable[[], bool], done: Callable[[Outcome], None]) -> None:
+        """Calls `done` on the loop when its turn has come, unless its client has gone."""
+        if len(request.body) > LARGE_BYTES:
+            self._large.submit(self._in_thread, request, is_gone, done)
+        else:
+            self._packed.submit(self._unpack, request, is_gone, done)
+
+    def _unpack(self, request: Unrouted, is_gone: Callable[[], bool], done: Callable[[Outcome], None]) -> None:
+        """Routes it if it is small when it is unpacked (4)."""
+        try:
+            outcome = route(self._router, request, LARGE_BYTES)
+        except Exception as error:  # as in `_in_thread`
+            _log.error("a request could not be routed", exc_info=error)
+            outcome = FAULT
+        if outcome is TOO_LARGE:
+            self._large.submit(self._in_thread, request, is_gone, done)
+        else:
+            self._loop.call_soon_threadsafe(done, outcome)
+
+    def _in_thread(self, request: Unrouted, is_gone: Callable[[], bool], done: Callable[[Outcome], None]) -> None:
+        outcome: Outcome = FAULT
+        try:
+            if not is_gone():
+                outcome = self._outcome(request)
+        except Exception as error:  # the outermost loop of a thread: a fault is answered and recorded
+            _log.error("a request could not be routed", exc_info=error)
+        self._loop.call_soon_threadsafe(done, outcome)
+
+    def _outcome(self, request: Unrouted) -> Outcome:
+        with _collector_at_rest():
+            routed = route(self._router, request)
+            if isinstance(routed, Reply) or routed.size <= LARGE_BYTES:
+                return routed
+            return routed.target, self._answer_of(routed.call)
+
+    def close(self) -> None:
+        """Waits for the one under way; the others' clients are gone."""
+        self._packed.shutdown(cancel_futures=True)
+        self._large.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Millions of new values are no garbage: looking through them takes ten times as long as parsing them does."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

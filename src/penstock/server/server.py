@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError
 from penstock.server.connection import Connection
-from penstock.server.connection_limits import Crowd, allow_connections, most_connections
-from penstock.server.group_commit import AnswersCalls, Groups
-from penstock.server.large_bodies import LargeBodies
+from penstock.server.connection_limits import ConnectionLimits, allow_connections, most_connections
+from penstock.server.group_commit import AnswersCalls, GroupCommit
 from penstock.server.replies import Replies
-from penstock.server.routing import Router
+from penstock.server.routing import LargeBodies, Router
 
 if TYPE_CHECKING:
     from penstock.server.auth.signature import Verifier
@@ -76,14 +75,13 @@ class Server:
         )
         self._engine = engine
         self._sockets = sockets
-        self.crowd = Crowd(most_connections())
+        self.limits = ConnectionLimits(most_connections())
         self._listeners: list[asyncio.Server] = []
-        self._empty: asyncio.Event | None = None
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self.groups = Groups(self._engine, loop)
-        self.large_bodies = LargeBodies(self.router, self.groups.answer_of, loop)
+        self.group_commit = GroupCommit(self._engine, loop)
+        self.large_bodies = LargeBodies(self.router, self.group_commit.answer_of, loop)
         for sock in self._sockets:
             listener = await loop.create_server(lambda: Connection(self), sock=sock, backlog=_ACCEPT_BACKLOG)
             self._listeners.append(listener)
@@ -92,34 +90,25 @@ class Server:
     def _tick(self) -> None:
         self.tick += 1
         self.replies.refresh(time.time())
-        self.crowd.sweep(self.tick)
+        self.limits.sweep(self.tick)
         self._timer = asyncio.get_running_loop().call_later(1.0, self._tick)
-
-    def connected(self, connection: Connection) -> None:
-        self.crowd.add(connection)
-        if self.stopping:
-            connection.abort()
-
-    def disconnected(self, connection: Connection) -> None:
-        self.crowd.discard(connection)
-        if self._empty is not None and not self.crowd:
-            self._empty.set()
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Answers what has begun, for at most the grace; then ends what is left."""
         self.stopping = True
         for listener in self._listeners:
             listener.close()
-        self._empty = asyncio.Event()
-        for connection in self.crowd:
+        empty = asyncio.Event()
+        self.limits.admit_no_more(empty.set)
+        for connection in self.limits:
             connection.stop()
-        if self.crowd and grace_seconds > 0:
-            await _within(self._empty, grace_seconds)
-        for connection in self.crowd:
+        if self.limits and grace_seconds > 0:
+            await _within(empty, grace_seconds)
+        for connection in self.limits:
             connection.abort()
         self._timer.cancel()
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.groups.close)
+        await loop.run_in_executor(None, self.group_commit.close)
         await loop.run_in_executor(None, self.large_bodies.close)
 
 
@@ -145,7 +134,7 @@ def _heat(engine: AnswersCalls) -> Callable[[], bytes] | None:
         return None
     import orjson
 
-    return lambda: orjson.dumps(simulation.told())
+    return lambda: orjson.dumps(simulation.heat_report())
 
 
 def _operations() -> Iterable[str]:

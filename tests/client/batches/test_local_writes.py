@@ -17,7 +17,7 @@ from penstock import BatchIncomplete
 from penstock.client.batches import local_writes
 from penstock.client.batches.batches import BatchOptions
 from penstock.clock import ManualClock
-from penstock.engine.items.bulk_load import Loading
+from penstock.engine.items.bulk_rows import Loading
 
 LOADER = """
 import itertools, sys, penstock

@@ -58,7 +58,7 @@ def test_a_paced_batch_loads_a_throttled_table_near_its_speed():
         items = [{"id": f"n{n:05}"} for n in range(ITEMS)]
         assert table.batch_write(items, options=options).done == ITEMS
         seconds = clock.now() - started_at
-        told = engine.simulation.told() if engine.simulation else {}
+        told = engine.simulation.heat_report() if engine.simulation else {}
     assert ITEMS / 200 - 1 <= seconds < 2 * ITEMS / 200
     assert told["resources"][0]["writes"] == ITEMS
     assert told["resources"][0]["throttled"] < ITEMS / 20

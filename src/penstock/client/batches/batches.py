@@ -33,7 +33,7 @@ from penstock.wire import values as wire
 
 if TYPE_CHECKING:
     from penstock.client.batches.local_writes import LocalWrites
-    from penstock.engine.items.bulk_load import Loading
+    from penstock.engine.items.bulk_rows import Loading
 
 Execute = Callable[[str, dict[str, Any]], dict[str, Any]]
 Answering = Future[dict[str, Any] | PenstockError]

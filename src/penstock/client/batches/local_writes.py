@@ -24,8 +24,7 @@ from penstock.client.batches.batch_queue import WriteQueue
 from penstock.client.items.keys import Key, TableKey, encode_key
 from penstock.client.items.values import InvalidValue, encode
 from penstock.clock import Clock
-from penstock.engine.items.bulk_load import Loading
-from penstock.engine.items.bulk_rows import WHOLE_ROWS, Row
+from penstock.engine.items.bulk_rows import WHOLE_ROWS, Loading, Row
 from penstock.errors import DynamoDBError
 from penstock.wire import numbers
 from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, BATCH_WRITE_ITEMS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
-    from penstock.engine.items.bulk_load import Loading
+    from penstock.engine.items.bulk_rows import Loading
     from penstock.errors import PenstockError
 
 Request = dict[str, Any]

@@ -13,7 +13,7 @@ from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError, StorageError
 
 if TYPE_CHECKING:
-    from penstock.engine.items.bulk_load import Loading
+    from penstock.engine.items.bulk_rows import Loading
 
 
 class EmbeddedTransport:
@@ -47,7 +47,7 @@ class EmbeddedTransport:
         return [orjson.loads(answer) if isinstance(answer, bytes) else answer for answer in answers]
 
     def loading(self, table: str) -> Loading | None:
-        from penstock.engine.items.bulk_load import Loading  # only batches need it
+        from penstock.engine.items.bulk_rows import Loading  # only batches need it
 
         return Loading.of(self.engine, self.scope, table)
 

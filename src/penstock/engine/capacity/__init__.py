@@ -1,8 +1,7 @@
-"""Capacity units, and the simulation of throughput.
+"""The simulation of throughput.
 
-capacity_units.py  what a call costs, and how that is reported
-consumption.py     what a call has used, by table, index and key
-token_buckets.py   the limits of a table, an index and its partitions
-throttling.py      calls that exceed them are throttled
-hot_keys.py        which keys and partitions are used most
+consumption.py    what a call has used, by table, index and key
+token_buckets.py  the limits of a table, an index and its partitions
+throttling.py     calls that exceed them are throttled
+hot_keys.py       which keys and partitions are used most
 """

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.registry import Request, Response
 from penstock.errors import PenstockError
 from penstock.expressions import compile_key_condition
@@ -52,32 +52,32 @@ def is_read(operation: str, request: Request) -> bool:
     return all(str(one.get("Statement", "")).lstrip()[:6].upper() == "SELECT" for one in statements)
 
 
-def members_of(call: Call, operation: str, request: Request, response: Response) -> list[Member]:
+def members_of(context: OperationContext, operation: str, request: Request, response: Response) -> list[Member]:
     """What each member of the call has spent."""
     kind: Kind = "Read" if is_read(operation, request) else "Write"
-    asked = list(_asked(call, operation, request))
+    asked = list(_named_keys(context, operation, request))
     reports = response.get("ConsumedCapacity") or []
     by_table = {report["TableName"]: report for report in (reports if isinstance(reports, list) else [reports])}
-    tables = [call.table(name) for name, _ in asked]
+    tables = [context.table(name) for name, _ in asked]
     shares = {name: 1.0 / max(1, sum(table.name == name for table in tables)) for name in by_table}
     return [
-        _member(call, operation, table, given, by_table.get(table.name), kind, shares.get(table.name, 0.0))
+        _member(context, operation, table, given, by_table.get(table.name), kind, shares.get(table.name, 0.0))
         for table, (_, given) in zip(tables, asked, strict=True)
     ]
 
 
-def failed_write(call: Call, operation: str, request: Request) -> list[Member]:
+def failed_write(context: OperationContext, operation: str, request: Request) -> list[Member]:
     """What a refused condition costs: one unit, as far as the request alone can tell."""
-    (name, given), *_ = _asked(call, operation, request)
-    table = call.table(name)
+    (name, given), *_ = _named_keys(context, operation, request)
+    table = context.table(name)
     return [[Spend(table, None, "Write", 1.0, *_place((table.hash,), given))]]
 
 
-def _asked(call: Call, operation: str, request: Request) -> Iterator[tuple[str, Item]]:
+def _named_keys(context: OperationContext, operation: str, request: Request) -> Iterator[tuple[str, Item]]:
     """(table, item or key) of each member; a Scan has no key, nor has a statement that does not name one."""
     if operation in STATEMENTS:
         for one in request.get("Statements") or request.get("TransactStatements") or [request]:
-            yield from _asked_by_statement(call, one)
+            yield from _keys_of_statement(context, one)
     elif operation == "PutItem":
         yield request["TableName"], request["Item"]
     elif operation in ("GetItem", "UpdateItem", "DeleteItem"):
@@ -98,29 +98,35 @@ def _asked(call: Call, operation: str, request: Request) -> Iterator[tuple[str, 
             yield asked["TableName"], asked.get("Item") or asked["Key"]
 
 
-def _asked_by_statement(call: Call, request: Request) -> Iterator[tuple[str, Item]]:
-    from penstock.engine.operations import partiql_writes  # PartiQL is imported by its first statement
-    from penstock.engine.operations.execute_statement import read_statement
-    from penstock.expressions.partiql.keys import pinned
+def _keys_of_statement(context: OperationContext, request: Request) -> Iterator[tuple[str, Item]]:
+    from penstock.engine.operations import partiql_statements
+    from penstock.engine.operations.partiql import read_statement
+    from penstock.expressions.partiql.translation import pinned
     from penstock.expressions.partiql.tree import Select
 
     try:
         statement, parameters = read_statement(request)
         if isinstance(statement, Select):
-            table = call.table(statement.source.table)
+            table = context.table(statement.source.table)
             index = table.indexes.get(statement.source.index or "")
             names = table.key_names if index is None else tuple(part.name for part in index.key)
             yield table.name, pinned(statement.where, names, parameters).key
         else:
-            write = partiql_writes.prepare(statement, parameters, None)
-            write.resolve(call)
+            write = partiql_statements.prepare(statement, parameters, None)
+            write.resolve(context)
             yield write.table.name, write.key_values
     except PenstockError:
         return  # A statement of a batch that was refused by itself: it has cost nothing.
 
 
 def _member(
-    call: Call, operation: str, table: TableInfo, given: Item, report: Response | None, kind: Kind, share: float
+    context: OperationContext,
+    operation: str,
+    table: TableInfo,
+    given: Item,
+    report: Response | None,
+    kind: Kind,
+    share: float,
 ) -> Member:
     if report is None:
         return []
@@ -131,7 +137,7 @@ def _member(
         return _walked(table, given, on_table * share, [(index, units * share) for index, units in on_indexes])
     spends = [Spend(table, None, kind, on_table * share, *_place((table.hash,), given))]
     if on_indexes:
-        item = _stored(call, table, given) or given
+        item = _stored(context, table, given) or given
         for index, units in on_indexes:
             spends.append(Spend(table, index, kind, units * share, *_place(index.hash, item)))
     return spends
@@ -151,10 +157,10 @@ def _units(table: TableInfo, report: Response) -> tuple[float, OnIndexes]:
     return on_table, [(table.indexes[name], part["CapacityUnits"]) for name, part in on_indexes.items()]
 
 
-def _stored(call: Call, table: TableInfo, given: Item) -> Item | None:
+def _stored(context: OperationContext, table: TableInfo, given: Item) -> Item | None:
     """The item as it is after the call: an update's request does not show the attributes that an index goes by."""
     key = {part.name: check_value(given[part.name]) for part in table.key}
-    row = call.db.execute(table.sql_get, (table.row_key(key),)).fetchone()
+    row = context.db.execute(table.sql_get, (table.row_key(key),)).fetchone()
     return orjson.loads(row[0]) if row else None
 
 

@@ -138,10 +138,10 @@ class Heat:
     def as_dict(self) -> dict[str, Any]:
         """As JSON: heaviest first."""
         resources = sorted(self.resources.items(), key=lambda pair: -pair[1].total.units)
-        return {"started_at": self.started_at, "resources": [_told(name, heat) for name, heat in resources]}
+        return {"started_at": self.started_at, "resources": [_report_of(name, heat) for name, heat in resources]}
 
 
-def _told(resource: Resource, heat: ResourceHeat) -> dict[str, Any]:
+def _report_of(resource: Resource, heat: ResourceHeat) -> dict[str, Any]:
     table, index = resource
     keys = sorted(heat.keys.counts.items(), key=lambda pair: -pair[1].units)
     partitions = sorted(heat.partitions.items(), key=lambda pair: -pair[1].units)

@@ -23,9 +23,9 @@ from penstock.engine.capacity import consumption, hot_keys
 from penstock.engine.capacity.consumption import METERED, Member, Spend
 from penstock.engine.capacity.token_buckets import Bucket, Partition, Resource
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.engine.items import transactions
-from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.maintenance import chore
 from penstock.engine.registry import Operation, Request, Response
 from penstock.engine.settings import Throttling
 from penstock.errors import ConditionalCheckFailedException, DynamoDBError, StorageError, ThrottlingException
@@ -41,7 +41,7 @@ _MEMBER = "ReturnConsumedCapacity"
 _BATCHES = {"BatchWriteItem": "UnprocessedItems", "BatchGetItem": "UnprocessedKeys"}
 _TRANSACTIONS = frozenset({"TransactWriteItems", "TransactGetItems", "ExecuteTransaction"})
 
-Run = Callable[[Call, Request], Response]
+Run = Callable[[OperationContext, Request], Response]
 
 
 class Simulation:
@@ -62,73 +62,75 @@ class Simulation:
         if operation.name not in METERED:
             return operation
 
-        def run(call: Call, request: Request) -> Response:
+        def run(context: OperationContext, request: Request) -> Response:
             if (
                 operation.kind == "read"
                 and not consumption.is_read(operation.name, request)
-                and not call.db.in_transaction
+                and not context.db.in_transaction
             ):
                 # A statement that writes: its transaction must end after it has been paid for.
-                with call.engine.writing() as own:
-                    return self._paid(operation, Call(call.engine, own.db, call.scope, own.now), request)
-            return self._paid(operation, call, request)
+                with context.engine.writing() as own:
+                    return self._paid(
+                        operation, OperationContext(context.engine, own.db, context.scope, own.now), request
+                    )
+            return self._paid(operation, context, request)
 
         return Operation(operation.name, operation.kind, run)
 
-    def _paid(self, operation: Operation, call: Call, request: Request) -> Response:
+    def _paid(self, operation: Operation, context: OperationContext, request: Request) -> Response:
         name = operation.name
         if name in _BATCHES:
-            return self._batch(operation, call, request)
+            return self._batch(operation, context, request)
         try:
-            response = operation.run(call, {**request, _MEMBER: "INDEXES"})
+            response = _response_of(operation, context, {**request, _MEMBER: "INDEXES"})
         except ConditionalCheckFailedException:
             if name in consumption.WRITES:
-                self._pay_one(call, consumption.failed_write(call, name, request)[0])
+                self._pay_one(context, consumption.failed_write(context, name, request)[0])
             raise
-        members = consumption.members_of(call, name, request, response)
+        members = consumption.members_of(context, name, request, response)
         if name in _TRANSACTIONS:
-            self._pay_transaction(call, members)
+            self._pay_transaction(context, members)
         else:
-            self._pay_one(call, [spend for member in members for spend in member])
-        return _as_asked(response, request)
+            self._pay_one(context, [spend for member in members for spend in member])
+        return _with_wanted_costs(response, request)
 
-    def _pay_one(self, call: Call, member: Member) -> None:
+    def _pay_one(self, context: OperationContext, member: Member) -> None:
         with self._lock:
-            refusal = self._pay(member, call.now)
+            refusal = self._pay(member, context.now)
         if refusal is not None:
             raise refusal
 
     # ── batches ──────────────────────────────────────────────────────────────────────────────────
 
-    def _batch(self, operation: Operation, call: Call, request: Request) -> Response:
+    def _batch(self, operation: Operation, context: OperationContext, request: Request) -> Response:
         """Carried out whole, to learn its cost; if some of it cannot be paid for, undone and done without that."""
         whole = {**request, _MEMBER: "INDEXES"}
-        call.db.execute("SAVEPOINT batch")
+        context.db.execute("SAVEPOINT batch")
         try:
-            response = operation.run(call, whole)
-            members = consumption.members_of(call, operation.name, request, response)
+            response = _response_of(operation, context, whole)
+            members = consumption.members_of(context, operation.name, request, response)
             with self._lock:
-                refusals = [self._pay(member, call.now) for member in members]
+                refusals = [self._pay(member, context.now) for member in members]
             refused = [refusal for refusal in refusals if refusal is not None]
             if refused and len(refused) == len(members):
                 raise refused[0]
             if refused:
-                call.db.execute("ROLLBACK TO batch")
-                response = _partly(operation, call, whole, [refusal is None for refusal in refusals])
+                context.db.execute("ROLLBACK TO batch")
+                response = _partly(operation, context, whole, [refusal is None for refusal in refusals])
         except BaseException:
-            call.db.execute("ROLLBACK TO batch")
+            context.db.execute("ROLLBACK TO batch")
             raise
         finally:
-            call.db.execute("RELEASE batch")
-        return _as_asked(response, request)
+            context.db.execute("RELEASE batch")
+        return _with_wanted_costs(response, request)
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
 
-    def _pay_transaction(self, call: Call, members: Sequence[Member]) -> None:
+    def _pay_transaction(self, context: OperationContext, members: Sequence[Member]) -> None:
         """Pays for all members or for none."""
         with self._lock:
             taken: list[tuple[Bucket, float]] = []
-            refusals = [self._pay(member, call.now, taken) for member in members]
+            refusals = [self._pay(member, context.now, taken) for member in members]
             if any(refusal is not None for refusal in refusals):
                 for bucket, units in taken:
                     bucket.take(-units)
@@ -193,7 +195,7 @@ class Simulation:
 
     # ── heat ─────────────────────────────────────────────────────────────────────────────────────
 
-    def told(self) -> dict[str, Any]:
+    def heat_report(self) -> dict[str, Any]:
         """The heat of this run, as JSON."""
         with self._lock:
             return self.heat.as_dict()
@@ -204,8 +206,8 @@ class Simulation:
             return
         self._is_saved = True
         try:
-            with engine.writing() as call:
-                hot_keys.save(call.db, self._run_id, call.now, self.told())
+            with engine.writing() as context:
+                hot_keys.save(context.db, self._run_id, context.now, self.heat_report())
         except (StorageError, sqlite3.Error) as error:
             self._is_saved = False
             _LOG.warning("The heat of this run could not be written: %s", error)
@@ -244,7 +246,7 @@ def _reason(refusal: DynamoDBError | None) -> transactions.Reason:
     return {"Code": code, "Message": refusal.message}
 
 
-def _as_asked(response: Response, request: Request) -> Response:
+def _with_wanted_costs(response: Response, request: Request) -> Response:
     """The answer with the consumed capacity that the caller asked for."""
     mode = request.get(_MEMBER, "NONE")
     if mode == "INDEXES" or "ConsumedCapacity" not in response:
@@ -262,10 +264,10 @@ def _as_asked(response: Response, request: Request) -> Response:
 # ── a part of a batch ────────────────────────────────────────────────────────────────────────────
 
 
-def _partly(operation: Operation, call: Call, request: Request, paid: Sequence[bool]) -> Response:
+def _partly(operation: Operation, context: OperationContext, request: Request, paid: Sequence[bool]) -> Response:
     """Carries out the members that were paid for; the others come back."""
     kept, back = _split(operation.name, request, paid)
-    response = operation.run(call, {**request, "RequestItems": kept})
+    response = _response_of(operation, context, {**request, "RequestItems": kept})
     for name in request["RequestItems"]:
         if "Responses" in response:
             response["Responses"].setdefault(name, [])
@@ -288,3 +290,9 @@ def _split(operation: str, request: Request, paid: Sequence[bool]) -> tuple[dict
             else:
                 side.setdefault(name, {**asked, "Keys": []})["Keys"].append(one)
     return sides
+
+
+def _response_of(operation: Operation, context: OperationContext, request: Request) -> Response:
+    response = operation.run(context, request)
+    assert isinstance(response, dict)  # no fast path answers a request that asks for its cost
+    return response

@@ -23,7 +23,7 @@ from penstock.wire.throttles import Kind, Limit
 
 HASHES = 1 << 64
 _KINDS: tuple[Kind, Kind] = ("Read", "Write")
-_CROWD = 64  # keys that a partition watches while it is throttled
+_WATCHED_KEYS = 64  # keys that a partition watches while it is throttled
 _SPLIT_MOST = 1_000  # partitions of a resource
 _SLACK_SECONDS = 1e-6  # seconds since the epoch are no more exact than that
 
@@ -60,7 +60,7 @@ class Partition:
     high: int
     buckets: dict[Kind, Bucket]
     throttled_since: float | None = None
-    crowd: Counter[int] = field(default_factory=Counter)
+    watched_keys: Counter[int] = field(default_factory=Counter)
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -102,11 +102,11 @@ class Resource:
         """Notes a throttle of a partition; splits it if it has been throttled for long enough."""
         if partition.throttled_since is None:
             partition.throttled_since = now
-        if hashed in partition.crowd or len(partition.crowd) < _CROWD:
-            partition.crowd[hashed] += 1
+        if hashed in partition.watched_keys or len(partition.watched_keys) < _WATCHED_KEYS:
+            partition.watched_keys[hashed] += 1
         waited = now - partition.throttled_since
         if waited >= self._rules.split_seconds and partition.low < partition.high:
-            self._isolate(partition, partition.crowd.most_common(1)[0][0], now)
+            self._isolate(partition, partition.watched_keys.most_common(1)[0][0], now)
 
     def _isolate(self, partition: Partition, hot: int, now: float) -> None:
         if len(self._partitions) + 2 > _SPLIT_MOST:

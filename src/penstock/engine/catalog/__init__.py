@@ -1,6 +1,5 @@
 """Which tables there are, and what is known of each.
 
-catalog.py         the tables of a file, cached and compared by version
-table_schema.py    a table's definition, compiled: keys, indexes, projections
-index_backfill.py  tables and indexes made and dropped; a new index filled, step by step
+catalog.py       the tables of a file, cached and compared by version
+table_schema.py  a table's definition, compiled: keys, indexes, projections; keys of requests checked against it
 """

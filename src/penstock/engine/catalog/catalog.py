@@ -23,7 +23,7 @@ from penstock.engine.storage.database_file import Connection, refuse_newer
 _VERSION = "SELECT value FROM meta WHERE name = 'catalog'"
 _FIND = f"SELECT id, record, ({_VERSION}) FROM tables WHERE account = ? AND region = ? AND name = ?"  # noqa: S608
 
-_Cache = tuple[int, dict[tuple[Scope, str], TableInfo]]
+Cache = tuple[int, dict[tuple[Scope, str], TableInfo]]
 """A version of the file's catalog and what has been read of it; replaced as one, because many threads share it."""
 
 _NOTHING = 0
@@ -32,43 +32,35 @@ _NOTHING = 0
 
 class Catalog:
     def __init__(self) -> None:
-        self._cache: _Cache = (_NOTHING, {})
+        self.cache: Cache = (_NOTHING, {})
         self._has_moved = False
-
-    @property
-    def version(self) -> int:
-        """The version that is cached."""
-        return self._cache[0]
 
     def refresh(self, db: Connection) -> None:
         """At the start of a write transaction: forgets what is cached if the file's catalog has moved on."""
         self._has_moved = False
         version = db.execute(_VERSION).fetchone()[0]
-        if version != self._cache[0]:
+        if version != self.cache[0]:
             refuse_newer(db)
-            self._cache = (version, {})
+            self.cache = (version, {})
 
     def renew(self, db: Connection) -> None:
         """The same for readers, whose snapshot may be older than the cache: they never turn it back."""
         version = db.execute(_VERSION).fetchone()[0]
-        if version > self._cache[0]:
-            self._cache = (version, {})
+        if version > self.cache[0]:
+            self.cache = (version, {})
 
     def forget(self) -> None:
         """Makes the next look-up read the file: a cached entry proved stale."""
-        self._cache = (self._cache[0], {})
+        self.cache = (self.cache[0], {})
 
     def rolled_back(self) -> None:
         """After a rollback: a version that never was may have been cached."""
         if self._has_moved:
-            self._cache = (_NOTHING, {})
-
-    def cached(self, scope: Scope, name: str) -> TableInfo | None:
-        return self._cache[1].get((scope, name))
+            self.cache = (_NOTHING, {})
 
     def find(self, db: Connection, scope: Scope, name: str) -> TableInfo | None:
         """The table, or None; from the cache if it is there."""
-        found = self._cache[1].get((scope, name))
+        found = self.cache[1].get((scope, name))
         return self.load(db, scope, name) if found is None else found
 
     def load(self, db: Connection, scope: Scope, name: str) -> TableInfo | None:
@@ -77,7 +69,7 @@ class Catalog:
         if row is None:
             return None
         table_id, record, version = row
-        cache = self._cache
+        cache = self.cache
         if version == cache[0] and (scope, name) in cache[1]:
             return cache[1][scope, name]
         table = compile_table(table_id, scope, orjson.loads(record))
@@ -85,9 +77,9 @@ class Catalog:
         return table
 
     def _keep(self, version: int, table: TableInfo) -> None:
-        cache = self._cache
+        cache = self.cache
         if version > cache[0]:
-            cache = self._cache = (version, {})
+            cache = self.cache = (version, {})
         if version == cache[0]:
             cache[1][table.scope, table.name] = table
 

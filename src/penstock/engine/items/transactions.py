@@ -1,47 +1,50 @@
 """Transactions: all of a list of writes, or none; TransactWriteItems and PartiQL's ExecuteTransaction share it.
 
-What a request alone shows to be wrong is refused as a ValidationException. What only the table or the item can show
-(a key that does not fit, a condition that does not hold, an update that cannot be made) cancels the transaction, with
-a reason for each action.
+1. What a request alone shows to be wrong is refused as a ValidationException. What only the table or the item can show
+   (a key that does not fit, a condition that does not hold, an update that cannot be made) cancels the transaction,
+   with a reason for each action.
+2. A transaction repeated with its idempotency token within ten minutes is answered, not done again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 import orjson
 
-from penstock.engine.capacity import capacity_units
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
+from penstock.engine.items import capacity_units
 from penstock.engine.items.write_steps import Check, Put, Write
 from penstock.errors import (
     ConditionalCheckFailedException,
     DynamoDBError,
+    IdempotentParameterMismatchException,
     TransactionCanceledException,
     ValidationException,
 )
-from penstock.wire.limits import TRANSACTION_BYTES
+from penstock.wire.limits import IDEMPOTENCY_SECONDS, TRANSACTION_BYTES
 from penstock.wire.values import item_size
 
 Reason = dict[str, Any]
 _FINE: Reason = {"Code": "None"}
 
 
-def carry_out(call: Call, actions: Sequence[Write]) -> None:
+def carry_out(context: OperationContext, actions: Sequence[Write]) -> None:
     """Makes every write, or raises and makes none."""
-    reasons = [_reason(call, action) for action in actions]
+    reasons = [_reason(context, action) for action in actions]
     for reason in reasons:
         if reason is not _FINE:
             raise cancelled(reasons)
     for action in actions:
-        action.apply(call)
+        action.apply(context)
 
 
-def resolve(call: Call, actions: Sequence[Write]) -> None:
+def resolve(context: OperationContext, actions: Sequence[Write]) -> None:
     """Finds tables and keys; refuses two actions on one item, and more than 4 MB."""
-    reasons = [_attempt(action, call) for action in actions]
+    reasons = [_attempt(action, context) for action in actions]
     found = [action for action, reason in zip(actions, reasons, strict=True) if reason is _FINE]
     if len({(action.table.id, action.key) for action in found}) < len(found):
         raise ValidationException("Transaction request cannot include multiple operations on one item")
@@ -86,9 +89,9 @@ def reason_of(error: DynamoDBError) -> Reason:
     raise error
 
 
-def _attempt(action: Write, call: Call) -> Reason:
+def _attempt(action: Write, context: OperationContext) -> Reason:
     try:
-        action.resolve(call)
+        action.resolve(context)
     except ValidationException as error:
         if "cannot contain an empty" in error.message:
             raise  # DynamoDB refuses the whole request for an empty key
@@ -96,12 +99,12 @@ def _attempt(action: Write, call: Call) -> Reason:
     return _FINE
 
 
-def _reason(call: Call, action: Write) -> Reason:
+def _reason(context: OperationContext, action: Write) -> Reason:
     if type(action) is Put and action.condition is None:
         action.leave_unread()  # it is likely to be new: nothing is gained by looking
         return _FINE
     try:
-        action.read(call)
+        action.read(context)
         action.decide()
     except (ConditionalCheckFailedException, ValidationException) as error:
         return reason_of(error)
@@ -120,3 +123,43 @@ def consumed(actions: Sequence[Write], mode: str) -> list[dict[str, Any]]:
         spent.table *= 2
         units.add(spent)
     return [capacity_units.report(table, units, mode, "Write") for table, units in by_table.values()]
+
+
+# ── idempotency tokens ────────────────────────────────────────────────────────────────────────────
+
+
+def digest_of(request: Any) -> bytes:
+    """What makes two requests the same."""
+    return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).digest()
+
+
+def earlier_answer(context: OperationContext, token: str, digest: bytes) -> dict[str, Any] | None:
+    """What was remembered with this token; refused if it was with another request."""
+    row = context.db.execute(
+        "SELECT digest, answer FROM idempotency WHERE account = ? AND region = ? AND token = ? AND expires_at > ?",
+        (context.scope.account, context.scope.region, token, context.now),
+    ).fetchone()
+    if row is None:
+        return None
+    if row[0] != digest:
+        raise IdempotentParameterMismatchException(
+            "The request uses the same client token as a previous, but non-identical request. "
+            "Try again with a new client token, or make sure that the requests are identical."
+        )
+    answer: dict[str, Any] = orjson.loads(row[1])
+    return answer
+
+
+def remember(context: OperationContext, token: str, digest: bytes, answer: dict[str, Any]) -> None:
+    context.db.execute("DELETE FROM idempotency WHERE expires_at <= ?", (context.now,))
+    context.db.execute(
+        "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            context.scope.account,
+            context.scope.region,
+            token,
+            digest,
+            orjson.dumps(answer),
+            context.now + IDEMPOTENCY_SECONDS,
+        ),
+    )

@@ -1,10 +1,10 @@
 """A write to one item, step by step: PutItem, UpdateItem, DeleteItem, the actions of transactions and PartiQL share it.
 
     prepare_…(request)       what the request alone can tell: expressions, values, sizes
-    write.resolve(call)      what the table says: it exists, the key fits its schema
-    write.read(call)         the item as it is
+    write.resolve(context)      what the table says: it exists, the key fits its schema
+    write.read(context)         the item as it is
     write.decide()           the condition, and the item as it will be
-    write.apply(call)        the change itself
+    write.apply(context)        the change itself
 
 Every step before the last only reads, so an error leaves nothing half-done (changes.py, 3).
 """
@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.engine.catalog import table_schema
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import Call
-from penstock.engine.items import changes, item_keys
+from penstock.engine.context import OperationContext
+from penstock.engine.items import changes
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.expressions.compiled.conditions import compile_condition
 from penstock.expressions.compiled.named import PlainUpdate
-from penstock.expressions.compiled.update_facts import looked_into, written_types
+from penstock.expressions.compiled.updates import looked_into, written_types
 from penstock.expressions.request import condition_of, update_of
 from penstock.wire.limits import ITEM_BYTES
 from penstock.wire.values import Item, TooLarge, check_item, item_size, refuse_copies
@@ -48,9 +49,9 @@ class Write:
         self.new: Item | None = None
         self.size = 0
 
-    def resolve(self, call: Call) -> None:
-        self.table = table = call.table(self.request["TableName"])
-        self.key = item_keys.row_key_of_key(table, self.key_values)
+    def resolve(self, context: OperationContext) -> None:
+        self.table = table = context.table(self.request["TableName"])
+        self.key = table_schema.row_key_of_key(table, self.key_values)
         if self.condition is not None:
             self.refuse_nested_condition()
 
@@ -59,10 +60,10 @@ class Write:
         text = self.request.get("ConditionExpression")
         if text is not None and ("." in text or "[" in text):
             names = self.request.get("ExpressionAttributeNames") or {}
-            item_keys.refuse_nested_keys(self.table, compile_condition(text).nested_attributes(names))
+            table_schema.refuse_nested_keys(self.table, compile_condition(text).nested_attributes(names))
 
-    def read(self, call: Call) -> None:
-        self.old = changes.old_item(call, self.table, self.key)
+    def read(self, context: OperationContext) -> None:
+        self.old = changes.old_item(context, self.table, self.key)
 
     def decide(self) -> None:
         """Raises ConditionalCheckFailedException, or says what the item will be."""
@@ -77,8 +78,8 @@ class Write:
         """Sets `new` and `size`."""
         raise NotImplementedError
 
-    def apply(self, call: Call) -> None:
-        changes.write(call, changes.Change(self.table, self.key, self.old, self.new, self.size))
+    def apply(self, context: OperationContext) -> None:
+        changes.write(context, changes.Change(self.table, self.key, self.old, self.new, self.size))
 
 
 class Put(Write):
@@ -90,9 +91,9 @@ class Put(Write):
         self.size = size
         self.unread = False
 
-    def resolve(self, call: Call) -> None:
-        self.table = table = call.table(self.request["TableName"])
-        self.key = item_keys.row_key_of_item(table, self.item)
+    def resolve(self, context: OperationContext) -> None:
+        self.table = table = context.table(self.request["TableName"])
+        self.key = table_schema.row_key_of_item(table, self.item)
         if self.condition is not None:
             self.refuse_nested_condition()
 
@@ -104,20 +105,20 @@ class Put(Write):
         self.unread = True
         self.new = self.item
 
-    def put_new(self, call: Call) -> bool:
+    def put_new(self, context: OperationContext) -> bool:
         """`read`, `decide` and `apply` in one, where the condition holds of no item and there is none."""
         if self.condition is None or not self.condition({}):
             return False
         self.new = self.item
-        return changes.put_new(call, changes.Change(self.table, self.key, None, self.item, self.size))
+        return changes.put_new(context, changes.Change(self.table, self.key, None, self.item, self.size))
 
-    def apply(self, call: Call) -> None:
+    def apply(self, context: OperationContext) -> None:
         change = changes.Change(self.table, self.key, self.old, self.new, self.size)
         if self.unread:
-            changes.put_unread(call, change)
+            changes.put_unread(context, change)
             self.old = change.old
         else:
-            changes.write(call, change)
+            changes.write(context, change)
 
 
 class Delete(Write):
@@ -135,7 +136,7 @@ class Check(Write):
     def outcome(self) -> None:
         self.new = self.old
 
-    def apply(self, call: Call) -> None:
+    def apply(self, context: OperationContext) -> None:
         pass
 
 
@@ -149,9 +150,9 @@ class Update(Write):
         self.update = update
         self.charge = charge
 
-    def resolve(self, call: Call) -> None:
-        self.table = table = call.table(self.request["TableName"])
-        self.key = item_keys.row_key_of_key(table, self.key_values)
+    def resolve(self, context: OperationContext) -> None:
+        self.table = table = context.table(self.request["TableName"])
+        self.key = table_schema.row_key_of_key(table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()
         if self.condition is not None:
@@ -167,11 +168,11 @@ class Update(Write):
                 )
         if isinstance(update, PlainUpdate):
             if table.indexes:
-                item_keys.check_index_types(table, update.types(table.index_kinds))
+                table_schema.check_index_types(table, update.types(table.index_kinds))
             return
         if table.indexes:
-            item_keys.check_index_types(table, dict(written_types(self.request)))
-        item_keys.refuse_nested_keys(table, looked_into(self.request) | update.nested)
+            table_schema.check_index_types(table, dict(written_types(self.request)))
+        table_schema.refuse_nested_keys(table, looked_into(self.request) | update.nested)
 
     def refuse_charge(self) -> None:
         """Refuses a statement that is too large in itself; this comes before the condition."""
@@ -196,7 +197,7 @@ class Update(Write):
         if self.size > ITEM_BYTES:
             raise ValidationException(_UPDATE_TOO_LARGE)
         if self.table.indexes:
-            item_keys.check_updated_index_keys(self.table, self.update.attributes, after)
+            table_schema.check_updated_index_keys(self.table, self.update.attributes, after)
         self.new = after
 
     def returned(self, mode: str) -> Item | None:

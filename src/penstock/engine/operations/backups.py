@@ -1,45 +1,63 @@
-"""CreateBackup, DescribeBackup, ListBackups, DeleteBackup."""
+"""CreateBackup, DescribeBackup, ListBackups, DeleteBackup; continuous backups; restores from both."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from datetime import UTC, datetime
+from math import floor
 from typing import Any, Final
 
-from penstock.engine.catalog.table_schema import Record
-from penstock.engine.context import Call, parse_table_arn
-from penstock.engine.recovery import backups
+from penstock.engine import maintenance
+from penstock.engine.catalog.table_schema import Record, TableInfo
+from penstock.engine.context import OperationContext, parse_table_arn
+from penstock.engine.items import journal
+from penstock.engine.operations.table_description import delay, describe_briefly, find_table
+from penstock.engine.operations.table_validation import check_encryption
+from penstock.engine.operations.tables import as_created, clear_remains
+from penstock.engine.recovery import backups, restores
 from penstock.engine.recovery.backups import Backup
 from penstock.engine.registry import Request, Response, operation
+from penstock.engine.settings import Scope
 from penstock.errors import (
     BackupInUseException,
     BackupNotFoundException,
+    ContinuousBackupsUnavailableException,
+    InvalidRestoreTimeException,
+    PointInTimeRecoveryUnavailableException,
+    ResourceNotFoundException,
+    TableAlreadyExistsException,
+    TableInUseException,
     TableNotFoundException,
     ValidationException,
 )
+
+# ── backups ───────────────────────────────────────────────────────────────────────────────────────
+
 
 _DEFAULT_LIMIT: Final = 100
 
 
 @operation("CreateBackup", kind="write")
-def create_backup(call: Call, request: Request) -> Response:
+def create_backup(context: OperationContext, request: Request) -> Response:
     """A small table's is made at once; the answer says CREATING all the same, as DynamoDB's does."""
-    table = call.find(request["TableName"])
-    if table is None or not call.is_ready(table):
+    table = context.find(request["TableName"])
+    if table is None or not context.is_ready(table):
         raise TableNotFoundException(f"Table not found: {request['TableName']}")
-    return {"BackupDetails": _details(backups.create(call, table, request["BackupName"]), "CREATING")}
+    return {"BackupDetails": _details(backups.create(context, table, request["BackupName"]), "CREATING")}
 
 
 @operation("DescribeBackup", kind="read")
-def describe_backup(call: Call, request: Request) -> Response:
-    backup = _visible(call, request["BackupArn"])
+def describe_backup(context: OperationContext, request: Request) -> Response:
+    backup = _visible(context, request["BackupArn"])
     if backup.is_creating:
-        call.engine.maintenance.take_up()
+        context.engine.maintenance.take_up()
     return {"BackupDescription": _description(backup, _status(backup))}
 
 
 @operation("DeleteBackup", kind="write")
-def delete_backup(call: Call, request: Request) -> Response:
-    backup = _visible(call, request["BackupArn"])
+def delete_backup(context: OperationContext, request: Request) -> Response:
+    backup = _visible(context, request["BackupArn"])
     if backup.expires_at is not None:
         end = datetime.fromtimestamp(backup.expires_at, UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         raise ValidationException(
@@ -47,16 +65,16 @@ def delete_backup(call: Call, request: Request) -> Response:
             f"{backup.arn}. It will automatically expire on {end}"
         )
     refuse_creating(backup)
-    refuse_in_use(call, backup, "table")
-    backups.remove(call, backup)
+    refuse_in_use(context, backup, "table")
+    backups.remove(context, backup)
     return {"BackupDescription": _description(backup, "DELETED")}
 
 
 @operation("ListBackups", kind="read")
-def list_backups(call: Call, request: Request) -> Response:
+def list_backups(context: OperationContext, request: Request) -> Response:
     """Backups in the order they were made; without a BackupType, those that users made."""
     limit = request.get("Limit", _DEFAULT_LIMIT)
-    found = backups.page(call.db, call.scope, _filter(call, request), _start(call, request), limit + 1)
+    found = backups.page(context.db, context.scope, _filter(context, request), _start(context, request), limit + 1)
     response: Response = {"BackupSummaries": [_summary(one) for one in found[:limit]]}
     if len(found) > limit:
         response["LastEvaluatedBackupArn"] = found[limit - 1].arn
@@ -69,23 +87,23 @@ def refuse_creating(backup: Backup) -> None:
         raise BackupInUseException(f"Backup is being created: {backup.arn}")
 
 
-def refuse_in_use(call: Call, backup: Backup, what: str) -> None:
+def refuse_in_use(context: OperationContext, backup: Backup, what: str) -> None:
     """A backup cannot be deleted, or restored once more, while a table is being restored from it."""
-    for table in call.engine.catalog.all(call.db):
+    for table in context.engine.catalog.all(context.db):
         source = table.record.get("RestoreSummary", {}).get("SourceBackupArn")
-        if source == backup.arn and call.now < table.record.get("active_at", 0.0):
+        if source == backup.arn and context.now < table.record.get("active_at", 0.0):
             raise BackupInUseException(f"Backup is being used to restore {what}: {backup.arn}")
 
 
-def _visible(call: Call, arn: str) -> Backup:
+def _visible(context: OperationContext, arn: str) -> Backup:
     """The backup, if it is one of the caller's region."""
-    backup = backups.find(call, arn)
-    if backup.scope != call.scope:
+    backup = backups.find(context, arn)
+    if backup.scope != context.scope:
         raise BackupNotFoundException(f"Backup not found: {arn}")
     return backup
 
 
-def _filter(call: Call, request: Request) -> backups.Filter:
+def _filter(context: OperationContext, request: Request) -> backups.Filter:
     since, before = (
         float(request[name]) if name in request else None for name in ("TimeRangeLowerBound", "TimeRangeUpperBound")
     )
@@ -96,17 +114,17 @@ def _filter(call: Call, request: Request) -> backups.Filter:
         )
     name = request.get("TableName")
     if name is not None and name.startswith("arn:"):
-        _, name = parse_table_arn(name, call.scope)
+        _, name = parse_table_arn(name, context.scope)
     kind = request.get("BackupType", backups.USER)
     return backups.Filter(name, None if kind == "ALL" else kind, since, before)
 
 
-def _start(call: Call, request: Request) -> tuple[str, str]:
+def _start(context: OperationContext, request: Request) -> tuple[str, str]:
     arn = request.get("ExclusiveStartBackupArn")
     if arn is None:
         return "", ""
-    scope, table_name, name = backups.parse_arn(call, arn)
-    if scope != call.scope:
+    scope, table_name, name = backups.parse_arn(context, arn)
+    if scope != context.scope:
         raise ValidationException("Invalid Request: The supplied ExclusiveStartBackupArn does not match the region")
     return name, table_name
 
@@ -192,3 +210,215 @@ def _index(record: Record) -> dict[str, Any]:
 def _throughput(record: Record) -> dict[str, Any]:
     units = record.get("ProvisionedThroughput") or {}
     return {name: units.get(name, 0) for name in ("ReadCapacityUnits", "WriteCapacityUnits")}
+
+
+# ── UpdateContinuousBackups, DescribeContinuousBackups ────────────────────────────────────────────
+
+
+@operation("UpdateContinuousBackups", kind="write")
+def update_continuous_backups(context: OperationContext, request: Request) -> Response:
+    """Switches point-in-time recovery; said twice, it changes nothing."""
+    wanted = request["PointInTimeRecoverySpecification"]
+    days = wanted.get("RecoveryPeriodInDays")
+    if not wanted["PointInTimeRecoveryEnabled"] and days is not None:
+        raise ValidationException(
+            "Invalid Request: Cannot specify RecoveryPeriodInDays when disabling point-in-time recovery."
+        )
+    table = _existing_table(context, request["TableName"])
+    record = deepcopy(dict(table.record))
+    if wanted["PointInTimeRecoveryEnabled"]:
+        journal.enable(context, table, record, days)
+    else:
+        _refuse_in_use(context, table)
+        journal.disable(context, record)
+    if record != table.record:
+        table = context.engine.catalog.save(context.db, table, record)
+    return _described(context, table)
+
+
+@operation("DescribeContinuousBackups", kind="read")
+def describe_continuous_backups(context: OperationContext, request: Request) -> Response:
+    return _described(context, _existing_table(context, request["TableName"]))
+
+
+def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
+    """A restore goes by the journal, to which every change must be added until the restore has ended."""
+    if journal.restores_of(context.db, table.id):
+        raise ContinuousBackupsUnavailableException(
+            f"Table {table.name} is being restored to a point in time. Please retry later."
+        )
+
+
+def _existing_table(context: OperationContext, name: str) -> TableInfo:
+    table = context.find(name)
+    if table is None or context.now < table.record.get("active_at", 0.0):
+        raise TableNotFoundException(f"Table not found: {name}")
+    return table
+
+
+def _described(context: OperationContext, table: TableInfo) -> Response:
+    recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
+    if table.record.get("pitr"):
+        now = journal.time_of(context, table.id, table.record)
+        recovery = {
+            "PointInTimeRecoveryStatus": "ENABLED",
+            "RecoveryPeriodInDays": table.record["pitr"]["days"],
+            # Whole seconds: that is all an SDK sends back as RestoreDateTime.
+            "EarliestRestorableDateTime": floor(journal.earliest(table.record, now)),
+            "LatestRestorableDateTime": floor(now),
+        }
+    return {
+        "ContinuousBackupsDescription": {
+            "ContinuousBackupsStatus": "ENABLED",
+            "PointInTimeRecoveryDescription": recovery,
+        }
+    }
+
+
+# ── RestoreTableFromBackup, RestoreTableToPointInTime ─────────────────────────────────────────────
+
+
+_INVALID = "Invalid Request: "
+
+
+@operation("RestoreTableFromBackup", kind="write")
+def restore_table_from_backup(context: OperationContext, request: Request) -> Response:
+    scope, _, _ = backups.parse_arn(context, request["BackupArn"])
+    _check_region(context, scope, request)
+    backup = backups.find(context, request["BackupArn"])
+    _refuse_taken(context, request["TargetTableName"])
+    refuse_creating(backup)
+    refuse_in_use(context, backup, "another table")
+    summary = {
+        "SourceBackupArn": backup.arn,
+        "SourceTableArn": backup.table_arn,
+        "RestoreDateTime": backup.created_at,
+    }
+
+    def create(record: Record) -> TableInfo:
+        if not maintenance.is_small(context.db, backup.storage):
+            return restores.begin_from_backup(context, record, backup.id)
+        return restores.create(context, record, lambda into: _copy(context, backup.storage, into))
+
+    return _restore(context, backup.table, request, summary, create)
+
+
+def _copy(context: OperationContext, storage: str, into: str) -> None:
+    context.db.execute(f"INSERT INTO {into} SELECT key, size, item FROM {storage}")  # noqa: S608
+
+
+@operation("RestoreTableToPointInTime", kind="write")
+def restore_table_to_point_in_time(context: OperationContext, request: Request) -> Response:
+    """Checks in DynamoDB's order: the request's shape, the source, its recovery, the time, the target."""
+    _check_times(request)
+    source = _source_table(context, request)
+    if not source.record.get("pitr"):
+        raise PointInTimeRecoveryUnavailableException(
+            f"Point in time recovery is not enabled for table '{source.name}'"
+        )
+    at = _restore_time(context, source, request)
+    _refuse_taken(context, request["TargetTableName"])
+    summary = {"SourceTableArn": source.arn, "RestoreDateTime": round(at, 3)}
+
+    def create(record: Record) -> TableInfo:
+        if not maintenance.is_small(context.db, source.storage) or not journal.is_short(context, source, at):
+            return restores.begin_from_journal(context, record, source, at)
+        return restores.create(context, record, lambda into: journal.copy_as_of(context, source, at, into))
+
+    return _restore(context, dict(source.record), request, summary, create)
+
+
+def _restore(
+    context: OperationContext,
+    source: Record,
+    request: Request,
+    summary: dict[str, Any],
+    create: Callable[[Record], TableInfo],
+) -> Response:
+    """`create` makes the table of a record, at once where it is small."""
+    check_encryption(request.get("SSESpecificationOverride"))
+    record = restores.restored_record(context, source, request)
+    delay(context, record, "active_at")
+    summary["RestoreInProgress"] = True
+    record["RestoreSummary"] = summary
+    table = create(record)
+    return {"TableDescription": as_created(describe_briefly(context, table)) | {"RestoreSummary": summary}}
+
+
+def _refuse_taken(context: OperationContext, name: str) -> None:
+    table = find_table(context, name)
+    if table is None:
+        clear_remains(context, name)
+        return
+    source = table.record.get("RestoreSummary", {}).get("SourceBackupArn")
+    if source is not None and context.now < table.record.get("active_at", 0.0):
+        raise TableInUseException(f"Table: {name} is already being restored from backup: {source}")
+    raise TableAlreadyExistsException(f"Table already exists: {name}")
+
+
+def _check_region(context: OperationContext, scope: Scope, request: Request) -> None:
+    if scope.region != context.scope.region and "SSESpecificationOverride" not in request:
+        raise ValidationException(_INVALID + "sseSpecificationOverride must be provided for cross-region restores")
+
+
+def _check_times(request: Request) -> None:
+    if request.get("UseLatestRestorableTime"):
+        if "RestoreDateTime" in request:
+            raise ValidationException(
+                _INVALID + "Both RestoreDateTime and UseLatestRestorableTime cannot be set for point-in-time restore "
+                "request. Please specify either RestoreDateTime time or UseLatestRestorableTime"
+            )
+    elif "RestoreDateTime" not in request:
+        raise ValidationException(
+            _INVALID + "Either one of RestoreDateTime or UseLatestRestorableTime must be specified, but not both"
+        )
+
+
+def _source_table(context: OperationContext, request: Request) -> TableInfo:
+    arn, name = request.get("SourceTableArn"), request.get("SourceTableName")
+    if arn is not None and name is not None:
+        raise ValidationException("Must provide exactly one of: sourceTableArn, sourceTableName")
+    if arn is None and name is None:
+        raise ValidationException("The parameter 'TableName' is required but was not present in the request")
+    if arn is not None:
+        scope, name = _parse(context, arn)
+        _check_region(context, scope, request)
+    table = find_table(context, arn or name or "")
+    if table is None or not context.is_ready(table):
+        raise TableNotFoundException(f"Table not found: {name}")
+    return table
+
+
+def _parse(context: OperationContext, arn: str) -> tuple[Scope, str]:
+    if not arn.startswith("arn:"):
+        raise ValidationException(f"One or more parameter values were invalid: ARNs must start with 'arn:': {arn}")
+    try:
+        scope, name = parse_table_arn(arn, context.scope)
+    except ResourceNotFoundException:
+        raise ValidationException("sourceTableArn is not a valid ARN") from None
+    if scope.account != context.scope.account:
+        raise ValidationException(
+            "This action is only supported by accounts that match the resource owner\u2019s account."
+        )
+    return scope, name
+
+
+def _restore_time(context: OperationContext, source: TableInfo, request: Request) -> float:
+    latest = journal.time_of(context, source.id, source.record)
+    if "RestoreDateTime" not in request:
+        return latest
+    asked = float(request["RestoreDateTime"])
+    earliest = floor(journal.earliest(source.record, latest))
+    if not earliest <= asked <= latest:
+        raise InvalidRestoreTimeException(
+            f"RestoreDateTime '{_moment(asked)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "
+            f"and LatestRestorableDateTime '{_moment(latest)}'"
+        )
+    return asked
+
+
+def _moment(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(floor(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{float(at):g}"  # Past what a calendar knows.

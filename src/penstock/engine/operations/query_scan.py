@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.capacity import capacity_units
-from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import Call
-from penstock.engine.items.item_keys import refuse_nested_keys
+from penstock.engine.catalog.table_schema import IndexInfo, TableInfo, refuse_nested_keys
+from penstock.engine.context import OperationContext
+from penstock.engine.items import capacity_units
 from penstock.engine.operations.table_description import billing_mode
 from penstock.engine.reads import key_ranges
 from penstock.engine.reads.pages import Page, Walk, read_page
@@ -24,15 +23,15 @@ _INVALID = "One or more parameter values were invalid: "
 
 
 @operation("Query", kind="read")
-def query(call: Call, request: Request) -> Response:
+def query(context: OperationContext, request: Request) -> Response:
     start = key_ranges.StartKey(request)
     try:
         parts = query_of(request, start.check)
     except ValidationException as error:
         raise error_wording.of_read(error) from None
     _check_select(request, parts)
-    table = call.table(request["TableName"])
-    index = _index_of(call, table, request)
+    table = context.table(request["TableName"])
+    index = _index_of(context, table, request)
     walk = key_ranges.walk_of(table, index, parts.key_terms, start.values)
     walk.forward = request.get("ScanIndexForward", True) is not False
     refuse_nested_keys(table, parts.projected_nested)
@@ -43,14 +42,14 @@ def query(call: Call, request: Request) -> Response:
     refuse_nested_keys(table, parts.filter_nested)
     if start.values is not None:
         key_ranges.start_after(walk, start.values)
-    response, page = _answer(call, walk, request, parts, whole)
-    if capacity_units.wanted(request):
+    response, page = _answer(context, walk, request, parts, whole)
+    if capacity_units.is_wanted(request):
         _report(response, walk, request, page)
     return response
 
 
 @operation("Scan", kind="read")
-def scan(call: Call, request: Request) -> Response:
+def scan(context: OperationContext, request: Request) -> Response:
     start = key_ranges.StartKey(request)
 
     def check() -> None:
@@ -59,8 +58,8 @@ def scan(call: Call, request: Request) -> Response:
 
     parts = scan_of(request, check)
     _check_select(request, parts)
-    table = call.table(request["TableName"])
-    index = _index_of(call, table, request)
+    table = context.table(request["TableName"])
+    index = _index_of(context, table, request)
     if index is not None and start.values is not None:
         key_ranges.check_index_start(index, start.values)
     whole = _whole_items(index, request, parts)
@@ -74,16 +73,18 @@ def scan(call: Call, request: Request) -> Response:
             )
         walk.low, walk.low_open = position, True
     refuse_nested_keys(table, parts.projected_nested | parts.filter_nested)
-    response, page = _answer(call, walk, request, parts, whole)
-    if capacity_units.wanted(request):
+    response, page = _answer(context, walk, request, parts, whole)
+    if capacity_units.is_wanted(request):
         _report(response, walk, request, page, _partitions(walk, page))
     return response
 
 
-def _answer(call: Call, walk: Walk, request: Request, parts: QueryParts, whole: bool) -> tuple[Response, Page]:
+def _answer(
+    context: OperationContext, walk: Walk, request: Request, parts: QueryParts, whole: bool
+) -> tuple[Response, Page]:
     count_only = request.get("Select") == "COUNT"
     page = read_page(
-        call,
+        context,
         walk,
         limit=request.get("Limit"),
         keep=parts.filter,
@@ -125,7 +126,7 @@ def _units(walk: Walk, page: Page, consistent: bool, partitions: int) -> capacit
     return capacity_units.Units(fetched, {walk.index.name: units})
 
 
-def _index_of(call: Call, table: TableInfo, request: Request) -> IndexInfo | None:
+def _index_of(context: OperationContext, table: TableInfo, request: Request) -> IndexInfo | None:
     name = request.get("IndexName")
     if name is None:
         return None
@@ -134,7 +135,7 @@ def _index_of(call: Call, table: TableInfo, request: Request) -> IndexInfo | Non
         raise ValidationException(f"The table does not have the specified index: {name}")
     if not index.local and request.get("ConsistentRead"):
         raise ValidationException("Consistent reads are not supported on global secondary indexes")
-    if not index.local and (index.backfilling or call.now < index.record.get("active_at", 0.0)):
+    if not index.local and (index.backfilling or context.now < index.record.get("active_at", 0.0)):
         raise ValidationException(f"Cannot read from backfilling global secondary index: {name}")
     return index
 

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from penstock.engine.context import Call
-from penstock.engine.operations.table_states import (
-    changed,
-    existing_table,
-    refuse_unless_active,
-    table_status,
-)
+from penstock.engine.context import OperationContext
+from penstock.engine.items import expiry_rows
+from penstock.engine.operations.table_description import changed, existing_table, refuse_unless_active, table_status
 from penstock.engine.registry import Request, Response, operation
-from penstock.engine.ttl import expiry_rows
 from penstock.errors import ValidationException
 
 
 @operation("UpdateTimeToLive", "write")
-def update_time_to_live(call: Call, request: Request) -> Response:
+def update_time_to_live(context: OperationContext, request: Request) -> Response:
     specification = request["TimeToLiveSpecification"]
-    table = existing_table(call, request["TableName"])
-    refuse_unless_active(table, call.now)
+    table = existing_table(context, request["TableName"])
+    refuse_unless_active(table, context.now)
     _check_change(table.ttl_attribute, specification["AttributeName"], specification["Enabled"])
     if specification["Enabled"]:
-        expiry_rows.enable(call, table, changed(table), specification["AttributeName"])
+        expiry_rows.enable(context, table, changed(table), specification["AttributeName"])
     else:
-        expiry_rows.disable(call, table, changed(table))
+        expiry_rows.disable(context, table, changed(table))
     return {"TimeToLiveSpecification": specification}
 
 
 @operation("DescribeTimeToLive", "read")
-def describe_time_to_live(call: Call, request: Request) -> Response:
-    table = existing_table(call, request["TableName"])
-    status = table_status(table.record, call.now)
+def describe_time_to_live(context: OperationContext, request: Request) -> Response:
+    table = existing_table(context, request["TableName"])
+    status = table_status(table.record, context.now)
     if status in ("CREATING", "DELETING"):
         raise ValidationException(
             f"Cannot describe time to live while table is in {status} state: Current table state is {status}"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
-from penstock.engine.items.item_keys import check_key_value
+from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo, check_key_value
 from penstock.engine.reads.pages import Walk
 from penstock.errors import ValidationException
 from penstock.wire import keys
@@ -44,7 +43,7 @@ def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term], st
     if start is not None:
         _check_start(table, hashes, by_name, named, start)
         if index is None and not ranges:
-            raise ValidationException(f"The provided exclusive start key is invalid: {_shown(start)}")
+            raise ValidationException(f"The provided exclusive start key is invalid: {_render_value(start)}")
     if index is None:
         walk = _table_walk(table, prefix, named[0] if named else None)
         walk.single = not ranges
@@ -99,7 +98,7 @@ def _lacking_equality(hashes: Sequence[KeyAttribute], by_name: dict[str, Term]) 
     return ValidationException(f"HASH key attributes {lacking} must have equality conditions specified in the query")
 
 
-def _shown(start: Item) -> str:
+def _render_value(start: Item) -> str:
     """A starting key as DynamoDB's texts show it."""
     parts = (f"{name}=AttributeValue: {{{kind}:{data}}}" for name, one in start.items() for kind, data in one.items())
     return f"ExclusiveStartKey: {{{', '.join(parts)}}}"

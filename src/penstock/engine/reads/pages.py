@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import Call
+from penstock.engine.context import OperationContext
 from penstock.wire.limits import PAGE_BYTES
 from penstock.wire.values import Item, item_size
 
@@ -52,7 +52,7 @@ class Page:
 
 
 def read_page(
-    call: Call,
+    context: OperationContext,
     walk: Walk,
     *,
     limit: int | None,
@@ -71,9 +71,9 @@ def read_page(
     narrow = index is not None and index.projected is not None and held is None
     view = index.view if index is not None and narrow else None
     if index is not None and held is not None:
-        looked_at = _held(call, walk, index, limit, held)
+        looked_at = _held(context, walk, index, limit, held)
     else:
-        looked_at = _decoded(call, walk, limit, narrow or keep is not None or project is not None)
+        looked_at = _decoded(context, walk, limit, narrow or keep is not None or project is not None)
     for item, blob, size in looked_at:
         page.scanned += 1
         page.size += _index_size(index, item) if narrow else size
@@ -97,7 +97,7 @@ _LookedAt = Iterator[tuple[Item | None, bytes, int]]
 """Items with their JSON and sizes, as far as they were read."""
 
 
-def _decoded(call: Call, walk: Walk, limit: int | None, wanted: bool) -> _LookedAt:
+def _decoded(context: OperationContext, walk: Walk, limit: int | None, wanted: bool) -> _LookedAt:
     if walk.index is None:
         source = f"SELECT r.item, r.size FROM {walk.table.storage} r"  # noqa: S608
     else:
@@ -106,15 +106,15 @@ def _decoded(call: Call, walk: Walk, limit: int | None, wanted: bool) -> _Looked
             f"SELECT t.item, t.size FROM {walk.index.storage} r "  # noqa: S608
             f"CROSS JOIN {walk.table.storage} t ON t.key = r.item_key"
         )
-    for blob, size in _rows(call, source, walk, limit):
+    for blob, size in _rows(context, source, walk, limit):
         yield orjson.loads(blob) if wanted else None, blob, size
 
 
 def _held(
-    call: Call, walk: Walk, index: IndexInfo, limit: int | None, read: Callable[[bytes, bytes], Item]
+    context: OperationContext, walk: Walk, index: IndexInfo, limit: int | None, read: Callable[[bytes, bytes], Item]
 ) -> _LookedAt:
     source = f"SELECT r.key, r.item_key FROM {index.storage} r"  # noqa: S608
-    for key, item_key in _rows(call, source, walk, limit):
+    for key, item_key in _rows(context, source, walk, limit):
         item = read(key, item_key)
         yield item, b"", item_size(item)
 
@@ -135,7 +135,7 @@ def _position(walk: Walk, item: Item) -> Item:
     return {name: item[name] for name in names}
 
 
-def _rows(call: Call, source: str, walk: Walk, limit: int | None) -> Iterator[tuple[Any, Any]]:
+def _rows(context: OperationContext, source: str, walk: Walk, limit: int | None) -> Iterator[tuple[Any, Any]]:
     """What the source selects of the rows of the walk."""
     conditions: list[str] = []
     bounds: list[bytes | int] = []
@@ -151,7 +151,7 @@ def _rows(call: Call, source: str, walk: Walk, limit: int | None) -> Iterator[tu
     if limit is not None:
         sql += " LIMIT ?"
         bounds.append(limit)
-    cursor = call.db.execute(sql, bounds)
+    cursor = context.db.execute(sql, bounds)
     # Few rows at a time: a page may be full long before the partition ends.
     cursor.arraysize = 64
     try:

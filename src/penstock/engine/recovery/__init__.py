@@ -1,8 +1,5 @@
-"""Backups, point-in-time recovery and restores.
+"""Backups and restores; point-in-time recovery goes by `items/journal.py`.
 
-backups.py           a table at one moment, in the same file
-journal.py           what each change has replaced, for point-in-time recovery
-restores.py          the definition of a restored table; a small one made at once
-restore_steps.py     a large one, copied in steps
-restored_indexes.py  its indexes, filled in the order of their own keys
+backups.py   a table at one moment, in the same file
+restores.py  a new table of a backup, or of a table as it was
 """

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from penstock.engine import maintenance
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import Call
-from penstock.engine.maintenance import dropped_tables, steps
-from penstock.engine.maintenance.maintenance import chore
+from penstock.engine.context import OperationContext
+from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage import database_file
 from penstock.engine.storage.database_file import Connection
@@ -111,23 +111,25 @@ class Backup:
         return record
 
 
-def create(call: Call, table: TableInfo, title: str) -> Backup:
+def create(context: OperationContext, table: TableInfo, title: str) -> Backup:
     """Backs a table up."""
-    return _make(call, table, title, USER, secrets.token_hex(4), None)
+    return _make(context, table, title, USER, secrets.token_hex(4), None)
 
 
-def keep_deleted(call: Call, table: TableInfo, record: Record) -> None:
+def keep_deleted(context: OperationContext, table: TableInfo, record: Record) -> None:
     """Before a table goes: keeps what point-in-time recovery promises of it. The caller saves the record."""
     if not table.record.get("pitr"):
         return
-    backup = _make(call, table, f"{table.name}$DeletedTableBackup", SYSTEM, "00000000", call.now + _SYSTEM_SECONDS)
+    backup = _make(
+        context, table, f"{table.name}$DeletedTableBackup", SYSTEM, "00000000", context.now + _SYSTEM_SECONDS
+    )
     if backup.is_creating:
         record["becomes_backup"] = backup.id
 
 
-def remove(call: Call, backup: Backup) -> None:
-    dropped_tables.discard_items(call, backup.storage)
-    call.db.execute("DELETE FROM backups WHERE id = ?", (backup.id,))
+def remove(context: OperationContext, backup: Backup) -> None:
+    maintenance.discard_items(context, backup.storage)
+    context.db.execute("DELETE FROM backups WHERE id = ?", (backup.id,))
 
 
 def is_backed_up_now(db: Connection, table: TableInfo) -> bool:
@@ -143,13 +145,13 @@ def is_restored_now(db: Connection, backup: Backup) -> bool:
     return found is not None
 
 
-def parse_arn(call: Call, arn: str) -> tuple[Scope, str, str]:
+def parse_arn(context: OperationContext, arn: str) -> tuple[Scope, str, str]:
     """The scope, table name and name that a backup's ARN means; refused as DynamoDB refuses it."""
     match = _ARN.fullmatch(arn)
     if match is None:
         raise ValidationException(_refusal(arn))
     region, account, table_name, name = match.groups()
-    if account != call.scope.account:
+    if account != context.scope.account:
         raise AccessDeniedException("Access is denied")
     return Scope(account, region), table_name, name
 
@@ -159,10 +161,10 @@ def _refusal(arn: str) -> str:
     return "Invalid Request: BackupArn is not valid" if is_one else "Invalid Backup ARN"
 
 
-def find(call: Call, arn: str) -> Backup:
+def find(context: OperationContext, arn: str) -> Backup:
     """The backup of this ARN; BackupNotFoundException otherwise."""
-    scope, table_name, name = parse_arn(call, arn)
-    row = call.db.execute(
+    scope, table_name, name = parse_arn(context, arn)
+    row = context.db.execute(
         f"SELECT {_COLUMNS} FROM backups "  # noqa: S608
         "WHERE account = ? AND region = ? AND table_name = ? AND name = ?",
         (scope.account, scope.region, table_name, name),
@@ -208,34 +210,34 @@ def page(db: Connection, scope: Scope, wanted: Filter, after: tuple[str, str], l
 @chore
 def expire_backups(engine: Engine) -> float | None:
     """Deletes SYSTEM backups that have had their 35 days."""
-    with engine.reading() as call:
-        end = call.db.execute("SELECT min(expires_at) FROM backups").fetchone()[0]
-        if end is None or end > call.now:
-            return None if end is None else end - call.now
-    with engine.writing() as call:
-        rows = call.db.execute(
+    with engine.reading() as context:
+        end = context.db.execute("SELECT min(expires_at) FROM backups").fetchone()[0]
+        if end is None or end > context.now:
+            return None if end is None else end - context.now
+    with engine.writing() as context:
+        rows = context.db.execute(
             f"SELECT {_COLUMNS} FROM backups WHERE expires_at <= ? ORDER BY expires_at",  # noqa: S608
-            (call.now,),
+            (context.now,),
         ).fetchall()
-        ended = [one for one in map(_backup, rows) if not one.is_creating and not is_restored_now(call.db, one)]
+        ended = [one for one in map(_backup, rows) if not one.is_creating and not is_restored_now(context.db, one)]
         if not ended:
             return _IN_USE_SECONDS
-        remove(call, ended[0])
+        remove(context, ended[0])
     return 0.0
 
 
 @chore
 def copy_backups(engine: Engine) -> float | None:
     """One step of every backup that is being made."""
-    with engine.reading() as call:
-        creating = _creating(call.db)
+    with engine.reading() as context:
+        creating = _creating(context.db)
     more = False
     for backup in creating:
         if engine.maintenance.is_passed_over(backup.arn):
             continue
         try:
-            with steps.step(engine, "backup") as (call, rows):
-                more = _copy_step(call, backup.id, rows) or more
+            with maintenance.step(engine, "backup") as (context, rows):
+                more = _copy_step(context, backup.id, rows) or more
         except sqlite3.DatabaseError as error:  # a damaged table keeps no other waiting
             engine.maintenance.pass_over(backup.arn, error)
     return 0.0 if more else None
@@ -246,37 +248,37 @@ def _creating(db: Connection) -> list[Backup]:
     return [backup for backup in map(_backup, rows) if backup.is_creating]
 
 
-def _copy_step(call: Call, backup_id: int, rows: int) -> bool:
+def _copy_step(context: OperationContext, backup_id: int, rows: int) -> bool:
     """Copies and counts some rows; whether there may be more to do."""
-    row = call.db.execute(f"SELECT {_COLUMNS} FROM backups WHERE id = ?", (backup_id,)).fetchone()  # noqa: S608
+    row = context.db.execute(f"SELECT {_COLUMNS} FROM backups WHERE id = ?", (backup_id,)).fetchone()  # noqa: S608
     if row is None or not (backup := _backup(row)).is_creating:
         return False  # another process was first
-    if not dropped_tables.is_there(call.db, backup.storage):
+    if not maintenance.is_there(context.db, backup.storage):
         return False  # its table is still DELETING, and becomes it then
     copy = backup.record["copy"]
-    if "table" in copy and not dropped_tables.is_there(call.db, f"t{copy['table']}"):
-        _give_up(call, backup)
+    if "table" in copy and not maintenance.is_there(context.db, f"t{copy['table']}"):
+        _give_up(context, backup)
         return True
-    end = _next_end(call.db, backup, binary(copy["cursor"]), rows)
+    end = _next_end(context.db, backup, binary(copy["cursor"]), rows)
     if end is None:
-        _finish(call, backup)
+        _finish(context, backup)
         return True  # to sweep what it needed
     bounds = (binary(copy["cursor"]), end)
     if "table" in copy:
-        call.db.execute(
+        context.db.execute(
             f"INSERT OR IGNORE INTO {backup.storage} SELECT key, size, item FROM t{copy['table']} "  # noqa: S608
             f"WHERE key > ? AND key <= ? AND key NOT IN (SELECT key FROM {backup.newer_keys})",
             bounds,
         )
     # All of the moment's items up to `end` are there now: none will come between them.
-    count, size = call.db.execute(
+    count, size = context.db.execute(
         f"SELECT count(*), coalesce(sum(size), 0) FROM {backup.storage} WHERE key > ? AND key <= ?",  # noqa: S608
         bounds,
     ).fetchone()
     backup.record["items"] += count
     backup.record["bytes"] += size
     copy["cursor"] = base64_text(end)
-    _save(call.db, backup)
+    _save(context.db, backup)
     return True
 
 
@@ -284,13 +286,13 @@ def _next_end(db: Connection, backup: Backup, after: bytes, rows: int) -> bytes 
     """Up to which key a step goes. The backup may hold items already that the table has no more."""
     copy = backup.record["copy"]
     places = [f"t{copy['table']}", backup.storage] if "table" in copy else [backup.storage]
-    ends = [steps.range_end(db, place, after, rows) for place in places]
+    ends = [maintenance.range_end(db, place, after, rows) for place in places]
     return min((end for end in ends if end is not None), default=None)
 
 
-def _begin(call: Call, table: TableInfo, backup: Backup) -> None:
+def _begin(context: OperationContext, table: TableInfo, backup: Backup) -> None:
     """Makes what a copy in steps needs; the moment is this transaction's."""
-    db, storage, newer = call.db, backup.storage, backup.newer_keys
+    db, storage, newer = context.db, backup.storage, backup.newer_keys
     database_file.create_keys(db, newer)
     # No OR IGNORE: inside a trigger, the statement that fires it says what a conflict does.
     keep = (
@@ -304,23 +306,23 @@ def _begin(call: Call, table: TableInfo, backup: Backup) -> None:
     )
     for event, work in zip(_EVENTS, (keep, keep, note), strict=True):
         db.execute(f"CREATE TRIGGER {_trigger(backup, event)} {event} ON {table.storage} BEGIN {work}; END")
-    call.engine.maintenance.wake()
+    context.engine.maintenance.wake()
 
 
-def _finish(call: Call, backup: Backup) -> None:
+def _finish(context: OperationContext, backup: Backup) -> None:
     if "table" in backup.record["copy"]:
         for event in _EVENTS:
-            call.db.execute(f"DROP TRIGGER IF EXISTS {_trigger(backup, event)}")
-        dropped_tables.discard(call, backup.newer_keys)
+            context.db.execute(f"DROP TRIGGER IF EXISTS {_trigger(backup, event)}")
+        maintenance.discard(context, backup.newer_keys)
     del backup.record["copy"]
-    _save(call.db, backup)
+    _save(context.db, backup)
 
 
-def _give_up(call: Call, backup: Backup) -> None:
+def _give_up(context: OperationContext, backup: Backup) -> None:
     """An older program has deleted the table meanwhile: what is there is not the whole of any moment."""
     _LOG.error("The backup %s could not be made: its table is gone.", backup.arn)
-    dropped_tables.discard(call, backup.newer_keys)
-    remove(call, backup)
+    maintenance.discard(context, backup.newer_keys)
+    remove(context, backup)
 
 
 def _trigger(backup: Backup, event: str) -> str:
@@ -331,27 +333,29 @@ def _save(db: Connection, backup: Backup) -> None:
     db.execute("UPDATE backups SET record = ? WHERE id = ?", (orjson.dumps(backup.record), backup.id))
 
 
-def _make(call: Call, table: TableInfo, title: str, kind: str, mark: str, expires_at: float | None) -> Backup:
-    created_at = round(call.now, 3)
-    name = _free_name(call.db, table, round(created_at * 1000), mark)
+def _make(
+    context: OperationContext, table: TableInfo, title: str, kind: str, mark: str, expires_at: float | None
+) -> Backup:
+    created_at = round(context.now, 3)
+    name = _free_name(context.db, table, round(created_at * 1000), mark)
     record: Record = {"name": title, "table": {one: table.record[one] for one in _KEPT if one in table.record}}
     scope = table.scope
-    cursor = call.db.execute(
+    cursor = context.db.execute(
         "INSERT INTO backups (account, region, table_name, name, type, created_at, expires_at, record) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, x'')",
         (scope.account, scope.region, table.name, name, kind, created_at, expires_at),
     )
     assert cursor.lastrowid is not None
     backup = Backup(cursor.lastrowid, scope, table.name, name, kind, created_at, expires_at, record)
-    if steps.is_small(call.db, table.storage):
-        _copy(call.db, table, backup)
+    if maintenance.is_small(context.db, table.storage):
+        _copy(context.db, table, backup)
     else:
         record.update(items=0, bytes=0, copy={"cursor": ""})
         if kind == USER:
-            database_file.create_items(call.db, backup.storage)
+            database_file.create_items(context.db, backup.storage)
             record["copy"]["table"] = table.id
-            _begin(call, table, backup)
-    _save(call.db, backup)
+            _begin(context, table, backup)
+    _save(context.db, backup)
     return backup
 
 

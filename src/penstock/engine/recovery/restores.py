@@ -1,37 +1,67 @@
 """Restored tables: a new table made of an old one's definition and items.
 
-1. A small table is restored in one transaction; a large one in steps, while it is CREATING (restore_steps.py). Until
-   it has all of its items nobody can read it.
+1. A small table is restored in one transaction; a large one in steps, while it is CREATING. Until it has all of its
+   items nobody can read it.
 2. It takes over keys, indexes, capacity mode and encryption, and nothing else: no tags, policy, TTL, stream, recovery,
-   table class or deletion protection.
-3. An override may leave indexes out or rename them, never add one.
+   table class or deletion protection. An override may leave indexes out or rename them, never add one.
+3. The record of a table that is being restored has "restore", which says what its items are copied from and which
+   place has been reached. Its `active_at` lies beyond every clock until all items, and the rows of its indexes, are
+   there: nobody reads or writes it before.
+4. A backup does not change; it cannot be deleted while it is copied from.
+5. A table at a time T is its items now, with every change undone from the first one made after T on (journal.py). That
+   holds for each range of keys by itself, at whatever time it is copied. So each step first takes what is new in the
+   journal: the keys that have changed since T (`t{id}_undo`), and of each the first earlier item; then it copies items
+   that have not changed. The source cannot be deleted meanwhile, nor its recovery switched off, and the journal is not
+   trimmed past T.
+6. The place in the journal never lies behind its end, where numbers could be given again: an entry of no item, the
+   bookmark, is always at the place or further on.
+7. The indexes are filled in the order of their own keys. Nobody writes to the table yet, so that what was read of it
+   stays true: entries are gathered from many items, a *run*, put in order, and then written. A page is written for
+   several rows, where an index that is filled beside writers (index_backfill.py) writes one for each.
+8. A run lies in memory, and is bounded. The place in the index's record moves on when all of the run is written: a run
+   that was cut off is begun anew, and writes the same rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from copy import deepcopy
-from typing import Any, Final
+from itertools import islice
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import orjson
 
-from penstock.engine.catalog import index_backfill
-from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.context import Call
+from penstock.engine import maintenance
+from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo, compile_table
+from penstock.engine.context import OperationContext
+from penstock.engine.items import index_backfill
+from penstock.engine.maintenance import chore
+from penstock.engine.settings import Scope
+from penstock.engine.storage import database_file
+from penstock.engine.storage.database_file import Connection
 from penstock.errors import ValidationException
+from penstock.wire.values import base64_text, binary
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
 
 _TAKEN_OVER: Final = ("KeySchema", "OnDemandThroughput", "SSESpecification")
 _ON_DEMAND: Final = "PAY_PER_REQUEST"
 _PROVISIONED: Final = "PROVISIONED"
 
 
-def restored_record(call: Call, source: Record, request: Record) -> Record:
+def restored_record(context: OperationContext, source: Record, request: Record) -> Record:
     """The record of the new table, by the source's record and the request's overrides."""
     record: Record = {name: deepcopy(source[name]) for name in _TAKEN_OVER if name in source}
     record["TableName"] = request["TargetTableName"]
     record["TableId"] = str(uuid4())
-    record["created_at"] = call.now
+    record["created_at"] = context.now
     _set_capacity(record, source, request)
     _set_indexes(record, source, request)
     if "SSESpecificationOverride" in request:
@@ -40,41 +70,41 @@ def restored_record(call: Call, source: Record, request: Record) -> Record:
     return record
 
 
-def create(call: Call, record: Record, copy: Callable[[str], None]) -> TableInfo:
+def create(context: OperationContext, record: Record, copy: Callable[[str], None]) -> TableInfo:
     """Makes the table; `copy` puts the items into the SQL table whose name it is given."""
-    table = index_backfill.create_table(call, call.scope, record)
+    table = index_backfill.create_table(context, context.scope, record)
     copy(table.storage)
     for index in table.index_list:
         if index.local:
-            _fill_local(call, table, index)
+            _fill_local(context, table, index)
     for name in [index.name for index in table.index_list if not index.local]:
-        table = _fill_global(call, table, name)
+        table = _fill_global(context, table, name)
     return table
 
 
-def _fill_local(call: Call, table: TableInfo, index: IndexInfo) -> None:
-    rows = call.db.execute(f"SELECT key, item FROM {table.storage} ORDER BY key")  # noqa: S608
+def _fill_local(context: OperationContext, table: TableInfo, index: IndexInfo) -> None:
+    rows = context.db.execute(f"SELECT key, item FROM {table.storage} ORDER BY key")  # noqa: S608
     while batch := rows.fetchmany(index_backfill.FILL_STEP):
         entries = ((index.entry(orjson.loads(item), key), key) for key, item in batch)
-        call.db.executemany(
+        context.db.executemany(
             f"INSERT INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
             [(entry, key) for entry, key in entries if entry is not None],
         )
 
 
-def _fill_global(call: Call, table: TableInfo, name: str) -> TableInfo:
+def _fill_global(context: OperationContext, table: TableInfo, name: str) -> TableInfo:
     """Fills a small table's index at once; a large one's is filled in the background, as a new index is."""
     record: Record = deepcopy(dict(table.record))
     _named(record["GlobalSecondaryIndexes"], name)["backfill_cursor"] = ""
-    table = call.engine.catalog.save(call.db, table, record)
-    rows = call.db.execute(
+    table = context.engine.catalog.save(context.db, table, record)
+    rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
         (index_backfill.FILL_AT_ONCE + 1,),
     ).fetchone()[0]
     if rows > index_backfill.FILL_AT_ONCE:
-        call.engine.maintenance.wake()
+        context.engine.maintenance.wake()
         return table
-    return index_backfill.fill(call, table, table.indexes[name], index_backfill.FILL_AT_ONCE + 1)
+    return index_backfill.fill(context, table, table.indexes[name], index_backfill.FILL_AT_ONCE + 1)
 
 
 def _named(indexes: list[Record], name: str) -> Record:
@@ -200,3 +230,288 @@ def _used_definitions(source: Record, record: Record) -> list[dict[str, Any]]:
 
 def _invalid(text: str) -> ValidationException:
     return ValidationException(f"Invalid Request: {text}")
+
+
+# ── large tables, in steps ────────────────────────────────────────────────────────────────────────
+
+
+_LOG = logging.getLogger(__name__)
+
+_NOT_YET: Final = float(2**53)
+"""The `active_at` of a table that is not ready: programs that know nothing of steps see it CREATING, too."""
+
+
+def begin_from_backup(context: OperationContext, record: Record, backup_id: int) -> TableInfo:
+    """Makes the table; its items follow in the background."""
+    return _begin(context, record, {"backup": backup_id, "cursor": ""})
+
+
+def begin_from_journal(context: OperationContext, record: Record, source: TableInfo, at: float) -> TableInfo:
+    """The same for the items that another table had at a time."""
+    restore = {"table": source.id, "at": at, "cursor": "", "bookmark": _put_bookmark(context, source.id, at)}
+    table = _begin(context, record, restore)
+    database_file.create_keys(context.db, _undo(table))
+    return table
+
+
+def _begin(context: OperationContext, record: Record, restore: Record) -> TableInfo:
+    if "active_at" in record:
+        restore["active_at"] = record["active_at"]
+    record |= {"restore": restore, "active_at": _NOT_YET, "unsettled": True}
+    for index in _indexes(record):
+        index["backfill_cursor"] = ""
+    context.engine.maintenance.wake()
+    return index_backfill.create_table(context, context.scope, record)
+
+
+def _indexes(record: Record) -> list[Record]:
+    return [*record.get("LocalSecondaryIndexes", ()), *record.get("GlobalSecondaryIndexes", ())]
+
+
+def _undo(table: TableInfo) -> str:
+    """The SQL table of the keys that have changed since the time that the table is restored to."""
+    return f"{table.storage}_undo"
+
+
+# ── steps ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@chore
+def restore_tables(engine: Engine) -> float | None:
+    """One step of every table that is being restored."""
+    more = False
+    for table in _restored_now(engine):
+        if engine.maintenance.is_passed_over(table.name):
+            continue
+        try:
+            more = _restore_on(engine, table) or more
+        except sqlite3.DatabaseError as error:  # a damaged backup keeps no other table waiting
+            engine.maintenance.pass_over(table.name, error)
+    return 0.0 if more else None
+
+
+def _restored_now(engine: Engine) -> list[TableInfo]:
+    with engine.reading() as context:
+        rows = context.db.execute(
+            "SELECT id, account, region, record FROM tables WHERE instr(record, ?) ORDER BY id", (b'"restore":{',)
+        ).fetchall()
+    found = (compile_table(row[0], Scope(row[1], row[2]), orjson.loads(row[3])) for row in rows)
+    return [table for table in found if "restore" in table.record]
+
+
+def _restore_on(engine: Engine, stale: TableInfo) -> bool:
+    """One step; whether there are more."""
+    unfilled = next((index for index in stale.index_list if index.backfilling), None)
+    if "cursor" not in stale.record["restore"] and unfilled is not None:
+        fill_on(engine, stale, unfilled)
+        return True
+    first = _first_place(engine, stale.record["restore"])
+    with maintenance.step(engine, "restore") as (context, rows):
+        table = engine.catalog.find(context.db, stale.scope, stale.name)
+        if table is None or table.id != stale.id or "restore" not in table.record:
+            return False  # another process was first
+        record: Record = deepcopy(dict(table.record))
+        restore = record["restore"]
+        if "table" in restore:
+            restore.setdefault("place", first)
+        if "cursor" not in restore:
+            _finish(context, table, record)
+            return True  # to settle it, and to sweep what it needed
+        if not maintenance.is_there(context.db, _source(restore)):
+            _give_up(context, table)
+            return True
+        if not _copy(context, table, restore, rows):
+            del restore["cursor"]
+        engine.catalog.save(context.db, table, record)
+    return True
+
+
+def _copy(context: OperationContext, table: TableInfo, restore: Record, rows: int) -> bool:
+    """Copies some items; whether there may be more."""
+    db = context.db
+    if "backup" in restore:
+        return _copy_range(db, table, restore, _source(restore), rows, "")
+    if not _take_journal(context, table, restore, rows):
+        return True  # all that has changed must be known before an item is copied
+    source = _source(restore)
+    unchanged = f"AND NOT EXISTS (SELECT 1 FROM {_undo(table)} AS changed WHERE changed.key = {source}.key)"  # noqa: S608
+    return _copy_range(db, table, restore, source, rows, unchanged)
+
+
+def _copy_range(db: Connection, table: TableInfo, restore: Record, source: str, rows: int, which: str) -> bool:
+    after = binary(restore["cursor"])
+    end = maintenance.range_end(db, source, after, rows)
+    if end is None:
+        return False
+    db.execute(
+        f"INSERT OR IGNORE INTO {table.storage} SELECT key, size, item FROM {source} "  # noqa: S608
+        f"WHERE key > ? AND key <= ? {which}",
+        (after, end),
+    )
+    restore["cursor"] = base64_text(end)
+    return True
+
+
+def _source(restore: Record) -> str:
+    """The SQL table that items are copied from."""
+    return f"b{restore['backup']}" if "backup" in restore else f"t{restore['table']}"
+
+
+def _give_up(context: OperationContext, table: TableInfo) -> None:
+    """An older program has deleted the source meanwhile: what is there is not the whole of any moment."""
+    _LOG.error("The table %s could not be restored: its source is gone.", table.name)
+    maintenance.discard(context, _undo(table))
+    index_backfill.drop_table(context, table)
+
+
+def _finish(context: OperationContext, table: TableInfo, record: Record) -> None:
+    """The table is there."""
+    restore = record.pop("restore")
+    if "table" in restore:
+        context.db.execute("DELETE FROM journal WHERE sequence = ?", (restore["bookmark"],))
+        maintenance.discard(context, _undo(table))
+    record["active_at"] = restore.get("active_at", context.now)
+    context.engine.catalog.save(context.db, table, record)
+
+
+# ── the journal ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _put_bookmark(context: OperationContext, source_id: int, at: float) -> int:
+    """Adds the entry of no item, and no earlier than `at`, which nothing trims. Its number."""
+    cursor = context.db.execute(
+        "INSERT INTO journal (table_id, at, key, size, item) VALUES (?, ?, x'', NULL, NULL)",
+        (source_id, max(context.now, at)),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def _first_place(engine: Engine, restore: Record) -> int | None:
+    """The number before that of the first change to undo. To look for it takes no lock, and needs to be done once."""
+    if "table" not in restore or "place" in restore:
+        return None
+    with engine.reading() as context:
+        first = context.db.execute(
+            "SELECT min(sequence) FROM journal WHERE table_id = ? AND at > ?", (restore["table"], restore["at"])
+        ).fetchone()[0]
+    bookmark: int = restore["bookmark"]
+    return min(bookmark, first or bookmark) - 1
+
+
+def _take_journal(context: OperationContext, table: TableInfo, restore: Record, rows: int) -> bool:
+    """Takes some entries; whether there are no more, as this transaction sees it."""
+    db, undo = context.db, _undo(table)
+    end = _journal_end(db, restore, rows)
+    if end is None:
+        return True
+    bounds = {"table": restore["table"], "place": restore["place"], "end": end}
+    db.execute(
+        f"INSERT OR IGNORE INTO {table.storage} SELECT key, size, item FROM journal "  # noqa: S608
+        "WHERE item IS NOT NULL AND sequence IN (SELECT min(sequence) FROM journal "
+        "WHERE sequence > :place AND sequence <= :end AND table_id = :table GROUP BY key) "
+        f"AND NOT EXISTS (SELECT 1 FROM {undo} AS changed WHERE changed.key = journal.key)",
+        bounds,
+    )
+    db.execute(
+        f"INSERT OR IGNORE INTO {undo} SELECT key FROM journal "  # noqa: S608
+        "WHERE sequence > :place AND sequence <= :end AND table_id = :table",
+        bounds,
+    )
+    is_last = bool(db.execute("SELECT max(sequence) <= ? FROM journal", (end,)).fetchone()[0])
+    if end >= restore["bookmark"]:
+        db.execute("DELETE FROM journal WHERE sequence = ?", (restore["bookmark"],))
+        restore["bookmark"] = _put_bookmark(context, restore["table"], restore["at"])
+    restore["place"] = end
+    return is_last
+
+
+def _journal_end(db: Connection, restore: Record, rows: int) -> int | None:
+    """The number of the last of the next entries, so many or so large; None where there are none."""
+    end, size = None, 0
+    found = db.execute(
+        "SELECT sequence, table_id, size FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?",
+        (restore["place"], rows),
+    )
+    with closing(found):
+        for sequence, table_id, item_bytes in found:
+            end = sequence
+            size += (item_bytes or 0) if table_id == restore["table"] else 0
+            if size >= maintenance.MOST_BYTES:
+                break
+    return end
+
+
+# ── their indexes ─────────────────────────────────────────────────────────────────────────────────
+
+
+RUN_ROWS = 50_000
+RUN_BYTES: Final = 16 * 1024 * 1024
+"""Of keys in a run: with what Python needs for them it takes about twice as much."""
+
+
+class Run:
+    """What has been gathered from the place that the filling of an index has reached."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.end = binary(place)
+        self.is_last = False
+        self.is_gathered = False
+        self.pieces: list[list[tuple[bytes, bytes]]] = []
+        """Each in order. To sort all of a run at once would keep other threads waiting for tens of milliseconds."""
+        self.in_order: Iterator[tuple[bytes, bytes]] = iter(())
+        self.rows = 0
+        """That are not written yet."""
+        self.bytes = 0
+
+
+def fill_on(engine: Engine, table: TableInfo, index: IndexInfo) -> None:
+    """One step of filling an index of a table that nobody writes to."""
+    runs = engine.maintenance.index_runs
+    run, place = runs.get(index.storage), index.record["backfill_cursor"]
+    if run is None or run.place != place:
+        run = runs[index.storage] = Run(place)
+    if not run.is_gathered:
+        _gather(engine, table, index, run)
+        return
+    del runs[index.storage]  # unless all goes well: rows that were taken and not written are gathered again
+    if _write(engine, table, index, run):
+        runs[index.storage] = run
+
+
+def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> None:
+    """Reads some items more. It needs no lock but Python's own, for which other threads wait: so it takes steps too."""
+    sizes, began = engine.maintenance.step_sizes, perf_counter()
+    with engine.reading() as context:
+        end = maintenance.range_end(context.db, table.storage, run.end, sizes.rows("gather"))
+        found = context.db.execute(
+            f"SELECT key, item FROM {table.storage} WHERE key > ? AND key <= ?",  # noqa: S608
+            (run.end, end or b""),
+        ).fetchall()
+    entries = ((index.entry(orjson.loads(item), key), key) for key, item in found)
+    piece = sorted((entry, key) for entry, key in entries if entry is not None)
+    run.pieces.append(piece)
+    run.rows += len(piece)
+    run.bytes += sum(len(entry) + len(key) for entry, key in piece)
+    run.is_last = end is None
+    run.end = end or run.end
+    if run.is_last or run.rows >= RUN_ROWS or run.bytes >= RUN_BYTES:
+        run.in_order = heapq.merge(*run.pieces)
+        run.is_gathered = True
+    sizes.note("gather", perf_counter() - began)
+
+
+def _write(engine: Engine, stale: TableInfo, index: IndexInfo, run: Run) -> bool:
+    """Writes some rows of the run; whether there are more, and they are still wanted."""
+    with maintenance.step(engine, "run") as (context, rows):
+        table = engine.catalog.find(context.db, stale.scope, stale.name)
+        now = table.indexes.get(index.name) if table is not None and table.id == stale.id else None
+        if table is None or now is None or now.record.get("backfill_cursor") != run.place:
+            return False  # another process was first
+        some = list(islice(run.in_order, rows))
+        run.rows -= len(some)
+        context.db.executemany(index.sql_put, some)
+        if not run.rows:
+            index_backfill.save_place(context, table, index.name, None if run.is_last else base64_text(run.end))
+    return bool(run.rows)

@@ -23,8 +23,7 @@ import orjson
 
 from penstock.engine.catalog.table_schema import TableInfo, compile_table
 from penstock.engine.repair.file_snapshot import Snapshot
-from penstock.engine.repair.sqlite_pages import Lost
-from penstock.engine.repair.sqlite_rows import Row
+from penstock.engine.repair.sqlite_pages import Lost, Row
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, StorageError
 from penstock.wire import numbers
@@ -186,7 +185,7 @@ class Reading:
 
 
 @contextmanager
-def no_room_told(path: str) -> Iterator[None]:
+def explain_no_room(path: str) -> Iterator[None]:
     """Where what is put aside does not fit: says where that is."""
     try:
         yield
@@ -214,10 +213,12 @@ def key_text(table: TableInfo, key: bytes) -> str:
     start = HASH_BYTES + 2
     end = start + int.from_bytes(key[HASH_BYTES:start], "big")
     values = [key[start:end], key[end:]]
-    return ", ".join(f"{part.name}={_shown(raw, part.kind)}" for part, raw in zip(table.key, values, strict=False))
+    return ", ".join(
+        f"{part.name}={_render_value(raw, part.kind)}" for part, raw in zip(table.key, values, strict=False)
+    )
 
 
-def _shown(raw: bytes, kind: str) -> str:
+def _render_value(raw: bytes, kind: str) -> str:
     if kind == "S":
         return raw.decode(errors="replace")
     if kind == "N" and (number := _number(raw)) is not None:

@@ -15,12 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 
-from penstock.engine.repair.sqlite_pages import Lost, Trees
-from penstock.engine.repair.sqlite_rows import Row
+from penstock.engine.repair.sqlite_pages import Lost, Row, Trees
 from penstock.engine.storage.file_copy import Progress, copy_pages
-from penstock.engine.storage.file_names import uri_of
-from penstock.engine.storage.private_files import make_new
 from penstock.engine.storage.read_only import open_to_look
+from penstock.engine.storage.sidecar_files import make_new, uri_of
 from penstock.errors import StorageError
 
 _MOST_FAULTS = 20

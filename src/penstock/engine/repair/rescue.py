@@ -17,16 +17,15 @@ from typing import Any
 import orjson
 
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
-from penstock.engine.repair.damaged_tables import Good, Reading, no_room_told
-from penstock.engine.repair.examine import Told, examine, findings_of
+from penstock.engine.items.expiry_rows import expiry
+from penstock.engine.repair.damaged_tables import Good, Reading, explain_no_room
+from penstock.engine.repair.examine import Findings, Tell, examine, findings_of
 from penstock.engine.repair.file_snapshot import Snapshot
-from penstock.engine.repair.findings import Findings
 from penstock.engine.repair.sqlite_pages import Lost
 from penstock.engine.settings import Settings
 from penstock.engine.storage import database_file
 from penstock.engine.storage.database_file import Connection, Store
-from penstock.engine.storage.file_copy import new_file, refuse_place, told_of
-from penstock.engine.ttl.expiry_rows import expiry
+from penstock.engine.storage.file_copy import explain_failed_copy, new_file, refuse_place
 from penstock.errors import StorageError
 
 _STEP_ROWS = 5_000
@@ -64,14 +63,14 @@ class Rescued:
         return not self.notes and not any(table.lost or table.lost_pages for table in self.tables)
 
 
-def rescue(source: str, copy: str, *, replace: bool = False, tell: Told = lambda _: None) -> Rescued:
+def rescue(source: str, copy: str, *, replace: bool = False, tell: Tell = lambda _: None) -> Rescued:
     """Writes what can be read of `source` to the new file `copy`. Raises StorageError, and then leaves no copy."""
     tell("pages")
-    with no_room_told(source), Snapshot(source) as snapshot, Reading(snapshot) as reading:
+    with explain_no_room(source), Snapshot(source) as snapshot, Reading(snapshot) as reading:
         refuse_place(source, copy, replace=replace)
         findings = findings_of(reading, tell)
         with new_file(copy, replace=replace) as part:
-            with told_of(copy):
+            with explain_failed_copy(copy):
                 new = Store(str(part), Settings())
                 try:
                     saved, notes = _Writer(reading, new, findings, tell).write()
@@ -87,7 +86,7 @@ def _refuse_unsound(after: Findings, copy: str) -> None:
 
 
 class _Writer:
-    def __init__(self, reading: Reading, new: Store, findings: Findings, tell: Told) -> None:
+    def __init__(self, reading: Reading, new: Store, findings: Findings, tell: Tell) -> None:
         self._reading = reading
         self._store = new
         self._db: Connection = new.connection()

@@ -1,22 +1,21 @@
-"""Every operation's request, written down: one file for a family."""
+"""Every operation's request, written down, and checked as DynamoDB checks it.
+
+shapes.py            the vocabulary: what JSON a member takes, and its constraints
+attribute_values.py  shapes that several families share
+items.py             items, batches, transactions, PartiQL
+tables.py            tables, tags, policies, backups, streams
+error_wording.py     in which of its two wordings AWS refuses a request
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.requests import backups, batches, items, resources, statements, streams, tables
-from penstock.engine.requests.structures import Request
+from penstock.engine.requests import items, tables
+from penstock.engine.requests.shapes import Request
 from penstock.errors import UnknownOperationException
 
-REQUESTS: dict[str, Request] = {
-    **items.REQUESTS,
-    **batches.REQUESTS,
-    **statements.REQUESTS,
-    **tables.REQUESTS,
-    **resources.REQUESTS,
-    **backups.REQUESTS,
-    **streams.REQUESTS,
-}
+REQUESTS: dict[str, Request] = {**items.REQUESTS, **tables.REQUESTS}
 
 
 def check(operation: str, request: Any) -> dict[str, Any]:

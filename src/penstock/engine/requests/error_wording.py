@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.engine.requests.shapes import Fault, Faults
-from penstock.errors import ValidationException
+from penstock.errors import SerializationException, ValidationException
 from penstock.expressions.request import operator_misuse
 from penstock.wire.refusals import RefusedValue
 
@@ -122,3 +122,36 @@ def _is_deep(request: Request) -> bool:
             inside = ((inner, level) for inner in value)
         waiting.extend(one for one in inside if isinstance(one[0], (dict, list)))  # sets may have millions of texts
     return False
+
+
+# ── what is told of a call that has failed where DynamoDB has no words ────────────────────────────
+
+
+def refuse_unreadable(request: Any) -> None:
+    """Refuses a request that cannot be written as JSON; returns if it can."""
+    waiting = [request]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting.extend(value)
+            waiting.extend(value.values())
+            if not all(isinstance(name, str) for name in value):
+                raise SerializationException("A name in the request is not a string")
+        elif isinstance(value, list):
+            waiting.extend(value)
+        elif isinstance(value, str) and not _is_unicode(value):
+            raise SerializationException("A string of the request is not valid Unicode")
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def named_tables(request: Any) -> str:
+    """The names of the tables that a request names in any of DynamoDB's ways, `orders and customers`; "" for none."""
+    if not isinstance(request, dict):
+        return ""
+    actions = [one for action in request.get("TransactItems") or () for one in action.values()]
+    named = [one.get("TableName") for one in (request, *actions) if isinstance(one, dict)]
+    names = dict.fromkeys(str(name) for name in [*named, *(request.get("RequestItems") or ())] if name)
+    return " and ".join(names)

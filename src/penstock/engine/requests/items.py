@@ -1,10 +1,13 @@
-"""Requests that read or write one item, and those that read many by Query and Scan."""
+"""Requests that read and write items: one, many by Query and Scan, batches, transactions, PartiQL."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
+
 from penstock.engine.requests import error_wording
-from penstock.engine.requests.attribute_values import VALUE, ItemToPut
-from penstock.engine.requests.common import (
+from penstock.engine.requests.attribute_values import (
     ATTRIBUTE_MAP,
     ATTRIBUTE_NAMES,
     ATTRIBUTES_TO_GET,
@@ -18,11 +21,17 @@ from penstock.engine.requests.common import (
     ON_CONDITION_FAILURE,
     RETURN_VALUES,
     TABLE,
+    TABLE_NAMES,
     TEXT,
+    TOKEN,
+    VALUE,
+    AttributeList,
+    ItemToPut,
     TableName,
 )
-from penstock.engine.requests.shapes import Enum, Integer
-from penstock.engine.requests.structures import Map, Request, Required, Structure
+from penstock.engine.requests.shapes import Enum, Integer, List, Map, Request, Required, String, Structure
+from penstock.errors import ValidationException
+from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS
 
 _NAME_OF_WRITE = TableName(empty_alone=True)
 _SELECT = Enum("SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
@@ -128,7 +137,7 @@ SCAN = Structure(
     ExpressionAttributeNames=ATTRIBUTE_NAMES,
 )
 
-REQUESTS = {
+_ONE_ITEM = {
     "GetItem": Request(GET_ITEM),
     "PutItem": Request(PUT_ITEM, layer=error_wording.faults_of_write),
     "DeleteItem": Request(DELETE_ITEM, layer=error_wording.faults_of_write),
@@ -136,3 +145,185 @@ REQUESTS = {
     "Query": Request(QUERY, layer=error_wording.faults_of_query),
     "Scan": Request(SCAN),
 }
+
+
+# ── batches and transactions ──────────────────────────────────────────────────────────────────────
+
+
+_KEYS_AND_ATTRIBUTES = Structure(
+    "KeysAndAttributes",
+    Keys=Required(List(ATTRIBUTE_MAP, 1, BATCH_GET_ITEMS, newer=True)),
+    AttributesToGet=ATTRIBUTES_TO_GET,
+    ConsistentRead=FLAG,
+    ProjectionExpression=TEXT,
+    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+)
+
+
+class _ShownAsJson(Map):
+    """BatchGetItem is alone in echoing its request as JSON."""
+
+    def render(self, value: Any) -> str:
+        try:
+            return orjson.dumps(value).decode()
+        except orjson.JSONEncodeError:  # deeper than orjson goes
+            return "…"
+
+
+BATCH_GET_ITEM = Structure(
+    "BatchGetItemInput",
+    RequestItems=Required(_ShownAsJson(_KEYS_AND_ATTRIBUTES, 1, names=TABLE_NAMES)),
+    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+)
+
+_WRITE_REQUEST = Structure(
+    "WriteRequest",
+    PutRequest=Structure("PutRequest", Item=Required(ATTRIBUTE_MAP)),
+    DeleteRequest=Structure("DeleteRequest", Key=Required(ATTRIBUTE_MAP)),
+)
+
+BATCH_WRITE_ITEM = Structure(
+    "BatchWriteItemInput",
+    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnItemCollectionMetrics=COLLECTION_METRICS,
+    RequestItems=Required(Map(List(_WRITE_REQUEST), 1, names=TABLE_NAMES, values=(1, BATCH_WRITE_ITEMS), late=True)),
+)
+
+_GET = Structure(
+    "Get",
+    Key=Required(ATTRIBUTE_MAP),
+    TableName=Required(TABLE),
+    ProjectionExpression=TEXT,
+    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+)
+
+TRANSACT_GET_ITEMS = Structure(
+    "TransactGetItemsInput",
+    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    TransactItems=Required(List(Structure("TransactGetItem", Get=Required(_GET)), 1, TRANSACTION_ACTIONS)),
+)
+
+
+_CONDITION_CHECK = Structure(
+    "ConditionCheck",
+    Key=Required(ATTRIBUTE_MAP),
+    TableName=Required(TABLE),
+    ConditionExpression=Required(TEXT),
+    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=ATTRIBUTE_MAP,
+    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+)
+_PUT = Structure(
+    "Put",
+    Item=Required(ATTRIBUTE_MAP),
+    TableName=Required(TABLE),
+    ConditionExpression=TEXT,
+    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=ATTRIBUTE_MAP,
+    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+)
+_DELETE = Structure(
+    "Delete",
+    Key=Required(ATTRIBUTE_MAP),
+    TableName=Required(TABLE),
+    ConditionExpression=TEXT,
+    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=ATTRIBUTE_MAP,
+    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+)
+_UPDATE = Structure(
+    "Update",
+    Key=Required(ATTRIBUTE_MAP),
+    UpdateExpression=Required(TEXT),
+    TableName=Required(TABLE),
+    ConditionExpression=TEXT,
+    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=ATTRIBUTE_MAP,
+    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+)
+_TRANSACT_WRITE = Structure(
+    "TransactWriteItem", ConditionCheck=_CONDITION_CHECK, Put=_PUT, Delete=_DELETE, Update=_UPDATE
+)
+
+TRANSACT_WRITE_ITEMS = Structure(
+    "TransactWriteItemsInput",
+    ClientRequestToken=TOKEN,
+    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnItemCollectionMetrics=COLLECTION_METRICS,
+    TransactItems=Required(List(_TRANSACT_WRITE, 1, TRANSACTION_ACTIONS)),
+)
+
+
+def _items_first(operation: str, request: dict[str, Any]) -> None:
+    if request.get("RequestItems") == {}:
+        raise ValidationException(f"The requestItems parameter is required for {operation}")
+
+
+_MANY_ITEMS = {
+    "BatchGetItem": Request(BATCH_GET_ITEM, lambda request: _items_first("BatchGetItem", request)),
+    "BatchWriteItem": Request(BATCH_WRITE_ITEM, lambda request: _items_first("BatchWriteItem", request)),
+    "TransactGetItems": Request(TRANSACT_GET_ITEMS),
+    "TransactWriteItems": Request(TRANSACT_WRITE_ITEMS),
+}
+
+
+# ── PartiQL ───────────────────────────────────────────────────────────────────────────────────────
+
+
+_STATEMENT = String(1, 8192)
+_PARAMETERS = AttributeList(1)
+
+EXECUTE_STATEMENT = Structure(
+    "ExecuteStatementInput",
+    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    Statement=Required(_STATEMENT),
+    Parameters=_PARAMETERS,
+    ConsistentRead=FLAG,
+    NextToken=String(1, 32768),
+    Limit=Integer(1),
+    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+)
+
+BATCH_EXECUTE_STATEMENT = Structure(
+    "BatchExecuteStatementInput",
+    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    Statements=Required(
+        List(
+            Structure(
+                "BatchStatementRequest",
+                Statement=Required(_STATEMENT),
+                Parameters=_PARAMETERS,
+                ConsistentRead=FLAG,
+                ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+            ),
+            1,
+            BATCH_WRITE_ITEMS,
+        )
+    ),
+)
+
+EXECUTE_TRANSACTION = Structure(
+    "ExecuteTransactionInput",
+    ClientRequestToken=TOKEN,
+    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    TransactStatements=Required(
+        List(
+            Structure(
+                "ParameterizedStatement",
+                Statement=Required(_STATEMENT),
+                Parameters=_PARAMETERS,
+                ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+            ),
+            1,
+            TRANSACTION_ACTIONS,
+        )
+    ),
+)
+
+_STATEMENTS = {
+    "ExecuteStatement": Request(EXECUTE_STATEMENT),
+    "BatchExecuteStatement": Request(BATCH_EXECUTE_STATEMENT),
+    "ExecuteTransaction": Request(EXECUTE_TRANSACTION),
+}
+
+REQUESTS = {**_ONE_ITEM, **_MANY_ITEMS, **_STATEMENTS}

@@ -1,13 +1,37 @@
-"""Requests about tables themselves: the control plane."""
+"""Requests about tables, their tags and policies, backups and streams: the control plane, and DynamoDB Streams.
+
+What is wrong with an ARN, and the order in which it and the rest are refused, is the operations' own."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.requests.common import FLAG, INDEX_NAME, TABLE, TEXT, table_name_first
-from penstock.engine.requests.shapes import Enum, Integer, String, Unsupported
-from penstock.engine.requests.structures import List, Request, Required, Structure
+from penstock.engine.requests.attribute_values import (
+    ARN,
+    ARN_CHARACTERS,
+    FLAG,
+    INDEX_NAME,
+    NAME,
+    TABLE,
+    TEXT,
+    table_name_first,
+)
+from penstock.engine.requests.shapes import (
+    Enum,
+    Integer,
+    List,
+    Request,
+    Required,
+    Shape,
+    String,
+    Structure,
+    Timestamp,
+    Unsupported,
+)
 from penstock.errors import ValidationException
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────
+
 
 _LONG = Integer(long=True)
 _POSITIVE = Integer(1, long=True)
@@ -156,7 +180,7 @@ def _created_name_first(request: dict[str, Any]) -> None:
     table_name_first(request)
 
 
-REQUESTS = {
+_TABLES = {
     "CreateTable": Request(CREATE_TABLE, _created_name_first),
     "UpdateTable": Request(UPDATE_TABLE, table_name_first),
     "DescribeTable": Request(Structure("DescribeTableInput", **_ONE_TABLE), table_name_first),
@@ -167,3 +191,145 @@ REQUESTS = {
     "DescribeLimits": Request(Structure("DescribeLimitsInput")),
     "DescribeEndpoints": Request(Structure("DescribeEndpointsRequest")),
 }
+
+
+# ── tags and policies ─────────────────────────────────────────────────────────────────────────────
+
+
+_REVISION = String(1, 255)
+_TAGGED = String(maximum=ARN_CHARACTERS)  # an empty one is refused by the operations, in their own words
+
+_RESOURCES = {
+    "TagResource": Request(
+        Structure(
+            "TagResourceInput",
+            ResourceArn=_TAGGED,
+            Tags=TAGS,
+        )
+    ),
+    "UntagResource": Request(Structure("UntagResourceInput", ResourceArn=_TAGGED, TagKeys=List(TEXT))),
+    "ListTagsOfResource": Request(Structure("ListTagsOfResourceInput", ResourceArn=_TAGGED, NextToken=TEXT)),
+    "PutResourcePolicy": Request(
+        Structure(
+            "PutResourcePolicyInput",
+            ResourceArn=Required(ARN),
+            Policy=Required(TEXT),
+            ExpectedRevisionId=_REVISION,
+            ConfirmRemoveSelfResourceAccess=FLAG,
+        )
+    ),
+    "GetResourcePolicy": Request(Structure("GetResourcePolicyInput", ResourceArn=Required(ARN))),
+    "DeleteResourcePolicy": Request(
+        Structure("DeleteResourcePolicyInput", ResourceArn=Required(ARN), ExpectedRevisionId=_REVISION)
+    ),
+}
+
+
+# ── backups and point-in-time recovery ────────────────────────────────────────────────────────────
+
+
+_BACKUP_ARN = String(37, 1024)
+_NEW_TABLE = String(3, 255, NAME)
+_SECONDS = Timestamp()
+
+_OVERRIDES: dict[str, Shape | Required] = {
+    "BillingModeOverride": BILLING_MODE,
+    "GlobalSecondaryIndexOverride": GLOBAL_INDEXES,
+    "LocalSecondaryIndexOverride": LOCAL_INDEXES,
+    "ProvisionedThroughputOverride": PROVISIONED,
+    "OnDemandThroughputOverride": ON_DEMAND,
+    "SSESpecificationOverride": SSE,
+    "VectorIndexOverride": Unsupported("VectorIndexOverride"),
+}
+
+RESTORE_FROM_BACKUP = Structure(
+    "RestoreTableFromBackupInput",
+    TargetTableName=Required(_NEW_TABLE),
+    BackupArn=Required(_BACKUP_ARN),
+    **_OVERRIDES,
+)
+RESTORE_TO_POINT_IN_TIME = Structure(
+    "RestoreTableToPointInTimeInput",
+    SourceTableArn=String(1, 1024),
+    SourceTableName=INDEX_NAME,
+    TargetTableName=Required(_NEW_TABLE),
+    UseLatestRestorableTime=FLAG,
+    RestoreDateTime=_SECONDS,
+    **_OVERRIDES,
+)
+LIST_BACKUPS = Structure(
+    "ListBackupsInput",
+    TableName=TABLE,
+    Limit=Integer(1, 100),
+    TimeRangeLowerBound=_SECONDS,
+    TimeRangeUpperBound=_SECONDS,
+    ExclusiveStartBackupArn=_BACKUP_ARN,
+    BackupType=Enum("USER", "SYSTEM", "AWS_BACKUP", "ALL"),
+)
+UPDATE_CONTINUOUS_BACKUPS = Structure(
+    "UpdateContinuousBackupsInput",
+    TableName=Required(TABLE),
+    PointInTimeRecoverySpecification=Required(
+        Structure(
+            "PointInTimeRecoverySpecification",
+            PointInTimeRecoveryEnabled=Required(FLAG),
+            RecoveryPeriodInDays=Integer(1, 35),
+        )
+    ),
+)
+
+_BACKUPS = {
+    "CreateBackup": Request(
+        Structure("CreateBackupInput", TableName=Required(TABLE), BackupName=Required(String(3, 255, NAME)))
+    ),
+    "DescribeBackup": Request(Structure("DescribeBackupInput", BackupArn=Required(_BACKUP_ARN))),
+    "DeleteBackup": Request(Structure("DeleteBackupInput", BackupArn=Required(_BACKUP_ARN))),
+    "ListBackups": Request(LIST_BACKUPS),
+    "RestoreTableFromBackup": Request(RESTORE_FROM_BACKUP),
+    "RestoreTableToPointInTime": Request(RESTORE_TO_POINT_IN_TIME),
+    "DescribeContinuousBackups": Request(Structure("DescribeContinuousBackupsInput", TableName=Required(TABLE))),
+    "UpdateContinuousBackups": Request(UPDATE_CONTINUOUS_BACKUPS),
+}
+
+
+# ── streams ───────────────────────────────────────────────────────────────────────────────────────
+
+
+_STREAM_ARN = String(37, 1024)
+_SHARD_ID = String(28, 65)
+
+DESCRIBE_STREAM = Structure(
+    "DescribeStreamInput",
+    StreamArn=Required(_STREAM_ARN),
+    Limit=Integer(1, 100),
+    ExclusiveStartShardId=_SHARD_ID,
+    ShardFilter=Structure("ShardFilter", Type=Enum("CHILD_SHARDS"), ShardId=_SHARD_ID),
+)
+GET_SHARD_ITERATOR = Structure(
+    "GetShardIteratorInput",
+    StreamArn=Required(_STREAM_ARN),
+    ShardId=Required(_SHARD_ID),
+    ShardIteratorType=Required(
+        Enum("AT_SEQUENCE_NUMBER", "AFTER_SEQUENCE_NUMBER", "TRIM_HORIZON", "LATEST", "AT_TIMESTAMP")
+    ),
+    SequenceNumber=String(21, 40),
+    Timestamp=Timestamp(),
+)
+
+_STREAMS = {
+    "ListStreams": Request(
+        Structure(
+            "ListStreamsInput",
+            TableName=INDEX_NAME,
+            Limit=Integer(1, 100),
+            ExclusiveStartStreamArn=_STREAM_ARN,
+        )
+    ),
+    "DescribeStream": Request(DESCRIBE_STREAM),
+    "GetShardIterator": Request(GET_SHARD_ITERATOR),
+    "GetRecords": Request(
+        Structure("GetRecordsInput", ShardIterator=Required(String(1, 2048)), Limit=Integer(1, 1000))
+    ),
+}
+
+REQUESTS = {**_TABLES, **_RESOURCES, **_BACKUPS, **_STREAMS}

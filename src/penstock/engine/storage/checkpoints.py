@@ -49,6 +49,12 @@ class Checkpoints:
         """Whether the next write would wait for a checkpoint (3)."""
         return self._rows >= AHEAD_ROWS and not self._idle.is_set()
 
+    def count_rows(self, connection: Connection) -> bool:
+        """Takes notice of what a connection has written since the last count, as `wrote` does."""
+        rows = connection.total_changes - connection.rows_counted
+        connection.rows_counted += rows
+        return self.wrote(rows)
+
     def wrote(self, rows: int) -> bool:
         """Takes notice of rows that were written; whether a checkpoint begins. May wait."""
         self._rows += rows  # of two threads at once, one may be overlooked: it is a measure, not an account

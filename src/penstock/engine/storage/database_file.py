@@ -25,12 +25,9 @@ from weakref import WeakSet
 
 from penstock.engine.settings import Settings
 from penstock.engine.storage.checkpoints import Checkpoints
-from penstock.engine.storage.file_names import uri_of
-from penstock.engine.storage.lock_holder import writer_text
 from penstock.engine.storage.lost_file import Mark, Watch, closed, new_file_id, read_mark, refuse_overwritten
-from penstock.engine.storage.private_files import make_if_absent
-from penstock.engine.storage.stray_logs import clear_place
-from penstock.engine.storage.write_lock import WriteLock, is_busy
+from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, uri_of
+from penstock.engine.storage.write_lock import WriteLock, is_busy, writer_text
 from penstock.errors import DatabaseLocked, DatabaseLost, StorageError
 
 APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
@@ -112,15 +109,7 @@ class Connection(sqlite3.Connection):
     rows_counted: int = 0
     """How many of its `total_changes` the checkpoints know of."""
     is_hurried: bool = False
-
-    @contextmanager
-    def hurrying(self) -> Iterator[None]:
-        """A transaction that others wait for: it is given up where it would take long."""
-        self.is_hurried = True
-        try:
-            yield
-        finally:
-            self.is_hurried = False
+    """Whether others wait for its transaction, which is given up where it would take long."""
 
     def refuse_long_work(self, item: bytes) -> None:
         """Gives up a hurried transaction that would look into a large item."""
@@ -205,10 +194,14 @@ class Store:
 
     def try_begin(self, connection: Connection) -> bool:
         """Starts a write transaction where nothing is to be waited for; otherwise does nothing."""
-        if self._checkpoints is not None and self._checkpoints.are_behind:
-            return False
-        self.count_rows(connection)
-        self.watch.refuse_lost()
+        checkpoints = self._checkpoints
+        if checkpoints is not None:
+            if checkpoints.are_behind:
+                return False
+            if checkpoints.count_rows(connection):
+                self._epoch_is_due = True
+        if self.watch.failure:
+            self.watch.refuse_lost()
         if not self.write_lock.try_begin(connection):
             return False
         if self._epoch_is_due:
@@ -217,11 +210,8 @@ class Store:
 
     def count_rows(self, connection: Connection) -> None:
         """Tells the checkpoints what this connection has written: before each transaction, and after a large one."""
-        if self._checkpoints is not None:
-            rows = connection.total_changes
-            if self._checkpoints.wrote(rows - connection.rows_counted):
-                self._epoch_is_due = True
-            connection.rows_counted = rows
+        if self._checkpoints is not None and self._checkpoints.count_rows(connection):
+            self._epoch_is_due = True
 
     def await_checkpoint(self) -> None:
         """Waits for the checkpoint that is under way. For background work, which holds no lock meanwhile."""

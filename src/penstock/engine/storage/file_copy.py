@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from penstock.engine.storage.file_names import beside, uri_of
 from penstock.engine.storage.lost_file import new_file_id
-from penstock.engine.storage.private_files import make_new
 from penstock.engine.storage.read_only import open_to_look
+from penstock.engine.storage.sidecar_files import beside, make_new, uri_of
 from penstock.errors import StorageError
 
 STEP_PAGES = 1024
@@ -52,7 +51,7 @@ def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progre
     with closing(open_to_look(source)) as db:
         refuse_place(source, copy, replace=replace)
         with new_file(copy, replace=replace) as part:
-            with told_of(copy):
+            with explain_failed_copy(copy):
                 copy_pages(db, part, progress)
                 _give_id(part)
             _check(part, source)
@@ -142,7 +141,7 @@ def _give_id(part: Path) -> None:
 
 
 @contextmanager
-def told_of(copy: str) -> Iterator[None]:
+def explain_failed_copy(copy: str) -> Iterator[None]:
     """Errors of SQLite's become ours, about a new file."""
     try:
         yield

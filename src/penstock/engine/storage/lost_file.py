@@ -30,8 +30,7 @@ from os import stat
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
-from penstock.engine.storage.file_names import uri_of
-from penstock.engine.storage.stray_logs import take_away
+from penstock.engine.storage.sidecar_files import take_away, uri_of
 from penstock.errors import DatabaseLost, StorageError
 
 LOOK_SECONDS: Final = 1.0

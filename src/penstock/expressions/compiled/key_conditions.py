@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from penstock.expressions.compiled.comparison import ORDERED, refuse_bounds
-from penstock.expressions.compiled.condition_closures import Bound, Scope, bind_operand, bind_term, value_of
-from penstock.expressions.compiled.conditions import CACHED
-from penstock.expressions.compiled.paths import bind_path
+from penstock.expressions.compiled.conditions import (
+    ORDERED,
+    Bound,
+    Scope,
+    bind_operand,
+    bind_term,
+    refuse_bounds,
+    value_of,
+)
+from penstock.expressions.compiled.paths import CACHED, bind_path
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.checks import check_condition, check_size, placeholders
 from penstock.expressions.syntax.parser import parse_condition
@@ -143,7 +149,7 @@ def _bind_plain(term: _Plain, scope: Scope) -> KeyTerm:
 
 
 def _values(wanted: tuple[Value, ...], scope: Scope) -> tuple[AttributeValue, ...]:
-    return tuple([value_of(value, scope) for value in wanted])
+    return tuple([value_of(value, scope.values) for value in wanted])
 
 
 def _key_term(term: Term, scope: Scope) -> KeyTerm:

@@ -3,9 +3,9 @@
 A program sends few texts, each with the same names every time: what these show together is kept, and a call binds its
 values only.
 
-1. This is a short cut. Whatever is unusual (a placeholder that is missing or unused, a value that is refused) is given
-   back as None, and the long way (request.py) refuses it, in DynamoDB's words and order.
-2. What comes back means what the long way's would.
+1. This is a fast path. Whatever is unusual (a placeholder that is missing or unused, a value that is refused) is given
+   back as None, and the full path (request.py) refuses it, in DynamoDB's words and order.
+2. What comes back means what the full path's would.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import DynamoDBError
-from penstock.expressions.compiled.condition_closures import Predicate
-from penstock.expressions.compiled.conditions import CACHED, Condition, compile_condition
-from penstock.expressions.compiled.paths import BoundPath
+from penstock.expressions.compiled.conditions import Condition, Predicate, compile_condition, prepare_term
+from penstock.expressions.compiled.paths import CACHED, BoundPath
 from penstock.expressions.compiled.placeholders import Placeholders, check_value_keys, size_of_names
-from penstock.expressions.compiled.plain_conditions import plain_condition
 from penstock.expressions.compiled.updates import BoundUpdate, Update, compile_update
 from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.expressions.syntax.tree import RemoveAction, SetAction, Value
@@ -106,8 +104,7 @@ class Named:
         self.names_size = names_size
         self.values = (update.values if update else frozenset()) | (condition.values if condition else frozenset())
         self._update = None if update is None else NamedUpdate(update, names)
-        self._condition = condition
-        self._plain = None if condition is None else plain_condition(condition.tree, names)
+        self._bind_condition = None if condition is None else prepare_term(condition.tree, names)
 
     def placeholders(self, values: Item | None) -> Placeholders | None:
         """The names and these values, checked; None where they are not what the expressions use."""
@@ -127,10 +124,7 @@ class Named:
 
     def condition(self, values: Values) -> Predicate | None:
         """ExpressionError as of `Condition.bind`."""
-        if self._condition is None:
-            return None
-        bound = None if self._plain is None else self._plain.bind(values)
-        return self._condition.bind(self._names, values) if bound is None else bound
+        return None if self._bind_condition is None else self._bind_condition(values)
 
 
 _KEPT: dict[Any, Named] = {}
@@ -143,23 +137,23 @@ def named(update: str | None, condition: str | None, names: dict[str, str] | Non
     if found is not None:
         return found
     try:
-        made = _made(update, condition, names)
+        expressions = _compile(update, condition, names)
     except (ExpressionError, DynamoDBError):
         return None
-    if made is not None and made.names_size <= _KEPT_BYTES:
+    if expressions is not None and expressions.names_size <= _KEPT_BYTES:
         if len(_KEPT) >= CACHED:
             _KEPT.clear()
-        _KEPT[key] = made
-    return made
+        _KEPT[key] = expressions
+    return expressions
 
 
-def _made(update_text: str | None, condition_text: str | None, names: dict[str, str] | None) -> Named | None:
+def _compile(update_text: str | None, condition_text: str | None, names: dict[str, str] | None) -> Named | None:
     update = None if update_text is None else compile_update(update_text)
     condition = None if condition_text is None else compile_condition(condition_text)
     used = (update.names if update else frozenset()) | (condition.names if condition else frozenset())
     size = 0 if names is None else size_of_names(names)
     if (names or {}).keys() != used:
         return None
-    made = Named(update, condition, dict(names or {}), size)
-    check_value_keys(made.values)
-    return made
+    expressions = Named(update, condition, dict(names or {}), size)
+    check_value_keys(expressions.values)
+    return expressions

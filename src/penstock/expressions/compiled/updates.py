@@ -5,25 +5,231 @@
 3. List elements are removed by their old places; elements set past the end are appended in the order of their index.
 4. Where several things are wrong, the error is the one that DynamoDB reports: a wrong type, then, from the last
    section back, a path that cannot be written and an attribute that is not there.
+5. A right-hand side is a closure that reads the item as it was and gives the new value, or None where nothing is left.
+6. What an update's text shows without an item (types that it will write, attributes it looks into, what it is charged)
+   is looked at where it matters only: on tables with indexes, and where an update may be too large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.errors import ValidationException
-from penstock.expressions.compiled.condition_closures import Scope
-from penstock.expressions.compiled.conditions import CACHED
-from penstock.expressions.compiled.paths import BoundPath, bind_path, find, refuse_clashes, shape_of, show
-from penstock.expressions.compiled.update_closures import Compute, bind_action
+from penstock.expressions.compiled.conditions import Scope, value_of
+from penstock.expressions.compiled.paths import (
+    CACHED,
+    BoundPath,
+    Getter,
+    bind_path,
+    find,
+    getter,
+    path_text,
+    refuse_clashes,
+    shape_of,
+    show,
+)
 from penstock.expressions.syntax import error_wording
-from penstock.expressions.syntax.checks import check_size, check_update, placeholders
+from penstock.expressions.syntax.checks import OPERAND_COUNTS, check_size, check_update, placeholders
 from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.expressions.syntax.parser import parse_update
-from penstock.expressions.syntax.tree import DeleteAction, Path, RemoveAction, UpdateTree, walk
-from penstock.wire.values import AttributeValue, Item
+from penstock.expressions.syntax.tree import (
+    Action,
+    AddAction,
+    Arithmetic,
+    Call,
+    DeleteAction,
+    Operand,
+    Path,
+    RemoveAction,
+    SetAction,
+    UpdateTree,
+    Value,
+    walk,
+)
+from penstock.wire import numbers
+from penstock.wire.values import AttributeValue, Item, type_of, value_size
+
+# ── right-hand sides (5) ──────────────────────────────────────────────────────────────────────────
+
+
+Compute = Callable[[Item], AttributeValue | None]
+
+SETS = frozenset({"SS", "NS", "BS"})
+ADDABLE = SETS | {"N"}
+
+_INTEGER_DIGITS = 18
+
+
+def bind_action(action: Action, path: BoundPath, scope: Scope) -> Compute:
+    """What stands at `path` after this action."""
+    if isinstance(action, SetAction):
+        return bind_value(action.value, scope)
+    if isinstance(action, RemoveAction):
+        return lambda item: None
+    if isinstance(action, AddAction):
+        return adder(path, _typed(action.value, scope, "ADD", ADDABLE))
+    return deleter(path, _typed(action.value, scope, "DELETE", SETS))
+
+
+def _typed(operand: Value, scope: Scope, keyword: str, allowed: frozenset[str]) -> AttributeValue:
+    value = value_of(operand, scope.values)
+    kind = next(iter(value))
+    if kind not in allowed:
+        raise error_wording.action_type(keyword, kind)
+    return value
+
+
+# ── SET ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def bind_value(operand: Operand, scope: Scope) -> Compute:
+    """What SET writes; a path that finds nothing is an error when the update is applied."""
+    if isinstance(operand, Value):
+        value = value_of(operand, scope.values)
+        return lambda item: value
+    if isinstance(operand, Path):
+        return _required(getter(bind_path(operand, scope.names)))
+    if isinstance(operand, Arithmetic):
+        return _sum(operand, scope)
+    return _if_not_exists(operand, scope) if operand.name == "if_not_exists" else _list_append(operand, scope)
+
+
+def _required(get: Getter) -> Compute:
+    def required(item: Item) -> AttributeValue:
+        value = get(item)
+        if value is None:
+            raise ExpressionError(error_wording.MISSING_ATTRIBUTE, bare=True)
+        return value
+
+    return required
+
+
+def _sum(operand: Arithmetic, scope: Scope) -> Compute:
+    left, right = _two_of(operand.operator, operand.left, operand.right, "N", scope)
+    combine = plus if operand.operator == "+" else minus
+
+    def total(item: Item) -> AttributeValue:
+        one = _data(left(item), "N")
+        return {"N": combine(one, _data(right(item), "N"))}
+
+    return total
+
+
+def _list_append(call: Call, scope: Scope) -> Compute:
+    if len(call.arguments) != OPERAND_COUNTS[call.name]:
+        for argument in call.arguments:
+            bind_value(argument, scope)
+        _refuse_count(call)
+    left, right = call.arguments
+    first, second = _two_of(call.name, left, right, "L", scope)
+
+    def appended(item: Item) -> AttributeValue:
+        start = _data(first(item), "L")
+        return {"L": [*start, *_data(second(item), "L")]}
+
+    return appended
+
+
+def _if_not_exists(call: Call, scope: Scope) -> Compute:
+    operands = [bind_value(argument, scope) for argument in call.arguments]
+    _refuse_count(call)
+    first, second = call.arguments
+    if not isinstance(first, Path):
+        raise error_wording.needs_path(call.name)
+    path = bind_path(first, scope.names)
+    if isinstance(second, Path) and bind_path(second, scope.names) == path:
+        raise error_wording.not_distinct(call.name, path_text(path))
+    get, otherwise = getter(path), operands[1]
+
+    def existing(item: Item) -> AttributeValue | None:
+        value = get(item)
+        return value if value is not None else otherwise(item)
+
+    return existing
+
+
+def _two_of(operator: str, left: Operand, right: Operand, kind: str, scope: Scope) -> tuple[Compute, Compute]:
+    """Two operands, of which constants must be of this type."""
+    bound = bind_value(left, scope), bind_value(right, scope)
+    for operand in (left, right):
+        if type(operand) is Value and kind not in scope.values[operand.name]:
+            raise error_wording.operand_type(operator, next(iter(scope.values[operand.name])))
+    return bound
+
+
+def _refuse_count(call: Call) -> None:
+    if len(call.arguments) != OPERAND_COUNTS[call.name]:
+        raise error_wording.operand_count(call.name, len(call.arguments))
+
+
+def _data(value: AttributeValue | None, kind: str) -> Any:
+    if value is None or kind not in value:
+        raise ExpressionError(error_wording.BAD_OPERAND, bare=True)
+    return value[kind]
+
+
+# ── ADD and DELETE ───────────────────────────────────────────────────────────────────────────────
+
+
+def adder(path: BoundPath, operand: AttributeValue, mismatch: str = error_wording.BAD_OPERAND) -> Compute:
+    """A number plus the operand, or a set (and, of old, a list) with the operand's members."""
+    ((kind, data),) = operand.items()
+
+    def added(item: Item) -> AttributeValue:
+        value = find(path, item)
+        if value is None:
+            return operand
+        if kind not in value:
+            raise ExpressionError(mismatch, bare=True)
+        if kind == "N":
+            return {"N": plus(value["N"], data)}
+        if kind == "L":
+            return {"L": value["L"] + data}
+        present = set(value[kind])
+        return {kind: value[kind] + [member for member in data if member not in present]}
+
+    return added
+
+
+def deleter(path: BoundPath, operand: AttributeValue, mismatch: str = error_wording.BAD_OPERAND) -> Compute:
+    """A set without the operand's members; nothing where none is left."""
+    ((kind, data),) = operand.items()
+    members = set(data)
+
+    def left(item: Item) -> AttributeValue | None:
+        value = find(path, item)
+        if value is None:
+            return None
+        if kind not in value:
+            raise ExpressionError(mismatch, bare=True)
+        rest = [member for member in value[kind] if member not in members]
+        return {kind: rest} if rest else None
+
+    return left
+
+
+def plus(left: str, right: str) -> str:
+    """The sum of two normalised numbers."""
+    if _is_small_integer(left) and _is_small_integer(right):
+        return str(int(left) + int(right))
+    return numbers.add(left, right)
+
+
+def minus(left: str, right: str) -> str:
+    """The difference of two normalised numbers."""
+    if _is_small_integer(left) and _is_small_integer(right):
+        return str(int(left) - int(right))
+    return numbers.subtract(left, right)
+
+
+def _is_small_integer(text: str) -> bool:
+    return len(text) <= _INTEGER_DIGITS and (text.isdigit() or (text[0] == "-" and text[1:].isdigit()))
+
+
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────
+
 
 _REMOVED: Any = None
 
@@ -240,3 +446,99 @@ def _writable(path: BoundPath, item: Item) -> bool:
         return True
     parent = find(path[:-1], item)
     return parent is not None and ("L" if isinstance(path[-1], int) else "M") in parent
+
+
+# ── what the text shows (6) ───────────────────────────────────────────────────────────────────────
+
+
+Names = Mapping[str, str]
+Values = Mapping[str, AttributeValue]
+
+# DynamoDB's charges in bytes, measured by others at the edge of the limit: they are written down nowhere.
+_UPDATE, _WRITE, _REMOVAL = 3, 19, 1
+_STEP = 4  # for each element of a path after the first, where it is written to
+_READ, _READ_STEP = 1, 14
+_OPERATORS = {"+": 34, "-": 37, "if_not_exists": 39, "list_append": 37}
+
+
+def written_types(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each top-level attribute whose type after the update is known beforehand, with that type."""
+    if "UpdateExpression" not in request:
+        for name, update in (request.get("AttributeUpdates") or {}).items():
+            if update.get("Value"):
+                yield name, type_of(update["Value"])
+        return
+    names, values = _maps(request)
+    for action in compile_update(request["UpdateExpression"]).tree.actions:
+        if isinstance(action, RemoveAction) or len(action.path.parts) > 1:
+            continue
+        kind = _type_of(action.value, values)
+        if kind is not None:
+            yield str(bind_path(action.path, names)[0]), kind
+
+
+def looked_into(request: Mapping[str, Any]) -> frozenset[str]:
+    """The top-level attributes of which a part is read or written."""
+    text = request.get("UpdateExpression")
+    if text is None or not ("." in text or "[" in text):
+        return frozenset()
+    names, _ = _maps(request)
+    actions = compile_update(text).tree.actions
+    paths = [bind_path(node, names) for node in walk(*actions) if isinstance(node, Path) and len(node.parts) > 1]
+    return frozenset(str(path[0]) for path in paths)
+
+
+def charge_of(text: str, names: Names, values: Values) -> int:
+    """The bytes that DynamoDB counts for the statement: what it writes and a charge for each clause.
+
+    Neither the key nor an attribute that is left alone is in it, nor a value that is read from the item.
+    """
+    update = compile_update(text)
+    sizes = {name: value_size(values[name]) for name in update.values}  # once, however often it is written
+    return _UPDATE + sum(_charge(action, names, sizes) for action in update.tree.actions)
+
+
+def _charge(action: Action, names: Names, sizes: Mapping[str, int]) -> int:
+    target = _target(action.path, names)
+    if isinstance(action, RemoveAction | DeleteAction):
+        return _REMOVAL + target
+    assert isinstance(action, SetAction | AddAction)
+    return _WRITE + target + _operand(action.value, names, sizes)
+
+
+def _target(path: Path, names: Names) -> int:
+    first, *rest = (_length(part) for part in bind_path(path, names))
+    return first + sum(_STEP + length for length in rest)
+
+
+def _operand(operand: Operand, names: Names, sizes: Mapping[str, int]) -> int:
+    match operand:
+        case Value(name):
+            return sizes[name]
+        case Path():
+            return _READ + sum(_READ_STEP + _length(part) for part in bind_path(operand, names))
+        case Arithmetic(operator, left, right):
+            return _OPERATORS[operator] + _operand(left, names, sizes) + _operand(right, names, sizes)
+        case Call(name, arguments):
+            return _OPERATORS[name] + sum(_operand(one, names, sizes) for one in arguments)
+
+
+def _type_of(operand: Operand, values: Values) -> str | None:
+    """The operand's type, where no item is needed to know it."""
+    match operand:
+        case Value(name):
+            return type_of(values[name])
+        case Arithmetic():
+            return "N"
+        case Call("list_append"):
+            return "L"
+        case _:
+            return None
+
+
+def _length(part: str | int) -> int:
+    return len(str(part).encode())
+
+
+def _maps(request: Mapping[str, Any]) -> tuple[Names, Values]:
+    return request.get("ExpressionAttributeNames") or {}, request.get("ExpressionAttributeValues") or {}

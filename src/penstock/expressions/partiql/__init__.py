@@ -1,1 +1,8 @@
-"""PartiQL as DynamoDB speaks it: text to tree, and a tree's parts to the evaluators of `penstock.expressions`."""
+"""PartiQL's statements: text to tree, and the tree's parts as expressions.
+
+tokens.py       text → tokens; keywords; what DynamoDB says of a statement that it refuses
+tree.py         the tree: one frozen class a case
+expressions.py  tokens → expressions
+parser.py       tokens → statements
+translation.py  values, conditions, keys and updates of a statement
+"""

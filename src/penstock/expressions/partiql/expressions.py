@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import ValidationException
-from penstock.expressions.partiql import wording
-from penstock.expressions.partiql.keywords import CALLABLE, KEYWORDS, TYPES
+from penstock.expressions.partiql import tokens
 from penstock.expressions.partiql.tokens import (
+    CALLABLE,
     END,
+    KEYWORDS,
     NAME,
     NUMBER,
     PARAMETER,
     QUOTED,
     STRING,
+    TYPES,
     Place,
     Token,
     tokenize,
@@ -118,11 +120,11 @@ class Reader:
 
     def expect_mark(self, mark: str) -> None:
         if not self.take_if(mark):
-            raise wording.expected(_TOKEN_NAMES.get(mark, mark))
+            raise tokens.expected(_TOKEN_NAMES.get(mark, mark))
 
     def expect_keyword(self, keyword: str) -> None:
         if not self.take_if(keyword):
-            raise wording.expected(f"{keyword.upper()} keyword")
+            raise tokens.expected(f"{keyword.upper()} keyword")
 
     # ── operators ────────────────────────────────────────────────────────────────────────────────
 
@@ -130,14 +132,14 @@ class Reader:
         """expression, of operators that bind more tightly than `above`."""
         self._depth += 1
         if self._depth > NESTING:
-            raise wording.malformed(wording.TOO_DEEP)
+            raise tokens.malformed(tokens.TOO_DEEP)
         left = self._unary()
         links = 0
         while (binding := self._infix()) > above:
             # Each link but AND and OR puts what stands before it one level deeper into the tree.
             links += binding > _PRECEDENCE["and"]
             if links > NESTING:
-                raise wording.malformed(wording.TOO_DEEP)
+                raise tokens.malformed(tokens.TOO_DEEP)
             left = self._after(left, binding)
         self._depth -= 1
         return left
@@ -169,7 +171,7 @@ class Reader:
 
     def _right(self, binding: int) -> Node:
         if self.kind == END:
-            raise wording.malformed(wording.NO_RIGHT_SIDE)
+            raise tokens.malformed(tokens.NO_RIGHT_SIDE)
         return self.expression(binding)
 
     def _candidates(self, binding: int) -> Node:
@@ -195,7 +197,7 @@ class Reader:
             self.take()
             return f"{kind}_{second}"
         if kind not in TYPES:
-            raise wording.malformed(wording.NO_TYPE)
+            raise tokens.malformed(tokens.NO_TYPE)
         self.take()
         return kind
 
@@ -229,7 +231,7 @@ class Reader:
     def simple_path(self) -> Path:
         """A path that begins with a name: what can be written to."""
         if self.kind not in (NAME, QUOTED):
-            raise wording.malformed(wording.NO_SIMPLE_PATH)
+            raise tokens.malformed(tokens.NO_SIMPLE_PATH)
         token = self.take()
         return self._steps(Path((token.text,), token.place))
 
@@ -241,7 +243,7 @@ class Reader:
             elif self.kind in (NAME, QUOTED):
                 parts.append(self.take().text)
             else:
-                raise wording.malformed(wording.BAD_DOT)
+                raise tokens.malformed(tokens.BAD_DOT)
         return Path(tuple(parts), head.place)
 
     def _index(self) -> int | str:
@@ -301,7 +303,7 @@ class Reader:
     def _group(self, place: Place) -> Node:
         members = self._members(")")
         if not members:
-            raise wording.malformed("Expression group cannot be empty")
+            raise tokens.malformed("Expression group cannot be empty")
         return members[0] if len(members) == 1 else Sequence(members, place)
 
     def _sequence(self, place: Place) -> Node:
@@ -314,10 +316,10 @@ class Reader:
         members: list[tuple[Node, Node]] = []
         while not self.take_if("}"):
             if members and not self.take_if(","):
-                raise wording.expected("RIGHT_CURLY")
+                raise tokens.expected("RIGHT_CURLY")
             name = self.expression()
             if not self.take_if(":"):
-                raise wording.expected("COLON")
+                raise tokens.expected("COLON")
             members.append((name, self.expression()))
         return Struct(tuple(members), place)
 
@@ -334,8 +336,8 @@ class Reader:
 
 def _unexpected(token: Token) -> ValidationException:
     if token.kind in _OPERATORS:
-        return wording.malformed(wording.UNEXPECTED_OPERATOR)
-    return wording.malformed(wording.UNEXPECTED_KEYWORD if token.kind in KEYWORDS else wording.UNEXPECTED_TERM)
+        return tokens.malformed(tokens.UNEXPECTED_OPERATOR)
+    return tokens.malformed(tokens.UNEXPECTED_KEYWORD if token.kind in KEYWORDS else tokens.UNEXPECTED_TERM)
 
 
 def _index_error(index: Number) -> ValidationException:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.errors import ValidationException
-from penstock.expressions.partiql import wording
+from penstock.expressions.partiql import tokens
 from penstock.expressions.partiql.expressions import Reader
 from penstock.expressions.partiql.tokens import END, NAME, QUOTED
 from penstock.expressions.partiql.tree import (
@@ -86,7 +86,7 @@ class _Grammar:
         node = self.reader.expression()
         self.reader.take_if(";")
         if self.reader.kind != END:
-            raise wording.malformed(wording.LEFTOVER)
+            raise tokens.malformed(tokens.LEFTOVER)
         return _accepted(node)
 
     def _statement_term(self) -> Node | None:
@@ -108,7 +108,7 @@ class _Grammar:
     def _orphan(self) -> Node:
         """SET or REMOVE without a table: it is read, and then there is nothing to do it to."""
         self._clauses()
-        raise ValidationException(wording.NEEDS_KEY)
+        raise ValidationException(tokens.NEEDS_KEY)
 
     # ── SELECT ───────────────────────────────────────────────────────────────────────────────────
 
@@ -122,7 +122,7 @@ class _Grammar:
             reader.take()
         projection = None if reader.take_if("*") else self._projection()
         if not reader.take_if("from"):
-            raise wording.malformed("Expected FROM after SELECT list")
+            raise tokens.malformed("Expected FROM after SELECT list")
         source = self._from_source()
         where = self._where()
         order = self._order()
@@ -131,7 +131,7 @@ class _Grammar:
     def _projection(self) -> tuple[Node, ...]:
         reader = self.reader
         if reader.kind == "from":
-            raise wording.malformed("Cannot have empty SELECT list")
+            raise tokens.malformed("Cannot have empty SELECT list")
         chosen = [self._projected()]
         while reader.take_if(","):
             chosen.append(self._projected())
@@ -140,7 +140,7 @@ class _Grammar:
     def _projected(self) -> Node:
         node = self.reader.expression()
         if self._alias():
-            raise ValidationException(wording.ALIASING)
+            raise ValidationException(tokens.ALIASING)
         return node
 
     def _from_source(self) -> Source:
@@ -150,14 +150,14 @@ class _Grammar:
         if not isinstance(node, Path):
             raise ValidationException("Unexpected from source")
         if self.reader.kind in (",", "join", "cross", "inner", "left", "right", "full", "natural"):
-            raise ValidationException(wording.ONE_TABLE)
+            raise ValidationException(tokens.ONE_TABLE)
         return Source(node.parts, aliased)
 
     def _alias(self) -> bool:
         reader = self.reader
         if reader.take_if("as"):
             if reader.kind not in (NAME, QUOTED):
-                raise wording.malformed("Expected identifier for alias")
+                raise tokens.malformed("Expected identifier for alias")
             reader.take()
             return True
         if reader.kind in (NAME, QUOTED):
@@ -239,7 +239,7 @@ class _Grammar:
             while reader.take_if(","):
                 clauses.append(self._clause(keyword))
         if not clauses:
-            raise wording.malformed(wording.NO_OPERATION)
+            raise tokens.malformed(tokens.NO_OPERATION)
         return tuple(clauses)
 
     def _clause(self, keyword: str) -> SetClause | RemoveClause:
@@ -247,7 +247,7 @@ class _Grammar:
         if keyword == "remove":
             return RemoveClause(path)
         if not self.reader.take_if("="):
-            raise wording.malformed("Expected '=' for SET assignment")
+            raise tokens.malformed("Expected '=' for SET assignment")
         return SetClause(path, self.reader.expression())
 
     def _returning(self) -> str | None:
@@ -256,10 +256,10 @@ class _Grammar:
         if not reader.take_if("returning"):
             return None
         if reader.kind not in ("all", "modified") or reader.ahead() not in ("old", "new"):
-            raise wording.malformed("Expected ( MODIFIED | ALL ) ( NEW | OLD ) in each returning element.")
+            raise tokens.malformed("Expected ( MODIFIED | ALL ) ( NEW | OLD ) in each returning element.")
         what = f"{reader.take().kind} {reader.take().kind}".upper()
         if not reader.take_if("*"):
-            raise wording.malformed("Expected STAR")
+            raise tokens.malformed("Expected STAR")
         return what
 
 
@@ -311,11 +311,11 @@ def _accepted(node: Node) -> Statement:
         case Select():
             _check_select(node)
         case Insert():
-            _check_written(node.source, wording.ONE_TABLE)
+            _check_written(node.source, tokens.ONE_TABLE)
             if node.value is None:
                 raise ValidationException("Unsupported operation: InsertOp")
         case Update() | Delete():
-            _check_written(node.source, wording.NOT_ON_INDEX)
+            _check_written(node.source, tokens.NOT_ON_INDEX)
             _check_returning(node)
         case _:
             raise unsupported(node)
@@ -351,11 +351,11 @@ def _check_written(source: Source, refusal: str) -> None:
 
 def _check_source(source: Source) -> None:
     if source.aliased:
-        raise ValidationException(wording.ALIASING)
+        raise ValidationException(tokens.ALIASING)
     if len(source.parts) > 2:
-        raise ValidationException(wording.TOO_MANY_COMPONENTS)
+        raise ValidationException(tokens.TOO_MANY_COMPONENTS)
     if "" in source.parts:
-        raise ValidationException(wording.EMPTY_COMPONENT)
+        raise ValidationException(tokens.EMPTY_COMPONENT)
     if not all(isinstance(part, str) for part in source.parts):
         raise ValidationException("Unexpected from source")
 

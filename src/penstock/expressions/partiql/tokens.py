@@ -9,8 +9,102 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from penstock.expressions.partiql import wording
-from penstock.expressions.partiql.keywords import KEYWORDS
+from penstock.errors import ValidationException
+
+# ── what DynamoDB says about a statement that it refuses ──────────────────────────────────────────
+
+
+NEEDS_KEY = "Where clause does not contain a mandatory equality on all key attributes"
+ALIASING = "Aliasing is not supported"
+OVERLAP = "Overlapping conditions with range keys are not supported in where clause"
+NOT_ON_INDEX = "This operation is not supported on an index"
+EMPTY_COMPONENT = "Path component cannot be an empty string"
+TOO_MANY_COMPONENTS = "A path may contain at most 2 components in the FROM clause"
+ONE_TABLE = "FROM clause may only contain a single table name"
+PARAMETER_COUNT = "Number of parameters in request and statement don't match."
+EMPTY_BAG = "Empty bags are not supported"
+MIXED_BAG = "Unsupported data type in Bag. DynamoDB only supports either numbers or strings in bags"
+NO_TUPLE = (
+    "Unsupported format in item expression. Please use struct format {...} to express item values for insert statement."
+)
+BAD_IN = (
+    "IN operator must have a left hand argument of type Variable Reference and right hand argument of type Seq with at "
+    "least one member"
+)
+NO_TERM = "The arguments to AND/OR must be Expressions"
+NO_NEGATED_TERM = "The argument to NOT must be a Type or Expression"
+MISSING_VALUE = "MISSING must be compared using IS operator"
+EXISTS_OUTSIDE = "EXISTS can only be used in ExecuteTransaction write requests."
+EXISTS_CONDITION = "EXISTS() must contain a single item read with additional condition"
+MULTI_ATTRIBUTE = (
+    "PartiQL statements cannot be executed on tables with multi-attribute HASH keys or multi-attribute RANGE keys."
+)
+
+UNEXPECTED_TERM = "Unexpected term"
+UNEXPECTED_KEYWORD = "Unexpected keyword"
+UNEXPECTED_OPERATOR = "Unexpected operator"
+LEFTOVER = "Unexpected token after expression"
+NO_RIGHT_SIDE = "Missing right-hand side expression of infix operator"
+NO_OPERATION = "Expected data manipulation"
+NO_TYPE = "Expected type name"
+NO_SIMPLE_PATH = "Expected identifier for simple path"
+BAD_DOT = "Invalid path dot component"
+TOO_DEEP = "Statement is nested too deeply"
+
+
+def malformed(detail: str = "") -> ValidationException:
+    """A statement that cannot be read; a literal that cannot be converted has no detail."""
+    return ValidationException(f"Statement wasn't well formed, can't be processed: {detail}")
+
+
+def expected(what: str) -> ValidationException:
+    return malformed(f"Expected {what}")
+
+
+# ── keywords ──────────────────────────────────────────────────────────────────────────────────────
+
+
+KEYWORDS = frozenset(
+    """
+    absolute action add all allocate alter and any are as asc assertion at authorization avg bag begin between
+    bigint bit bit_length blob bool boolean by can_cast can_lossless_cast cascade cascaded case cast catalog
+    char char_length character character_length check clob close coalesce collate collation column commit connect
+    connection constraint constraints continue convert corresponding count create cross current current_date
+    current_time current_timestamp current_user cursor date date_add date_diff deallocate dec decimal declare
+    default deferrable deferred delete desc describe descriptor diagnostics disconnect distinct domain double drop
+    else end escape except exception exec execute exists external extract false fetch first float for
+    foreign found from full get global go goto grant group having identity immediate in index indicator initially
+    inner input insensitive insert int int2 int4 int8 integer integer2 integer4 integer8 intersect interval into is
+    isolation join key language last left let level like limit list local lower match max min missing
+    modified module names national natural nchar new next no not null nullif numeric octet_length of offset old on
+    only open option or order outer output overlaps pad partial pivot position precision prepare preserve primary
+    prior privileges procedure public read real references relative remove restrict returning revoke right rollback
+    rows schema scroll section select session session_user set sexp size smallint some space sql sqlcode sqlerror
+    sqlstate string struct substring sum symbol system_user table temporary then time timestamp to
+    transaction translate translation trim true tuple union unique unknown unpivot update upper usage user using
+    value values varchar varying view when whenever where with work write zone
+    """.split()  # noqa: SIM905 - a text of words reads better than a list of strings
+)
+
+CALLABLE = frozenset(
+    """
+    exists char_length character_length octet_length bit_length lower upper size coalesce nullif substring trim
+    extract date_add date_diff cast can_cast can_lossless_cast count avg max min sum position convert
+    """.split()  # noqa: SIM905
+)
+"""Keywords that are functions before a bracket."""
+
+TYPES = frozenset(
+    """
+    missing null boolean bool smallint integer2 int2 integer int integer4 int4 integer8 int8 bigint float real
+    decimal dec numeric timestamp date time character char varchar string symbol clob blob struct tuple list sexp bag
+    """.split()  # noqa: SIM905
+)
+"""Types of one word."""
+
+
+# ── tokens ────────────────────────────────────────────────────────────────────────────────────────
+
 
 END = "<end>"
 NAME = "name"
@@ -63,7 +157,7 @@ def tokenize(statement: str) -> list[Token]:
     while position < len(statement):
         match = _TOKEN.match(statement, position)
         if match is None:
-            raise wording.malformed()
+            raise malformed()
         group = match.lastgroup or ""
         text = match[0]
         if group != "space":
@@ -100,4 +194,4 @@ def _check_exponent(number: str) -> None:
     digits = exponent.lstrip("+-").lstrip("0")
     power = int(exponent) if len(digits) <= 10 else _EXPONENT_MAX + 1
     if not -_EXPONENT_MAX - 1 <= power <= _EXPONENT_MAX or len(fraction) - power > _EXPONENT_MAX:
-        raise wording.malformed()
+        raise malformed()

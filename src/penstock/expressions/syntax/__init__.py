@@ -1,10 +1,10 @@
 """Text to tree, and back.
 
-tokens.py          text → tokens
-reserved_words.py  the 573 words that are no attribute names
-parser.py          tokens → tree, a function for each rule
-tree.py            the tree: one frozen class a case
-checks.py          size, words, functions and operators
-render.py          tree → text
-error_wording.py   what DynamoDB says of an expression that it refuses
+tokens.py         text → tokens
+checks.py         the 573 words that are no attribute names
+parser.py         tokens → tree, a function for each rule
+tree.py           the tree: one frozen class a case
+checks.py         size, reserved words, functions and operators
+render.py         tree → text
+error_wording.py  what DynamoDB says of an expression that it refuses
 """

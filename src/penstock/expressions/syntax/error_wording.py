@@ -156,10 +156,10 @@ def bounds_out_of_order(low: AttributeValue, high: AttributeValue) -> Expression
 
 
 def _bounds(low: AttributeValue, high: AttributeValue) -> str:
-    return f"lower bound operand: {_shown(low)}, upper bound operand: {_shown(high)}"
+    return f"lower bound operand: {_render_value(low)}, upper bound operand: {_render_value(high)}"
 
 
-def _shown(value: AttributeValue) -> str:
+def _render_value(value: AttributeValue) -> str:
     ((kind, data),) = value.items()
     return f"AttributeValue: {{{kind}:{data}}}"
 

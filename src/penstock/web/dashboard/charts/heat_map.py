@@ -90,7 +90,7 @@ def read_counters(db: Database) -> dict[str, Any] | None:
         return _read_served(db.name) if db.name.startswith(("http://", "https://")) else None
     engine = db.engine
     if engine.simulation is not None:
-        return engine.simulation.told()
+        return engine.simulation.heat_report()
     return None if engine.store.memory else hot_keys.load(db.name)
 
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
-from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
+from penstock.engine.items.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
 from penstock.systems import SYSTEMS
 from penstock.tables.apply.table_changer import percent_of
