@@ -36,12 +36,12 @@ import penstock
 app = penstock.App()
 
 @app.task(lease_seconds=1)
-def steps(run: penstock.Run, number: int, seconds: float) -> list[int]:
+def steps(ctx: penstock.JobContext, number: int, seconds: float) -> list[int]:
     done = []
     for step in range({STEPS}):
         time.sleep(seconds)
-        done.append(run.step(f"step{{step}}", lambda step=step: number * 10 + step))
-        run.progress(100 * (step + 1) / {STEPS})
+        done.append(ctx.step(f"step{{step}}", lambda step=step: number * 10 + step))
+        ctx.progress(100 * (step + 1) / {STEPS})
     return done
 """
 
@@ -104,7 +104,7 @@ def _enqueued(lab: FaultLab, plan: Plan) -> dict[str, int]:
     """The jobs' ids, each with its number. A step takes so long that the work lasts as long as the killing."""
     seconds = 0.8 * plan.kills * sum(PAUSE) / 2 * plan.workers * SLOTS / (plan.jobs * STEPS)
     steps = lab.app.tasks["steps"]
-    return {lab.app.enqueue(steps, number=number, seconds=seconds).id: number for number in range(plan.jobs)}
+    return {steps.enqueue(number=number, seconds=seconds).id: number for number in range(plan.jobs)}
 
 
 def _kill(lab: FaultLab, plan: Plan, draw: random.Random, began: float) -> None:

@@ -118,9 +118,9 @@ def put_item(folder: Path) -> Walk:
 def enqueue(folder: Path) -> Walk:
     """`app.enqueue` of a job without arguments, on the embedded engine."""
     app, task = _app(folder)
-    app.enqueue(task)
+    task.enqueue()
     with traced() as walks:
-        app.enqueue(task)
+        task.enqueue()
     app.close()
     return walks[0]
 
@@ -130,9 +130,9 @@ def work(folder: Path) -> Walk:
     from penstock.jobs.worker.worker import Worker
 
     app, task = _app(folder)
-    app.enqueue(task)
+    task.enqueue()
     Worker(app, concurrency=1, burst=True).run()
-    app.enqueue(task)
+    task.enqueue()
     kept = Walk()
     with traced() as walks:
 
@@ -168,7 +168,7 @@ def _app(folder: Path) -> tuple[penstock.App, Any]:
     app = penstock.App(folder / "walk.db", shards=1)  # each further shard is the same two Queries once more
 
     @app.task()
-    def nothing(_: penstock.Run) -> None: ...
+    def nothing(_: penstock.JobContext) -> None: ...
 
     return app, nothing
 

@@ -257,7 +257,7 @@ class World:
         from trust.soak_producer import _KEYS, LIMIT
 
         for key in range(_KEYS):
-            holders = self.store.sides.slot_holders(f"limit{key}")
+            holders = self.store.side_items.slot_holders(f"limit{key}")
             self.ledger.note("slots", limit_key=f"limit{key}", limit=LIMIT, holders=holders)
         for place, worker in enumerate(self._workers):
             if worker.ended_with is not None:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from penstock.client.tables.failures import BatchIncomplete, ConditionFailed
     from penstock.errors import PenstockError
     from penstock.jobs.app import App
+    from penstock.jobs.context import AsyncJobContext, JobContext
     from penstock.jobs.model.job import Job
-    from penstock.jobs.worker.context import AsyncRun, Run
     from penstock.records.processor import RecordProcessor
     from penstock.tables.definitions.definition import Index, Table
 
@@ -27,16 +27,16 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "AsyncDatabase",
-    "AsyncRun",
+    "AsyncJobContext",
     "BatchIncomplete",
     "ConditionFailed",
     "Database",
     "F",
     "Index",
     "Job",
+    "JobContext",
     "PenstockError",
     "RecordProcessor",
-    "Run",
     "Table",
     "__version__",
     "boto3_client",
@@ -48,7 +48,7 @@ __all__ = [
 _HOMES = {
     "App": "penstock.jobs.app",
     "AsyncDatabase": "penstock.client.async_database",
-    "AsyncRun": "penstock.jobs.worker.context",
+    "AsyncJobContext": "penstock.jobs.context",
     "BatchIncomplete": "penstock.client.tables.failures",
     "ConditionFailed": "penstock.client.tables.failures",
     "Database": "penstock.client.database",
@@ -57,7 +57,7 @@ _HOMES = {
     "Job": "penstock.jobs.model.job",
     "PenstockError": "penstock.errors",
     "RecordProcessor": "penstock.records.processor",
-    "Run": "penstock.jobs.worker.context",
+    "JobContext": "penstock.jobs.context",
     "Table": "penstock.tables.definitions.definition",
     "boto3_client": "penstock.client.boto3.clients",
     "boto3_resource": "penstock.client.boto3.clients",

@@ -76,7 +76,7 @@ Named = Callable[[Job, float], Changed]
 STEPS: dict[str, Named] = {
     "started": lambda one, now: transitions.started(one, "w2", 30.0, now),
     "taken_over": lambda one, now: transitions.taken_over(one, "w2", 30.0, now),
-    "handed_over": lambda one, now: transitions.handed_over(one, "its worker stops", now),
+    "handed_over": lambda one, now: transitions.requeued(one, "its worker stops", now),
     "retrying": lambda one, now: transitions.retrying(one, ERROR, now + 5, now),
     "completed": lambda one, now: transitions.completed(one, Payload("1"), now),
     "failed": lambda one, now: transitions.failed(one, ERROR, now),

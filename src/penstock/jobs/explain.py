@@ -33,7 +33,9 @@ def gather(store: JobStore, job: Job) -> Surroundings:
         now=now,
         queue=store.queue(job.queue),
         workers=tuple(Registry(store.db, store.layout).workers(now, tidy=False)),
-        slot_holders=tuple(store.sides.slot_holders(job.limit_key)) if job.limit_key is not None else (),
+        slot_holders=tuple(store.side_items.slot_holders(job.concurrency_key))
+        if job.concurrency_key is not None
+        else (),
         parents={parent: _state(store, parent) for parent in sorted(job.waiting_for)},
         ahead=_ahead(store, job) if job.state is State.QUEUED else 0,
     )
@@ -97,10 +99,11 @@ def _waiting(job: Job, around: Surroundings) -> str:
         if job.failures and job.error is not None:
             return f"failed ({_told(f'{job.error.kind}: {job.error.message}')}) and is tried again in {left}"
         return f"is due in {left}"
-    if len(around.slot_holders) >= job.limit > 0 and job.limit_key is not None and job.id not in around.slot_holders:
+    key, most = job.concurrency_key, job.max_concurrent
+    if key is not None and len(around.slot_holders) >= most > 0 and job.id not in around.slot_holders:
         holders = ", ".join(around.slot_holders[:3])
-        are = "is" if job.limit == 1 else "are"
-        return f"waits because {job.limit} with the limit key {job.limit_key!r} {are} running already: {holders}"
+        are = "is" if most == 1 else "are"
+        return f"waits because {most} with the concurrency key {key!r} {are} running already: {holders}"
     return _no_worker(job, around) or _in_line(job, around)
 
 

@@ -34,16 +34,16 @@ app = penstock.App("reports.db")
 
 
 @app.task()
-def hello(run: penstock.Run, name: str) -> str:
-    run.progress(50, step="greeting")
+def hello(ctx: penstock.JobContext, name: str) -> str:
+    ctx.progress(50, step="greeting")
     return f"Hello, {name}"
 
 
 @app.task()
-def endless(run: penstock.Run) -> None:
+def endless(ctx: penstock.JobContext) -> None:
     while True:
         time.sleep(0.05)
-        run.progress(1, step="round and round")
+        ctx.progress(1, step="round and round")
 """
 
 

@@ -87,19 +87,19 @@ def _add_options(item: Item, job: Job) -> None:
         item["priority"] = {"N": str(job.priority)}
     if job.retries:
         item["retries"] = {"N": str(job.retries)}
-    if job.after:
-        item["after"] = {"L": [{"S": one} for one in job.after]}
+    if job.depends_on:
+        item["after"] = {"L": [{"S": one} for one in job.depends_on]}
     if job.waiting_for:
         item["waiting_for"] = {"SS": sorted(job.waiting_for)}
     if job.unregistered:
         item["unregistered"] = {"BOOL": True}
     if job.has_children:
         item["has_children"] = {"BOOL": True}
-    if job.unique is not None:
-        item["unique"] = {"S": job.unique}
-    if job.limit_key is not None:
-        item["limit_key"] = {"S": job.limit_key}
-        item["limit"] = {"N": str(job.limit)}
+    if job.unique_key is not None:
+        item["unique"] = {"S": job.unique_key}
+    if job.concurrency_key is not None:
+        item["limit_key"] = {"S": job.concurrency_key}
+        item["limit"] = {"N": str(job.max_concurrent)}
 
 
 def _add_outcome(item: Item, job: Job) -> None:
@@ -159,7 +159,7 @@ def _add_rest(fields: dict[str, Any], item: Item) -> None:
             continue
         field = _FIELDS.get(name)
         if field is not None:
-            fields[name] = field(value)
+            fields[_RENAMED.get(name, name)] = field(value)
         elif name not in _OF_LEASE:
             others[name] = value
     if "lease_token" in item:
@@ -219,7 +219,15 @@ _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "after": _texts,
     "events": _events,
 }
-"""The attributes that a record may lack, which are called like the job's fields."""
+"""The attributes that a record may lack."""
+
+_RENAMED: Final = {
+    "after": "depends_on",
+    "unique": "unique_key",
+    "limit_key": "concurrency_key",
+    "limit": "max_concurrent",
+}
+"""Attributes that are not called like the job's field: tables are older than the field's name."""
 
 _OF_LEASE: Final = frozenset({"lease_owner", "lease_token", "lease_until", "lease_seconds"})
 _ALWAYS: Final = frozenset(
@@ -233,6 +241,6 @@ _ALWAYS: Final = frozenset(
 _ABSENT: Final = {
     name: value
     for name, value in vars(Job("", "", State.QUEUED, 0.0, 0.0, 0.0, 0, args=Payload("{}"))).items()
-    if name in _FIELDS or name in ("token", "lease")
+    if name in _FIELDS or name in ("token", "lease", *_RENAMED.values())
 }
 """What a job is where its record does not say."""

@@ -50,6 +50,10 @@ class JobCancelled(PenstockError):
         self.reason = reason
 
 
+class JobRequeued(PenstockError):
+    """The job goes back to the queue, and another worker continues it at its last checkpoint."""
+
+
 @dataclass(frozen=True, slots=True)
 class Payload:
     """Arguments, a result, or a checkpoint's data: JSON, in the item itself or, when it is long, somewhere else."""
@@ -115,15 +119,15 @@ class Job:
     cancel_reason: str | None = None
     """Somebody asked to cancel it, and why; "" where no reason was given."""
     waiting_for: frozenset[str] = frozenset()
-    after: tuple[str, ...] = ()
-    """The jobs it depends on; those that are not done yet are also in `waiting_for`."""
+    depends_on: tuple[str, ...] = ()
+    """The jobs that must complete first; those that have not yet are also in `waiting_for`."""
     unregistered: bool = False
     """Not all of those have been told yet that it waits for them."""
     has_children: bool = False
     """Jobs may wait for this one: they are told when it has ended."""
-    unique: str | None = None
-    limit_key: str | None = None
-    limit: int = 0
+    unique_key: str | None = None
+    concurrency_key: str | None = None
+    max_concurrent: int = 0
     started_at: float | None = None
     ended_at: float | None = None
     events: tuple[Event, ...] = ()

@@ -71,7 +71,7 @@ def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
     return _moved(job, "taken_over", now, changes, f"from {gone}")
 
 
-def handed_over(job: Job, reason: str, now: float) -> Changed:
+def requeued(job: Job, reason: str, now: float) -> Changed:
     """Its worker gives it back, at a checkpoint or before it began."""
     return _moved(job, "handed_over", now, {"lease": None, "run_at": now}, cut(reason, _DETAIL_CHARACTERS))
 

@@ -42,7 +42,7 @@ class Dependencies:
     def checked(self, job: Job) -> Job:
         """The job, which waits for those that have not completed yet; one that could never begin is refused."""
         waiting = set()
-        for parent in self._store.get_many(job.after):
+        for parent in self._store.get_many(job.depends_on):
             if parent.state in (State.FAILED, State.CANCELLED):
                 raise BadJob(f"{parent.id}, which the job is to wait for, is {parent.state}.")
             if parent.state is not State.COMPLETED:

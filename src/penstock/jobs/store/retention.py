@@ -22,14 +22,20 @@ from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.store.conditional_writes import TRANSACTION_ACTIONS, Conflict, JobWriter
 from penstock.jobs.store.queries import JobReader
-from penstock.jobs.store.side_items import Sides
+from penstock.jobs.store.side_items import SideItems
 
 _TRIES: Final = 100
 
 
 class Expiry:
     def __init__(
-        self, db: Database, layout: Layout, sides: Sides, reader: JobReader, writer: JobWriter, keep_seconds: float
+        self,
+        db: Database,
+        layout: Layout,
+        side_items: SideItems,
+        reader: JobReader,
+        writer: JobWriter,
+        keep_seconds: float,
     ) -> None:
         # Also refuses NaN.
         if not 1 <= keep_seconds <= _LONGEST_KEEP_SECONDS:
@@ -38,7 +44,7 @@ class Expiry:
         self._keep_seconds = keep_seconds
         self._db = db
         self._layout = layout
-        self._sides = sides
+        self._side_items = side_items
         self._reader = reader
         self._writer = writer
 
@@ -73,7 +79,7 @@ class Expiry:
         return job  # so many others write it that one of them will have the time to
 
     def _extend_records(self, job: Job, until: int) -> None:
-        updates = self._sides.keep_unique(job, until)
+        updates = self._side_items.keep_unique(job, until)
         updates += [self._update(key, until) for key, ttl in self._records(job.id) if ttl < until]
         for start in range(0, len(updates), TRANSACTION_ACTIONS):
             self._write(updates[start : start + TRANSACTION_ACTIONS])
