@@ -53,7 +53,7 @@ def put(folder: Path, count: int) -> None:
 
 
 def enqueue(folder: Path, count: int) -> None:
-    """`app.enqueue` of a job without arguments."""
+    """`task.enqueue` of a job without arguments."""
     app, task = _app(folder)
     for _ in range(count):
         task.enqueue()

@@ -116,7 +116,7 @@ def put_item(folder: Path) -> Walk:
 
 
 def enqueue(folder: Path) -> Walk:
-    """`app.enqueue` of a job without arguments, on the embedded engine."""
+    """`task.enqueue` of a job without arguments, on the embedded engine."""
     app, task = _app(folder)
     task.enqueue()
     with traced() as walks:

@@ -149,7 +149,7 @@ class Producer:
             self._app.cancel(job_id, "soaked")
         except BadTransition:
             job = self._app.get(job_id)
-            if job.state is State.FAILED:  # parked: an operator would retry it, and cancel it then
+            if job.state is State.FAILED:  # it has killed its workers: an operator would retry it, and cancel it then
                 self._app.retry(job_id)
                 raise PenstockError("not yet") from None
             if job.state is not State.CANCELLED:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.testing.fault_lab import FaultLab
 
 HERE = Path(__file__).parent
@@ -97,7 +98,7 @@ def test_clocks_that_differ_by_less_than_the_allowance_take_nothing_early(lab: F
     assert lab.app.result(job.id) == [1] * 12
 
 
-def test_a_job_that_kills_its_workers_is_parked(lab: FaultLab) -> None:
+def test_a_job_that_kills_its_workers_has_failed(lab: FaultLab) -> None:
     job = tasks().deadly.enqueue()
     end = time.monotonic() + 60
     worker = lab.start()
@@ -105,12 +106,12 @@ def test_a_job_that_kills_its_workers_is_parked(lab: FaultLab) -> None:
         if not worker.is_alive:
             worker = lab.start()
         time.sleep(0.05)
-    parked = lab.app.get(job.id)
-    assert parked.state is State.FAILED
-    assert parked.crashes == 3
-    assert parked.error is not None
-    assert parked.error.kind == "Parked"
-    assert "penstock jobs retry" in parked.error.message
+    failed = lab.app.get(job.id)
+    assert failed.state is State.FAILED
+    assert failed.crashes == 3
+    assert failed.error is not None
+    assert failed.error.kind == KILLED_WORKERS
+    assert "penstock jobs retry" in failed.error.message
 
 
 def test_a_stopped_worker_hands_over_and_the_next_one_goes_on(lab: FaultLab) -> None:

@@ -11,7 +11,7 @@ from penstock.clock import ManualClock
 from penstock.jobs.layouts.layout import shard_of
 from penstock.jobs.model.job import Job, JobCancelled, JobError
 from penstock.jobs.model.state import BadTransition, State
-from penstock.jobs.model.transitions import MOST_CRASHES
+from penstock.jobs.model.transitions import KILLED_WORKERS, MOST_CRASHES
 from penstock.jobs.store.store import JobStore, LimitReached
 from penstock.leases import LeaseLost, allowance_seconds
 
@@ -198,17 +198,17 @@ def test_a_clock_that_was_set_back_makes_nothing_older(store: JobStore, clock: M
     assert store.complete(fresh).state is State.COMPLETED
 
 
-def test_a_job_that_kills_its_workers_is_parked(store: JobStore, clock: ManualClock) -> None:
+def test_a_job_that_kills_its_workers_has_failed(store: JobStore, clock: ManualClock) -> None:
     job = running(store, concurrency_key="k")
     for _ in range(MOST_CRASHES - 1):
         clock.advance(2 * LEASE)
         claimed(store, job, "w2")
     clock.advance(2 * LEASE)
     assert store.claim(store.get(job.id), "w3", LEASE) is None
-    parked = store.get(job.id)
-    assert (parked.state, parked.crashes, parked.failures) == (State.FAILED, MOST_CRASHES, 0)
-    assert parked.error is not None
-    assert parked.error.kind == "Parked"
+    failed = store.get(job.id)
+    assert (failed.state, failed.crashes, failed.failures) == (State.FAILED, MOST_CRASHES, 0)
+    assert failed.error is not None
+    assert failed.error.kind == KILLED_WORKERS
     assert store.side_items.slot_holders("k") == []
     again = store.retry(job.id)
     assert (again.crashes, again.state) == (0, State.QUEUED)

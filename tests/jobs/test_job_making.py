@@ -40,7 +40,7 @@ def test_the_same_key_with_other_arguments_is_refused(store: JobStore, size: int
     """Also where the arguments are too long for the main record."""
     made(store, args={"text": "x" * size}, idempotency_key="monthly")
     assert made(store, args={"text": "x" * size}, idempotency_key="monthly").version == 1
-    with pytest.raises(BadJob, match=r"same key.*other arguments"):
+    with pytest.raises(BadJob, match=r"same idempotency key.*other arguments"):
         made(store, args={"text": "y" * size}, idempotency_key="monthly")
     assert len(store.find().jobs) == 1
 
@@ -349,7 +349,7 @@ def test_names_that_could_be_taken_for_something_else_are_refused(name: Any) -> 
         ({"concurrency_key": "k", "max_concurrent": 0}, "max_concurrent is a whole number from 1"),
         ({"concurrency_key": ""}, "concurrency_key is text of 1 to 1,000 bytes"),
         ({"unique_key": "x" * 1_001}, "unique_key is text"),
-        ({"key": 7}, "idempotency_key is text"),
+        ({"idempotency_key": 7}, "idempotency_key is text"),
         ({"idempotency_key": "\ud800"}, "idempotency_key is text"),
         ({"run_at": float("nan")}, "run_at is a time"),
         ({"run_at": float("inf")}, "run_at"),

@@ -64,7 +64,7 @@ def test_the_diagram_shows_every_transition_once() -> None:
     lines = diagram().splitlines()
     assert lines[0] == "stateDiagram-v2"
     assert "    [*] --> queued: created" in lines
-    assert "    processing --> queued: handed_over" in lines
+    assert "    processing --> queued: requeued" in lines
     assert "    completed --> [*]" in lines
     arrows = sum(len(transition.sources) or 1 for transition in TRANSITIONS)
     assert len(lines) == len(set(lines)) == 1 + arrows + len(TERMINAL)
@@ -134,7 +134,7 @@ def check_event(before: Job, changed: Changed) -> None:
         assert target(before.id, before.state, event.type) is after.state
 
 
-def test_a_job_that_kills_its_workers_is_parked_and_says_what_to_do() -> None:
+def test_a_job_that_kills_its_workers_has_failed_and_says_what_to_do() -> None:
     one = job(State.PROCESSING)
     for _ in range(MOST_CRASHES - 1):
         one = transitions.taken_over(one, "w2", 30.0, NOW).job

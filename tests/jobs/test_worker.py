@@ -130,8 +130,6 @@ def test_arguments_are_checked_when_they_are_enqueued(app: penstock.App) -> None
         take.enqueue()  # type: ignore[call-arg]
     with pytest.raises(BadJob, match="unexpected keyword"):
         take.enqueue(value=1, other=2)  # type: ignore[call-arg]
-    with pytest.raises(penstock.PenstockError, match="'take' is no task:"):
-        "take".enqueue(value=1)  # type: ignore[arg-type]
     with pytest.raises(penstock.PenstockError, match=r"\[1\] is no dict of arguments"):
         take.enqueue_many([{"value": 1}, [1]])  # type: ignore[list-item]
     assert not app.store.find().jobs
@@ -176,7 +174,7 @@ def test_jobs_of_another_app_on_the_same_table_are_left_alone_and_hide_nothing(t
 
         for _ in range(60):
             foreign.options(priority=9).enqueue()
-        job = mine.enqueue(ours)
+        job = ours.enqueue()
         assert work(mine).completed == 1
         assert mine.result(job.id, timeout_seconds=30) == 1
         assert len(theirs.store.find(state=State.QUEUED, limit=100).jobs) == 60

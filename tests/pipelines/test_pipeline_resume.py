@@ -256,7 +256,7 @@ def test_a_name_as_of_a_later_attempt_is_refused(store: JobStore) -> None:
         pipeline.run(store, job_id=JOB)
 
 
-def test_a_job_that_was_parked_runs_again_when_it_is_asked_for(store: JobStore, clock: ManualClock) -> None:
+def test_a_job_that_killed_its_workers_runs_again_when_it_is_asked_for(store: JobStore, clock: ManualClock) -> None:
     sample = words_pipeline()
     store.create(new_job(sample))
     for _ in range(3):

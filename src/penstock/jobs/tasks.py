@@ -119,7 +119,8 @@ class Task(Generic[P, R]):
 
         `idempotency_key`: a second job with it is the first one, as long as that is kept. `unique_key`: there is at
         most one job with it that has not ended. `depends_on`: jobs that must complete first. `concurrency_key`:
-        at most `max_concurrent` jobs with it run at once. `run_at` is an aware datetime; `delay` a timedelta or seconds.
+        at most `max_concurrent` jobs with it run at once. `run_at` is an aware datetime, `delay` a timedelta
+        or seconds.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")

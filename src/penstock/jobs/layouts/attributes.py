@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock.files.content import SavedFile
 from penstock.jobs.layouts.layout import Item
 from penstock.jobs.model.job import JobError, Payload
+from penstock.jobs.model.transitions import KILLED_WORKERS
+
+_STORED_KINDS: Final = {KILLED_WORKERS: "Parked"}
+"""Kinds of errors that are stored by another word: tables are older than the word."""
+_READ_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()}
 
 
 def number_text(value: float) -> str:
@@ -44,7 +49,8 @@ def file_of(kept: Mapping[str, Any]) -> SavedFile:
 
 
 def error_value(error: JobError) -> dict[str, Any]:
-    kept = {"kind": {"S": error.kind}, "message": {"S": error.message}}
+    kind = _STORED_KINDS.get(error.kind, error.kind)
+    kept = {"kind": {"S": kind}, "message": {"S": error.message}}
     if error.trace:
         kept["trace"] = {"S": error.trace}
     return {"M": kept}
@@ -70,4 +76,5 @@ def number_of(value: Mapping[str, str] | None, default: float = 0) -> float:
 
 def error_of(value: Mapping[str, Any]) -> JobError:
     error = value["M"]
-    return JobError(error["kind"]["S"], error["message"]["S"], text_of(error.get("trace")))
+    kind: str = error["kind"]["S"]
+    return JobError(_READ_KINDS.get(kind, kind), error["message"]["S"], text_of(error.get("trace")))

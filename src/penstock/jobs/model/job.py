@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
-from penstock.jobs.model.state import TERMINAL, State
+from penstock.jobs.model.state import TERMINAL, State, event_label
 from penstock.leases import Lease
 
 LOWEST_PRIORITY: Final = 0
@@ -83,6 +83,11 @@ class Event(NamedTuple):
     attempt: int = 0
     owner: str = ""
     detail: str = ""
+
+    @property
+    def label(self) -> str:
+        """Its type as it is shown."""
+        return event_label(self.type)
 
 
 @dataclass(frozen=True)  # without slots: a changed copy is then one copy of a dict (`altered`)

@@ -18,7 +18,10 @@ from penstock.leases import Lease, grant
 from penstock.stored_text import cut
 
 MOST_CRASHES: Final = 3
-"""A job that has killed this many workers is parked: the next one would very likely die too."""
+"""A job that has killed this many workers has failed: the next one would very likely die too."""
+
+KILLED_WORKERS: Final = "WorkerDied"
+"""The kind of error of such a job."""
 
 FULL: Final = 100.0
 
@@ -61,7 +64,7 @@ def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
     crashes = job.crashes + 1
     if crashes >= MOST_CRASHES:
         error = JobError(
-            "Parked",
+            KILLED_WORKERS,
             f"It has ended or lost {crashes} workers, the last one {gone}. Find out why, then "
             f"`penstock jobs retry {job.id}`.",
         )
