@@ -13,8 +13,9 @@ import pytest
 import penstock
 from penstock.errors import InternalServerError
 from penstock.jobs.attempt import Attempt
-from penstock.jobs.model.job import Job, altered
+from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import altered
 from penstock.jobs.worker import fetcher
 from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check

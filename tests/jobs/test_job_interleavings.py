@@ -18,8 +18,7 @@ from job_worlds import DAY, FAILURE, START, items, new_store
 
 from penstock.client.database import connect
 from penstock.clock import ManualClock
-from penstock.jobs.layouts.item_collection import CollectionLayout
-from penstock.jobs.layouts.layout import claim_place
+from penstock.jobs.layouts.item_collection import CollectionLayout, claim_place
 from penstock.jobs.model.job import Job, JobCancelled
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import BadTransition, State

@@ -86,7 +86,7 @@ STEPS: dict[str, Named] = {
     "reported": lambda one, now: transitions.reported(one, now, progress=now % 101, step="rows"),
     "logged": lambda one, now: transitions.reported(one, now, renew=False),
     "kept_longer": lambda one, now: transitions.kept_longer(one, int(now) + 1_000, now),
-    "told": lambda one, now: transitions.told(one, frozenset({"job_0"}), now),
+    "parents_completed": lambda one, now: transitions.parents_completed(one, frozenset({"job_0"}), now),
     "registered": lambda one, now: transitions.registered(one, frozenset(), now),
     "awaited": transitions.awaited,
     "children_told": transitions.children_told,
@@ -178,9 +178,9 @@ def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, 
 def test_a_job_whose_last_parent_tells_it_late_is_as_old_as_that() -> None:
     """It goes behind those that have been waiting for a worker for longer."""
     one = job(waiting_for=frozenset({"job_a", "job_b"}))
-    one = transitions.told(one, frozenset({"job_a"}), NOW + 5).job
+    one = transitions.parents_completed(one, frozenset({"job_a"}), NOW + 5).job
     assert one.run_at == NOW
-    one = transitions.told(one, frozenset({"job_b"}), NOW + 9).job
+    one = transitions.parents_completed(one, frozenset({"job_b"}), NOW + 9).job
     assert (one.run_at, one.waiting_for) == (NOW + 9, frozenset())
 
 

@@ -12,9 +12,9 @@ import penstock
 from penstock.jobs.attempt import Attempt
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.layouts.item_collection import CollectionLayout
-from penstock.jobs.model.job import JobError, JobRequeued, altered
+from penstock.jobs.model.job import JobError, JobRequeued
 from penstock.jobs.model.new_job import BadJob
-from penstock.jobs.model.transitions import KILLED_WORKERS
+from penstock.jobs.model.transitions import KILLED_WORKERS, altered
 from penstock.jobs.tasks import task_settings
 
 

@@ -90,7 +90,7 @@ class Event(NamedTuple):
         return event_label(self.type)
 
 
-@dataclass(frozen=True)  # without slots: a changed copy is then one copy of a dict (`altered`)
+@dataclass(frozen=True)  # without slots: a changed copy is then one copy of a dict (transitions.altered)
 class Job:
     """A job as it was when it was read. `store.get(job.id)` reads it again."""
 
@@ -144,20 +144,6 @@ class Job:
     def is_terminal(self) -> bool:
         """Whether it has completed, failed or been cancelled."""
         return self.state in TERMINAL
-
-
-def made(fields: dict[str, Any]) -> Job:
-    """`Job(**fields)`, with all of its fields, in a tenth of its time: every job that is read goes through here."""
-    new = object.__new__(Job)
-    object.__setattr__(new, "__dict__", fields)
-    return new
-
-
-def altered(job: Job, changes: Mapping[str, Any]) -> Job:
-    """`dataclasses.replace` in a tenth of its time: every change of every job goes through here."""
-    fields = job.__dict__.copy()
-    fields.update(changes)
-    return made(fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,16 +52,11 @@ class NewJob:
     id: str | None = None
 
 
-def due_at(new: NewJob, now: float) -> float:
-    """When a job that is enqueued now may begin."""
+def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
+    """The job as it is when it is made; its arguments come later. It is kept for so long after it is due."""
+    run_at = now if new.run_at is None else new.run_at
     if new.delay_seconds is not None:
-        return now + new.delay_seconds
-    return now if new.run_at is None else new.run_at
-
-
-def first_version(new: NewJob, now: float, expires_at: int) -> Job:
-    """The job as it is when it is made; its arguments come later."""
-    run_at = due_at(new, now)
+        run_at = now + new.delay_seconds
     return Job(
         id=new.id or (new_id(now) if new.idempotency_key is None else _id_of_key(new)),
         task=new.task,
@@ -69,7 +64,7 @@ def first_version(new: NewJob, now: float, expires_at: int) -> Job:
         created_at=now,
         updated_at=now,
         run_at=run_at,
-        expires_at=expires_at,
+        expires_at=int(max(now, run_at) + keep_seconds),
         queue=new.queue,
         tenant=new.tenant,
         priority=new.priority,

@@ -51,6 +51,8 @@ TRANSITIONS: Final = (
 )
 
 _BY_EVENT: Final = {transition.event: transition for transition in TRANSITIONS}
+TARGETS: Final = {(one.event, source): one.target for one in TRANSITIONS for source in one.sources}
+"""The state after an event in a state."""
 
 
 _LABELS: Final = {"handed_over": "requeued", "parked": "failed"}

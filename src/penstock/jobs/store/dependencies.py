@@ -128,7 +128,7 @@ class Dependencies:
         def change(child: Job) -> Changed:
             if parent.id not in child.waiting_for or child.is_terminal:
                 raise _Settled(child)
-            return transitions.told(child, frozenset({parent.id}), self._now())
+            return transitions.parents_completed(child, frozenset({parent.id}), self._now())
 
         with suppress(_Settled, JobNotFound):  # it knows, or it has ended, or expired
             self._store.change(self._store.get(child_id), change)

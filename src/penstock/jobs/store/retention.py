@@ -40,7 +40,6 @@ class Expiry:
         # Also refuses NaN.
         if not 1 <= keep_seconds <= _LONGEST_KEEP_SECONDS:
             raise ValueError(f"keep_seconds is 1 to {_LONGEST_KEEP_SECONDS:,} (100 years), not {keep_seconds}")
-        self.half_seconds = keep_seconds / 2
         self._keep_seconds = keep_seconds
         self._db = db
         self._layout = layout
@@ -48,20 +47,12 @@ class Expiry:
         self._reader = reader
         self._writer = writer
 
-    def of(self, due_at: float) -> int:
-        """When a job expires that is due then."""
-        return int(due_at + self._keep_seconds)
-
-    def is_near(self, job: Job, due_at: float) -> bool:
-        """Whether less than half of its time would be left (2)."""
-        return job.expires_at < due_at + self.half_seconds
-
     def extended(self, job: Job, due_at: float, now: float) -> Job:
         """The job, all of whose records expire `keep_seconds` after `due_at` (2). Raises JobNotFound.
 
         It must have been read just now: nobody may move the records of a job that has ended since.
         """
-        until = self.of(due_at)
+        until = int(due_at + self._keep_seconds)
         for _ in range(_TRIES):
             if job.expires_at >= until:
                 return job

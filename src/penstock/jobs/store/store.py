@@ -35,7 +35,6 @@ from penstock.jobs.model.job import (
     JobNotFound,
     JobPage,
     Payload,
-    altered,
     new_id,
 )
 from penstock.jobs.model.new_job import (
@@ -44,7 +43,6 @@ from penstock.jobs.model.new_job import (
     check_new,
     checked_name,
     checked_progress,
-    due_at,
     first_version,
     is_id,
 )
@@ -52,7 +50,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, Changed
 from penstock.jobs.store.conditional_writes import Conflict, Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
-from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, to_json
+from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
 from penstock.jobs.store.queries import Claimable, JobReader, Wanted
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Queue, SideItems
@@ -175,7 +173,7 @@ class JobStore:
         for place, new in enumerate(news):
             job, text = self._first(new)
             if self._is_one_put(job, text):
-                plain.append((place, transitions.created(altered(job, {"args": Payload(text)}))))
+                plain.append((place, transitions.created(job, Payload(text))))
         for start in range(0, len(plain), _ENQUEUED_TOGETHER):
             group = plain[start : start + _ENQUEUED_TOGETHER]
             written = self._writer.create_together([created for _, created in group])
@@ -196,19 +194,20 @@ class JobStore:
         check_new(new)
         now = self.clock.now()
         text = to_json(new.args, "args")
-        job = first_version(new, now, self._expiry.of(max(now, due_at(new, now))))
+        job = first_version(new, now, self.keep_seconds)
         if job.depends_on:
             job = self._dependencies.checked(job)
-        self.side_items.note_tenant(job.tenant)
+        if job.tenant:
+            self.side_items.note_tenant(job.tenant)
         return job, text
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
         for _ in range(_TRIES):
             payload, records = self.payloads.kept(job, "args", text)
-            job = altered(job, {"args": payload})
-            created = transitions.created(job)
+            created = transitions.created(job, payload)
             try:
-                self._writer.create(created, records, self.side_items.hold_unique(job))
+                guards = [] if job.unique_key is None else self.side_items.hold_unique(job)
+                self._writer.create(created, records, guards)
                 return created.job, True
             except Conflict as conflict:
                 found = conflict.current
@@ -298,10 +297,10 @@ class JobStore:
         now = self.clock.now()
         if now < self._looked_after.get(queue, 0.0):
             return
-        often = self._expiry.half_seconds / 4
+        often = self.keep_seconds / 8
         self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
         for job in self._reader.forgotten(queue, now - often, now):
-            if not job.is_terminal and job.expires_at > now and self._expiry.is_near(job, now):
+            if not job.is_terminal and job.expires_at > now and self._is_near_expiry(job, now):
                 self._dependencies.look_after(self._expiry.extended(job, now, now))
 
     def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
@@ -312,7 +311,7 @@ class JobStore:
         """
         now = self.clock.now()
         try:
-            if self._expiry.is_near(job, now):
+            if self._is_near_expiry(job, now):
                 if self._reader.get(job.id, now).version != job.version or job.is_terminal:
                     return None
                 job = self._expiry.extended(job, now, now)
@@ -321,7 +320,8 @@ class JobStore:
                 if job.waiting_for or job.run_at > max(now, job.updated_at):
                     return None
                 changed = transitions.started(job, owner, lease_seconds, now)
-                self._writer.change(job, changed, (), self.side_items.hold_slot(job))
+                guards = [] if job.concurrency_key is None else self.side_items.hold_slot(job)
+                self._writer.change(job, changed, (), guards)
             elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
                 changed = self._take_over(job, owner, lease_seconds, now)
             else:
@@ -394,7 +394,7 @@ class JobStore:
             and job.unique_key is None
             and job.concurrency_key is None
             and job.cancel_reason is None
-            and not self._expiry.is_near(job, now)
+            and not self._is_near_expiry(job, now)
         )
 
     # ── what its worker writes ───────────────────────────────────────────────────────────────────
@@ -428,13 +428,13 @@ class JobStore:
             checked_name(checkpoint, "checkpoint")
             payload = self.payloads.spilled(job, to_json(value, f"checkpoint {checkpoint}"))
             point = Checkpoint(checkpoint, version, 0.0, payload, cut(summary, _SUMMARY_CHARACTERS), job.attempt)
-        told = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
+        words = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
 
         def change(current: Job, now: float) -> Changed:
             changed = transitions.reported(current, now, progress=progress, step=step)
             after = changed.job
             shown = "" if step is None else after.step
-            entry = Entry(after.entries, after.updated_at, progress, shown, told, text, after.attempt)
+            entry = Entry(after.entries, after.updated_at, progress, shown, words, text, after.attempt)
             kept[:] = [self.layout.entry(after, entry)]
             if point is not None:
                 kept.append(self.layout.checkpoint(after, replace(point, at=after.updated_at)))
@@ -521,7 +521,7 @@ class JobStore:
         now = self.clock.now()
         job = self.get(job_id)
         transitions.retried(job, now)  # before anything is written
-        if self._expiry.is_near(job, now):
+        if self._is_near_expiry(job, now):
             job = self._expiry.extended(job, now, now)
         return self.change(job, lambda current: transitions.retried(current, now), guards=self.side_items.hold_unique)
 
@@ -531,7 +531,9 @@ class JobStore:
 
     def load(self, job: Job, payload: Payload | None) -> Any:
         """The value of a payload, wherever it lies."""
-        return None if payload is None else self.payloads.load(job, payload)
+        if payload is None:
+            return None
+        return self.payloads.load(job, payload) if payload.text is None else from_json(payload.text)
 
     def queue(self, name: str) -> Queue:
         return self.side_items.queue(name)
@@ -542,6 +544,10 @@ class JobStore:
 
     def resume(self, queue: str) -> None:
         self.side_items.resume(queue)
+
+    def _is_near_expiry(self, job: Job, due_at: float) -> bool:
+        """Whether less than half of its time would be left (retention.py, 2)."""
+        return job.expires_at < due_at + self.keep_seconds / 2
 
     # ── how changes are made ─────────────────────────────────────────────────────────────────────
 
@@ -565,7 +571,7 @@ class JobStore:
         for attempt in range(_TRIES):
             changed = change(job)
             now = self.clock.now()
-            if self._expiry.is_near(job, max(now, changed.job.run_at)) and not job.is_terminal:
+            if self._is_near_expiry(job, max(now, changed.job.run_at)) and not job.is_terminal:
                 job = self._kept_longer(job, change, now)
                 changed = change(job)
             actions: list[Action] = []
@@ -592,7 +598,7 @@ class JobStore:
         """The job, which will not expire before long. Who may not make the change is refused here already."""
         job = self._reader.current(job.id)
         due_at = max(now, change(job).job.run_at)
-        if job.is_terminal or not self._expiry.is_near(job, due_at):
+        if job.is_terminal or not self._is_near_expiry(job, due_at):
             return job
         return self._expiry.extended(job, due_at, now)
 

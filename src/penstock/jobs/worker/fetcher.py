@@ -66,22 +66,19 @@ class Batch:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[Attempt] = deque()
+        self.waiting: deque[Attempt] = deque()
+        """Claimed, and not begun."""
         self._returned: list[Returned] = []
         self._oldest = 0.0
 
-    def __len__(self) -> int:
-        """How many are claimed, and not begun."""
-        return len(self._waiting)
-
     def add(self, claimed: Iterable[Attempt]) -> None:
         with self._lock:
-            self._waiting.extend(claimed)
+            self.waiting.extend(claimed)
 
     def begin_next(self) -> Attempt | None:
         """One that waits, for the caller to run."""
         with self._lock:
-            return self._waiting.popleft() if self._waiting else None
+            return self.waiting.popleft() if self.waiting else None
 
     def add_returned(self, attempt: Attempt, result: str) -> Attempt | None:
         """Puts down that this one has ended. The next one to run; None if the ends should be written first."""
@@ -90,8 +87,8 @@ class Batch:
             if not self._returned:
                 self._oldest = now
             self._returned.append(Returned(attempt, result))
-            if len(self._waiting) > 1 and now - self._oldest < LINGER_SECONDS:  # (8)
-                return self._waiting.popleft()
+            if len(self.waiting) > 1 and now - self._oldest < LINGER_SECONDS:  # (8)
+                return self.waiting.popleft()
             return None
 
     def take_returned(self) -> list[Returned]:
@@ -232,7 +229,7 @@ class Fetcher:
     def _wait(self) -> bool:
         """Waits for a job or the end: True. False if it is for this thread to poll now."""
         while not self._stopped:
-            if self._candidates or self.batch:
+            if self._candidates or self.batch.waiting:
                 if not self.active or self._gate is None or self._is_needed(self._gate):
                     return True
                 continue
@@ -266,7 +263,7 @@ class Fetcher:
         # A job that is claimed or requeued during a poll may be missed by it, in the pool it left and in the one it
         # came to: only a poll beside which nobody here has a job tells that there is none.
         with self._changed:
-            is_sure = not self.active and not self._in_hand and not self.batch
+            is_sure = not self.active and not self._in_hand and not self.batch.waiting
         try:
             found, next_at = self._poll_queues()
         except BaseException:

@@ -26,6 +26,7 @@ from penstock.jobs.attempt import Attempt
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
+from penstock.jobs.model.state import TERMINAL
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.fetcher import (
@@ -199,7 +200,7 @@ class Worker:
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
     def _verdict(self, job: Job) -> Verdict:
-        if job.is_terminal or job.unregistered:
+        if job.state in TERMINAL or job.unregistered:
             return "take"  # there is something to settle
         if job.task not in self.app.tasks:
             if job.task not in self._unknown:
@@ -245,7 +246,7 @@ class Worker:
 
     def _claim(self, candidate: Job) -> Attempt | None:
         try:
-            if candidate.is_terminal or candidate.unregistered:
+            if candidate.state in TERMINAL or candidate.unregistered:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
@@ -327,7 +328,7 @@ class Worker:
             return 0
         free = self._concurrency - self.fetcher.active + 1
         most = 1 if any(attempt.job.crashes for attempt in list(self._attempts)) else min(self._most_together, free)
-        return max(0, most - len(self.fetcher.batch))
+        return max(0, most - len(self.fetcher.batch.waiting))
 
     def _write_returned(self, room: int) -> None:
         """Ends what has returned, and claims as many as there is room for of those at hand, with one commit."""
@@ -339,7 +340,9 @@ class Worker:
             ended, claimed = self._complete_and_claim(returned, candidates)
             for candidate in candidates:
                 self.fetcher.end_claim(candidate.id)
-            self.fetcher.batch.add([self._new_attempt(job) for job in claimed if job is not None])
+            attempts = [self._new_attempt(job) for job in claimed if job is not None]
+            if attempts:
+                self.fetcher.batch.add(attempts)
         for one, job in zip(returned, ended, strict=True):
             self._count_returned(one, job)  # outside the gate: where the database is away, an end is tried for long
 
