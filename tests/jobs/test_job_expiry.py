@@ -77,7 +77,7 @@ def check_kept(store: JobStore, job_id: str, clock: ManualClock) -> None:
     assert moment >= clock.now() + 15 * DAY - 1
 
 
-@pytest.mark.parametrize("touch", ["renew", "report", "log", "fail", "hand_over", "take_over", "cancel", "complete"])
+@pytest.mark.parametrize("touch", ["renew", "report", "log", "fail", "requeue", "take_over", "cancel", "complete"])
 def test_whatever_is_done_to_a_job_that_lasts_keeps_all_of_it(store: JobStore, clock: ManualClock, touch: str) -> None:
     job = running(store, unique_key="u", args={"text": "x" * 20_000})
     for number in range(3):
@@ -91,7 +91,7 @@ def test_whatever_is_done_to_a_job_that_lasts_keeps_all_of_it(store: JobStore, c
         store.log(job.id, "hello")
     elif touch == "fail":
         store.fail(job, FAILURE, retry_at=clock.now() + 5)
-    elif touch == "hand_over":
+    elif touch == "requeue":
         store.requeue(job, "stop")
     elif touch == "take_over":
         claimed(store, job, "w2")

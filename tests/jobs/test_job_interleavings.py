@@ -239,7 +239,7 @@ class Interleavings(RuleBasedStateMachine):
             self.model[holder.job.id].moved("retrying", State.QUEUED)
 
     @rule(which=WHICH)
-    def hand_over(self, which: int) -> None:
+    def requeue(self, which: int) -> None:
         holder = self._holder(which)
         if isinstance(self._write(holder, lambda store: store.requeue(holder.job, "it stops")), Held):
             self.model[holder.job.id].moved("handed_over", State.QUEUED)

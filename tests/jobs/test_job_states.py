@@ -89,7 +89,7 @@ STEPS: dict[str, Named] = {
     "parents_completed": lambda one, now: transitions.parents_completed(one, frozenset({"job_0"}), now),
     "registered": lambda one, now: transitions.registered(one, frozenset(), now),
     "awaited": transitions.awaited,
-    "children_told": transitions.children_told,
+    "children_notified": transitions.children_notified,
 }
 
 walks = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.floats(-100, 100)), max_size=40)

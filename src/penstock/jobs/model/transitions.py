@@ -169,7 +169,7 @@ def awaited(job: Job, now: float) -> Changed:
     return Changed(_later(job, now, {"has_children": True}))
 
 
-def children_with_event(job: Job, now: float) -> Changed:
+def children_notified(job: Job, now: float) -> Changed:
     """Everybody who waited for it knows."""
     return Changed(_later(job, now, {"has_children": False}))
 

@@ -115,7 +115,7 @@ class Dependencies:
             # One that was retried meanwhile ends once more, and tells those who wait for it then.
             if not current.has_children or current.state is not job.state or current.token != job.token:
                 raise _Settled(current)
-            return transitions.children_told(current, self._now())
+            return transitions.children_notified(current, self._now())
 
         with suppress(_Settled, JobNotFound):
             self._store.change(job, change)
