@@ -175,7 +175,7 @@ def test_why_says_what_a_job_waits_for(app: penstock.App) -> None:
     assert json.loads(run("why", first, "--json").stdout)["state"] == "queued"
     limited = [app.tasks["count"].options(concurrency_key="one").enqueue(to=1).id for _ in range(2)]
     assert app.store.claim(app.get(limited[0]), "somebody", 30) is not None
-    assert "1 with the limit key 'one' is running already" in run("why", limited[1]).stdout
+    assert "1 with the concurrency key 'one' is running already" in run("why", limited[1]).stdout
 
 
 def test_why_is_one_line_whatever_the_error_says(app: penstock.App) -> None:

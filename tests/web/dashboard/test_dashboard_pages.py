@@ -197,7 +197,7 @@ EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{7*7}}"
 
 def test_html_in_every_field_stays_text(world: World) -> None:
     safe = EVIL.replace("/", "|")
-    job = world.running(safe[:60], args={EVIL: EVIL}, tenant=safe, owner=EVIL, unique=EVIL)
+    job = world.running(safe[:60], args={EVIL: EVIL}, tenant=safe, owner=EVIL, unique_key=EVIL)
     job = world.store.report(job, progress=10, step=EVIL, message=EVIL, data={EVIL: EVIL})
     job = world.store.report(job, checkpoint=safe, value={EVIL: EVIL}, summary=EVIL)
     job = world.store.attach(job, JobFile(EVIL, world.files.save("a/b", b"x")))
