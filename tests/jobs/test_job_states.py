@@ -67,7 +67,8 @@ def test_the_diagram_shows_every_transition_once() -> None:
     assert "    processing --> queued: requeued" in lines
     assert "    completed --> [*]" in lines
     arrows = sum(len(transition.sources) or 1 for transition in TRANSITIONS)
-    assert len(lines) == len(set(lines)) == 1 + arrows + len(TERMINAL)
+    alike = 1  # both that lead from processing to failed are called failed
+    assert len(lines) == len(set(lines)) == 1 + arrows - alike + len(TERMINAL)
 
 
 # ── changes ──────────────────────────────────────────────────────────────────────────────────────

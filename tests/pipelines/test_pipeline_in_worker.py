@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock.jobs.attempt import Attempt
-from penstock.jobs.context import JobContext
+from penstock.jobs.context import JobContext, attempt_of
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.worker import Worker
 from penstock.pipelines import Pipeline, PipelineFile, StepContext, lineage
@@ -53,7 +53,7 @@ class World:
         self.calls.append(step)
         if step == self.stop_after:
             self.stop_after = ""
-            context._run.stop("its worker stops")
+            attempt_of(context._ctx).stop("its worker stops")
 
     def work(self) -> None:
         Worker(self.app, burst=True, concurrency=1, idle_seconds=0.05).run()
