@@ -22,10 +22,10 @@ from bench.options import Options
 from bench.report import Section, Table, times
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.jobs.model.job import Job, JobError, altered
+from penstock.jobs.model.job import Job, JobError
 from penstock.jobs.model.new_job import NewJob, first_version
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import created
+from penstock.jobs.model.transitions import altered, created
 from penstock.jobs.store.store import JobStore
 from penstock.leases import grant
 from penstock.web.dashboard.app import make_dashboard

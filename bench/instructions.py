@@ -53,17 +53,17 @@ def put(folder: Path, count: int) -> None:
 
 
 def enqueue(folder: Path, count: int) -> None:
-    """`app.enqueue` of a job without arguments."""
+    """`task.enqueue` of a job without arguments."""
     app, task = _app(folder)
     for _ in range(count):
-        app.enqueue(task)
+        task.enqueue()
     app.close()
 
 
 def job(folder: Path, count: int) -> None:
     """A job found, claimed and completed, seven by one commit, as a worker of eight threads does it."""
     app, task = _app(folder)
-    app.enqueue_all(task, [{} for _ in range(MANY + 2 * TOGETHER)])
+    task.enqueue_many([{} for _ in range(MANY + 2 * TOGETHER)])
     store, running, done = app.store, list[penstock.Job](), 0
     found: list[penstock.Job] = []
     while done < count:
@@ -94,7 +94,7 @@ def _app(folder: Path) -> tuple[penstock.App, Task[[], None]]:
     app = penstock.App(folder / "x.db")
 
     @app.task()
-    def no_op(_: penstock.Run) -> None: ...
+    def no_op(_: penstock.JobContext) -> None: ...
 
     return app, no_op
 

@@ -1,7 +1,7 @@
 """Workers killed at random while they run jobs with checkpoints: `python -m bench kills`.
 
 Three worker processes share a database file; one of them, drawn at random, is ended by SIGKILL every so often and
-another started. Each job does four steps and keeps each as a checkpoint. A job that was hit three times is parked, as
+another started. Each job does four steps and keeps each as a checkpoint. A job that was hit three times has failed, as
 it should be, and retried as an operator would. At the end a checker that knows every job looks at the whole store:
 each has completed exactly once, has each of its checkpoints, and keeps the rules of penstock.testing.invariants. Fewer:
 `python -m bench kills --set jobs=100 --set kills=5`.
@@ -23,6 +23,7 @@ from bench.options import Options
 from bench.report import Section, Table, count
 from bench.sections import alone
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.testing.fault_lab import FaultLab
 from penstock.testing.invariants import broken_rules
 
@@ -36,12 +37,12 @@ import penstock
 app = penstock.App()
 
 @app.task(lease_seconds=1)
-def steps(run: penstock.Run, number: int, seconds: float) -> list[int]:
+def steps(ctx: penstock.JobContext, number: int, seconds: float) -> list[int]:
     done = []
     for step in range({STEPS}):
         time.sleep(seconds)
-        done.append(run.step(f"step{{step}}", lambda step=step: number * 10 + step))
-        run.progress(100 * (step + 1) / {STEPS})
+        done.append(ctx.step(f"step{{step}}", lambda step=step: number * 10 + step))
+        ctx.progress(100 * (step + 1) / {STEPS})
     return done
 """
 
@@ -60,11 +61,11 @@ PLANS = {"full": Plan(jobs=2_000, kills=200, workers=3, seed=1), "quick": Plan(j
 def run(options: Options) -> Section:
     plan = options.plan(PLANS)
     with tempfile.TemporaryDirectory(prefix="penstock-kills-") as folder:
-        took, parked, taken, faults = killed(Path(folder), plan)
+        took, failed, taken, faults = killed(Path(folder), plan)
     table = Table(f"{plan.jobs:,} jobs of {STEPS} steps, {plan.kills} workers killed", ["", ""])
     table.rows = [
         ["seconds", f"{took:.0f}"],
-        ["parked after three crashes, and retried", count(parked)],
+        ["failed after three crashes, and retried", count(failed)],
         ["attempts that jobs took", ", ".join(f"{one}: {number:,} jobs" for one, number in sorted(taken.items()))],
         ["faults found", count(len(faults))],
     ]
@@ -75,7 +76,7 @@ def run(options: Options) -> Section:
 
 
 def killed(folder: Path, plan: Plan) -> tuple[float, int, Counter[int], list[str]]:
-    """How long it took, how many were parked, how many attempts jobs took, and what is wrong at the end."""
+    """How long it took, how many failed, how many attempts jobs took, and what is wrong at the end."""
     (folder / "killed_jobs.py").write_text(MODULE)
     sys.path.insert(0, str(folder))
     environment = {"PENSTOCK_URL": str(folder / "kills.db"), "PYTHONPATH": str(folder)}
@@ -87,7 +88,7 @@ def killed(folder: Path, plan: Plan) -> tuple[float, int, Counter[int], list[str
         with FaultLab("killed_jobs:app", folder=folder, environment=environment) as lab:
             ids = _enqueued(lab, plan)
             _kill(lab, plan, draw, began)
-            parked = finished(lab, ids)
+            failed = finished(lab, ids)
             faults = found(lab.app, ids)
             taken = Counter(lab.app.get(one).attempt for one in ids)
     finally:
@@ -95,16 +96,16 @@ def killed(folder: Path, plan: Plan) -> tuple[float, int, Counter[int], list[str
         os.environ.clear()
         os.environ.update(before)
     took = time.monotonic() - began
-    sys.stderr.write(f"{plan.jobs} jobs, {plan.kills} kills in {took:.0f} s; {parked} parked and retried\n")
+    sys.stderr.write(f"{plan.jobs} jobs, {plan.kills} kills in {took:.0f} s; {failed} failed and retried\n")
     sys.stderr.write(f"attempts: {dict(sorted(taken.items()))}\n")
-    return took, parked, taken, faults
+    return took, failed, taken, faults
 
 
 def _enqueued(lab: FaultLab, plan: Plan) -> dict[str, int]:
     """The jobs' ids, each with its number. A step takes so long that the work lasts as long as the killing."""
     seconds = 0.8 * plan.kills * sum(PAUSE) / 2 * plan.workers * SLOTS / (plan.jobs * STEPS)
     steps = lab.app.tasks["steps"]
-    return {lab.app.enqueue(steps, number=number, seconds=seconds).id: number for number in range(plan.jobs)}
+    return {steps.enqueue(number=number, seconds=seconds).id: number for number in range(plan.jobs)}
 
 
 def _kill(lab: FaultLab, plan: Plan, draw: random.Random, began: float) -> None:
@@ -119,14 +120,14 @@ def _kill(lab: FaultLab, plan: Plan, draw: random.Random, began: float) -> None:
 
 
 def finished(lab: FaultLab, ids: dict[str, int]) -> int:
-    """Waits for all, and retries what is parked; how many were."""
-    parked = 0
+    """Waits for all, and retries what failed; how many were."""
+    failed = 0
     for ended in lab.wait(*ids, timeout_seconds=900):
-        if ended.error is not None and ended.error.kind == "Parked":
-            parked += 1
+        if ended.error is not None and ended.error.kind == KILLED_WORKERS:
+            failed += 1
             lab.app.retry(ended.id)
     lab.wait(*ids, timeout_seconds=300)
-    return parked
+    return failed
 
 
 def states(app: penstock.App) -> str:

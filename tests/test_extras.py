@@ -79,7 +79,7 @@ def test_the_core_runs_without_any_extra(tmp_path: Path) -> None:
         def double(run, n: int) -> int:
             return 2 * n
 
-        job = app.enqueue(double, n=4)
+        job = double.enqueue(n=4)
         Worker(app, burst=True).run()
         assert app.result(job.id) == 8
         app.close()

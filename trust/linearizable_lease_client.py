@@ -61,7 +61,7 @@ class LeaseClient:
                 time.sleep(LEASE_SECONDS * 1.6)  # as if it were frozen: somebody may have the job now
         if self._draw.random() < 0.95:
             self._note("return", job, time.monotonic_ns())
-            self._store.hand_over(job, "enough")
+            self._store.requeue(job, "enough")
 
     def _noted(self, job: Job, write: Callable[[Job], Job]) -> Job:
         began = time.monotonic_ns()

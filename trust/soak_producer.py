@@ -74,23 +74,22 @@ class Producer:
         self._enqueue(task, {}, **facts)
 
     def _limited(self) -> None:
-        limit: dict[str, Any] = {"limit_key": f"limit{self._draw.randrange(_KEYS)}", "limit": LIMIT}
-        self._enqueue("plain", limit, **limit)
+        key = f"limit{self._draw.randrange(_KEYS)}"
+        options = {"concurrency_key": key, "max_concurrent": LIMIT}
+        self._enqueue("plain", options, limit_key=key, limit=LIMIT)
 
     def _unique(self) -> None:
-        unique = {"unique": f"only{self._draw.randrange(_KEYS)}"}
-        self._enqueue("plain", unique, same=True, **unique)
+        unique = {"unique_key": f"only{self._draw.randrange(_KEYS)}"}
+        self._enqueue("plain", unique, same=True, unique=unique["unique_key"])
 
     def _fan(self) -> None:
         parts = [self._enqueue("plain", {}) for _ in range(3)]
         ids = [part.id for part in parts if part is not None]
-        self._enqueue("gather", {"after": ids}, after=ids)
+        self._enqueue("gather", {"depends_on": ids}, after=ids)
 
     def _cancelled(self) -> None:
         later = self._draw.random() < 0.3
-        job = self._enqueue(
-            "plain" if later else "endless", {"run_in_seconds": 3600} if later else {}, ends="cancelled"
-        )
+        job = self._enqueue("plain" if later else "endless", {"delay": 3600} if later else {}, ends="cancelled")
         if job is not None:
             self._to_cancel.append((time.monotonic() + self._draw.random() * 2, job.id))
 
@@ -117,9 +116,9 @@ class Producer:
         key = f"{task}-{self._number}"
         seconds = round(self._draw.random() * _LONGEST_BODY_SECONDS, 3)
         arguments = {"number": 1 if same else self._number, "seconds": seconds}
-        wanted = self._app.tasks[task].options(key=key, **options)
+        wanted = self._app.tasks[task].options(idempotency_key=key, **options)
         self._ledger.note("asked", key=key)
-        made = self._until_told(lambda: self._app.enqueue(wanted, **arguments), key)
+        made = self._until_told(lambda: wanted.enqueue(**arguments), key)
         if not isinstance(made, Job):
             return None
         self._ledger.note("enqueued", key=key, job=made.id, ends=ends, **facts)
@@ -150,7 +149,7 @@ class Producer:
             self._app.cancel(job_id, "soaked")
         except BadTransition:
             job = self._app.get(job_id)
-            if job.state is State.FAILED:  # parked: an operator would retry it, and cancel it then
+            if job.state is State.FAILED:  # it has killed its workers: an operator would retry it, and cancel it then
                 self._app.retry(job_id)
                 raise PenstockError("not yet") from None
             if job.state is not State.CANCELLED:

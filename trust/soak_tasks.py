@@ -30,14 +30,14 @@ ledger = Ledger(Path(os.environ["SOAK_LEDGER"]))
 _worker = f"pid {os.getpid()}"
 
 
-def noted(body: Callable[Concatenate[penstock.Run, P], R]) -> Callable[Concatenate[penstock.Run, P], R]:
+def noted(body: Callable[Concatenate[penstock.JobContext, P], R]) -> Callable[Concatenate[penstock.JobContext, P], R]:
     """Notes that a body begins, and what it is about to return."""
 
     @wraps(body)
-    def noting(run: penstock.Run, *args: P.args, **kwargs: P.kwargs) -> R:
-        ledger.note("began", job=run.id, attempt=run.attempt, worker=_worker)
-        value = body(run, *args, **kwargs)
-        ledger.note("ended", job=run.id, attempt=run.attempt, value=value)
+    def noting(ctx: penstock.JobContext, *args: P.args, **kwargs: P.kwargs) -> R:
+        ledger.note("began", job=ctx.id, attempt=ctx.attempt, worker=_worker)
+        value = body(ctx, *args, **kwargs)
+        ledger.note("ended", job=ctx.id, attempt=ctx.attempt, value=value)
         return value
 
     return noting  # type: ignore[return-value]  # wraps names the run, which is passed by its place
@@ -45,56 +45,56 @@ def noted(body: Callable[Concatenate[penstock.Run, P], R]) -> Callable[Concatena
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def steps(run: penstock.Run, number: int, seconds: float) -> list[int]:
+def steps(ctx: penstock.JobContext, number: int, seconds: float) -> list[int]:
     """Each step is done once and kept."""
-    return [_step(run, step, number * 10 + step, seconds) for step in range(STEPS)]
+    return [_step(ctx, step, number * 10 + step, seconds) for step in range(STEPS)]
 
 
-def _step(run: penstock.Run, index: int, value: int, seconds: float) -> int:
+def _step(ctx: penstock.JobContext, index: int, value: int, seconds: float) -> int:
     name, done = f"step{index}", False
 
     def body() -> int:
         nonlocal done
         done = True
-        ledger.note("did", job=run.id, step=name, index=index, attempt=run.attempt)
+        ledger.note("did", job=ctx.id, step=name, index=index, attempt=ctx.attempt)
         time.sleep(seconds)
         return value
 
-    kept: int = run.step(name, body)
+    kept: int = ctx.step(name, body)
     if done:
-        ledger.note("kept", job=run.id, step=name, attempt=run.attempt, value=value)
+        ledger.note("kept", job=ctx.id, step=name, attempt=ctx.attempt, value=value)
     return kept
 
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def counter(run: penstock.Run, number: int, seconds: float) -> int:
+def counter(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """One checkpoint that grows, and progress with it."""
-    done: int = run.resume("done", 0)
-    ledger.note("resumed", job=run.id, name="done", value=done, attempt=run.attempt)
+    done: int = ctx.resume("done", 0)
+    ledger.note("resumed", job=ctx.id, name="done", value=done, attempt=ctx.attempt)
     for reached in range(done + 1, STEPS + 1):
         time.sleep(seconds)
-        run.checkpoint("done", reached, progress=100 * reached / STEPS)
-        ledger.note("checkpoint", job=run.id, name="done", value=reached, attempt=run.attempt)
+        ctx.checkpoint("done", reached, progress=100 * reached / STEPS)
+        ledger.note("checkpoint", job=ctx.id, name="done", value=reached, attempt=ctx.attempt)
     return number
 
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def talker(run: penstock.Run, number: int, seconds: float) -> int:
+def talker(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """Words. A report that the database would not take is lost, and nobody says that it is there."""
     for line in range(STEPS):
         time.sleep(seconds)
-        text, lost = f"line {line} of {number}", run.lost_reports
-        run.log(text)
-        if run.lost_reports == lost:
-            ledger.note("entry", job=run.id, number=run.job.entries, text=text, attempt=run.attempt)
+        text, lost = f"line {line} of {number}", ctx.lost_reports
+        ctx.log(text)
+        if ctx.lost_reports == lost:
+            ledger.note("entry", job=ctx.id, number=ctx.job.entries, text=text, attempt=ctx.attempt)
     return number
 
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def plain(run: penstock.Run, number: int, seconds: float) -> int:
+def plain(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """Nothing but time: for parts, limits and unique keys."""
     time.sleep(seconds)
     return number
@@ -102,41 +102,41 @@ def plain(run: penstock.Run, number: int, seconds: float) -> int:
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def gather(run: penstock.Run, number: int, seconds: float) -> int:
+def gather(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """What the jobs before it have returned."""
-    results = run.results
-    ledger.note("results", job=run.id, parents=results)
+    results = ctx.results
+    ledger.note("results", job=ctx.id, parents=results)
     return sum(results.values())
 
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def shaky(run: penstock.Run, number: int, seconds: float) -> int:
+def shaky(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """Raises in its first attempts."""
-    if run.attempt <= number % 3:
-        raise ConnectionError(f"attempt {run.attempt}")
+    if ctx.attempt <= number % 3:
+        raise ConnectionError(f"attempt {ctx.attempt}")
     return number
 
 
 @app.task(lease_seconds=LEASE_SECONDS)
 @noted
-def hopeless(run: penstock.Run, number: int, seconds: float) -> int:
+def hopeless(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     raise ValueError(f"{number} cannot be done")
 
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def endless(run: penstock.Run, number: int, seconds: float) -> int:
+def endless(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """Until it is cancelled."""
     while True:
         time.sleep(0.05)
-        run.progress(1)
+        ctx.progress(1)
 
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN, cron="* * * * *")
 @noted
-def tick(run: penstock.Run) -> str:
-    return run.id
+def tick(ctx: penstock.JobContext) -> str:
+    return ctx.id
 
 
 # ── a pipeline ───────────────────────────────────────────────────────────────────────────────────────
@@ -169,8 +169,8 @@ def add(context: StepContext, lengths: list[int], seconds: float) -> int:
 
 @app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
 @noted
-def pipeline(run: penstock.Run, number: int, seconds: float) -> int:
-    total: int = words.run_in(run, inputs={"text": "so much depends upon " * number, "seconds": seconds})["total"]
+def pipeline(ctx: penstock.JobContext, number: int, seconds: float) -> int:
+    total: int = words.run_in(ctx, inputs={"text": "so much depends upon " * number, "seconds": seconds})["total"]
     return total
 
 

@@ -22,6 +22,7 @@ from penstock.client.database import connect
 from penstock.client.wrappers.retries import RetryPolicy
 from penstock.errors import PenstockError
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.jobs.store.store import JobStore
 from penstock.testing.invariants import broken_rules
 from trust.ledger import Account, Ledger, StoredJob
@@ -257,7 +258,7 @@ class World:
         from trust.soak_producer import _KEYS, LIMIT
 
         for key in range(_KEYS):
-            holders = self.store.sides.slot_holders(f"limit{key}")
+            holders = self.store.side_items.slot_holders(f"limit{key}")
             self.ledger.note("slots", limit_key=f"limit{key}", limit=LIMIT, holders=holders)
         for place, worker in enumerate(self._workers):
             if worker.ended_with is not None:
@@ -275,26 +276,26 @@ class World:
         self.troubles += self._producer.undone
 
     def wait_for_ends(self, timeout_seconds: float) -> list[str]:
-        """Waits until nothing is left to do, as an operator who retries what is parked; what never ended."""
+        """Waits until nothing is left to do, as an operator who retries what has failed; what never ended."""
         end = time.monotonic() + timeout_seconds
         while True:
-            self._retry_parked()
+            self._retry_failed()
             waiting = [job.id for state in (State.QUEUED, State.PROCESSING) for job in self._found(state)]
-            parked = [job.id for job in self._found(State.FAILED) if _is_parked(job)]
+            failed = [job.id for job in self._found(State.FAILED) if _has_killed_workers(job)]
             pending = [one for one, record in records_of(self.store).items() if record.get("done") == 0]
-            if not waiting and not parked and not pending:
+            if not waiting and not failed and not pending:
                 return []
             if time.monotonic() > end:
                 return [
-                    f"{one} has not ended after {timeout_seconds:g} s of calm" for one in waiting + parked + pending
+                    f"{one} has not ended after {timeout_seconds:g} s of calm" for one in waiting + failed + pending
                 ]
             self._look()
             self._do_due(time.monotonic())
             time.sleep(0.3)
 
-    def _retry_parked(self) -> None:
+    def _retry_failed(self) -> None:
         for job in self._found(State.FAILED):
-            if _is_parked(job):
+            if _has_killed_workers(job):
                 try:
                     self.store.retry(job.id)
                     self.ledger.note("retried", job=job.id)
@@ -313,8 +314,8 @@ class World:
                 self.troubles.append(f"{worker.name} was asked to stop, and ended with {code}")
 
 
-def _is_parked(job: Any) -> bool:
-    return job.error is not None and job.error.kind == "Parked"
+def _has_killed_workers(job: Any) -> bool:
+    return job.error is not None and job.error.kind == KILLED_WORKERS
 
 
 def jobs_of(store: JobStore, state: State | None = None) -> list[Any]:

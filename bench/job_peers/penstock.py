@@ -12,15 +12,15 @@ app = penstock.App(work.place / "jobs.db")
 
 
 @app.task()
-def no_op(_: penstock.Run) -> None:
+def no_op(_: penstock.JobContext) -> None:
     work.no_op()
 
 
 @app.task(lease_seconds=5)
-def steps(run: penstock.Run) -> None:
+def steps(ctx: penstock.JobContext) -> None:
     work.note("begin")
     for number in range(1, work.STEPS + 1):
-        run.step(f"step-{number}", partial(work.step, number))
+        ctx.step(f"step-{number}", partial(work.step, number))
     work.note("done")
 
 
@@ -31,15 +31,15 @@ def prepare() -> None:
 
 def enqueue(count: int) -> None:
     for _ in range(count):
-        app.enqueue(no_op)
+        no_op.enqueue()
 
 
 def enqueue_all(count: int) -> None:
-    app.enqueue_all(no_op, ({} for _ in range(count)))
+    no_op.enqueue_many({} for _ in range(count))
 
 
 def enqueue_steps() -> None:
-    app.enqueue(steps)
+    steps.enqueue()
 
 
 def left() -> int:

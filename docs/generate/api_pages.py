@@ -16,7 +16,7 @@ from typing import Any
 from public_names import PAGES, Page
 
 _SYNC = {
-    "AsyncRun": "penstock.jobs.worker.context:Run",
+    "AsyncJobContext": "penstock.jobs.context:JobContext",
     "AsyncDatabase": "penstock.client.database:Database",
     "AsyncTable": "penstock.client.tables.table:Table",
 }

@@ -32,14 +32,14 @@ import penstock
 app = penstock.App("jobs.db")
 
 @app.task(lease_seconds=2)
-def count(run: penstock.Run, to: int, seconds: float = 0.0) -> int:
+def count(ctx: penstock.JobContext, to: int, seconds: float = 0.0) -> int:
     for number in range(1, to + 1):
         time.sleep(seconds)
-        run.progress(100 * number / to, step="counting")
+        ctx.progress(100 * number / to, step="counting")
     return to
 
 @app.task()
-def bad(run: penstock.Run) -> None:
+def bad(ctx: penstock.JobContext) -> None:
     raise ValueError("<b>no</b>\\nat all, " + 1_000 * "really ")
 """
 
@@ -57,15 +57,15 @@ def app(folder: Path) -> Iterator[penstock.App]:
     with penstock.App(folder / "jobs.db") as app:
 
         @app.task()
-        def count(run: penstock.Run, to: int) -> int:
+        def count(ctx: penstock.JobContext, to: int) -> int:
             for number in range(1, to + 1):
-                run.progress(100 * number / to, step="counting")
-            run.checkpoint("counted", to)
-            run.files.save("count.txt", str(to).encode())
+                ctx.progress(100 * number / to, step="counting")
+            ctx.checkpoint("counted", to)
+            ctx.files.save("count.txt", str(to).encode())
             return to
 
         @app.task()
-        def bad(run: penstock.Run) -> None:
+        def bad(ctx: penstock.JobContext) -> None:
             raise ValueError("<b>no</b>")
 
         yield app
@@ -80,7 +80,7 @@ def work(app: penstock.App) -> None:
 
 
 def enqueue(app: penstock.App, name: str, **arguments: Any) -> str:
-    return app.enqueue(app.tasks[name], **arguments).id
+    return app.tasks[name].enqueue(**arguments).id
 
 
 def test_jobs_are_listed_newest_first_by_state_and_task_in_pages(app: penstock.App) -> None:
@@ -163,9 +163,9 @@ def test_why_says_what_a_job_waits_for(app: penstock.App) -> None:
     assert run("pause", "default", "--reason", "lunch").exit_code == 0
     assert "the queue default is paused (lunch)" in run("why", first).stdout
     assert run("resume").exit_code == 0
-    second = app.enqueue(app.tasks["count"].options(after=[first]), to=1).id
+    second = app.tasks["count"].options(depends_on=[first]).enqueue(to=1).id
     assert f"waits for {first} (queued)" in run("why", second).stdout
-    later = app.enqueue(app.tasks["count"].options(run_in_seconds=90), to=1).id
+    later = app.tasks["count"].options(delay=90).enqueue(to=1).id
     assert "is due in 1m" in run("why", later).stdout
     held = app.store.claim(app.get(first), "somebody", 30)
     assert held is not None
@@ -173,9 +173,9 @@ def test_why_says_what_a_job_waits_for(app: penstock.App) -> None:
     app.store.fail(held, JobError("OSError", "no"), retry_at=time.time() + 60)
     assert "failed (OSError: no) and is tried again in" in run("why", first).stdout
     assert json.loads(run("why", first, "--json").stdout)["state"] == "queued"
-    limited = [app.enqueue(app.tasks["count"].options(limit_key="one"), to=1).id for _ in range(2)]
+    limited = [app.tasks["count"].options(concurrency_key="one").enqueue(to=1).id for _ in range(2)]
     assert app.store.claim(app.get(limited[0]), "somebody", 30) is not None
-    assert "1 with the limit key 'one' is running already" in run("why", limited[1]).stdout
+    assert "1 with the concurrency key 'one' is running already" in run("why", limited[1]).stdout
 
 
 def test_why_is_one_line_whatever_the_error_says(app: penstock.App) -> None:
@@ -254,7 +254,7 @@ def test_a_burst_in_which_a_job_failed_exits_with_3(folder: Path, app: penstock.
 
 
 def test_sigterm_stops_a_worker_calmly(folder: Path, app: penstock.App) -> None:
-    job = app.enqueue(app.tasks["count"], to=1).id
+    job = app.tasks["count"].enqueue(to=1).id
     worker = start_worker(folder)
     assert app.wait(job, timeout_seconds=60).state is State.COMPLETED
     worker.send_signal(signal.SIGTERM)
@@ -308,9 +308,9 @@ def test_all_shards_of_a_table_are_looked_at(folder: Path) -> None:
     with penstock.App(folder / "many.db", shards=8) as app:
 
         @app.task()
-        def noop(run: penstock.Run) -> None: ...
+        def noop(ctx: penstock.JobContext) -> None: ...
 
-        ids = {app.enqueue(noop).id for _ in range(24)}
+        ids = {noop.enqueue().id for _ in range(24)}
     listed = json.loads(run("list", "--db", "many.db", "--limit", "100", "--json").stdout)
     assert {job["id"] for job in listed["jobs"]} == ids
     assert len(json.loads(run("cancel", "--db", "many.db", "--task", "noop", "--dry-run", "--json").stdout)) == 24
@@ -331,11 +331,11 @@ def test_a_large_result_is_read_from_where_PENSTOCK_FILES_says(
     with penstock.App(penstock_server) as app:
 
         @app.task()
-        def large(run: penstock.Run) -> str:
-            run.log("counted", atoms=10**80)
+        def large(ctx: penstock.JobContext) -> str:
+            ctx.log("counted", atoms=10**80)
             return "x" * 400_000  # above 300 KB: a file
 
-        job = app.enqueue(large)
+        job = large.enqueue()
         Worker(app, burst=True).run()
     told = CliRunner().invoke(cli, ["jobs", "show", job.id, "--url", penstock_server, "--json"])
     assert told.exit_code == 0, told.output

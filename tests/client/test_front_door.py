@@ -9,29 +9,60 @@ import pytest
 
 import penstock
 
+TO_BEGIN_WITH = [
+    "App",
+    "JobContext",
+    "AsyncJobContext",
+    "Job",
+    "Worker",
+    "connect",
+    "F",
+    "Table",
+    "Index",
+    "RecordProcessor",
+]
+LESS_OFTEN = [
+    "Database",
+    "AsyncDatabase",
+    "connect_async",
+    "boto3_client",
+    "boto3_resource",
+    "Task",
+]
+OPTIONS = ["RetryPolicy", "State"]
+ERRORS = [
+    "PenstockError",
+    "DynamoDBError",
+    "TransportError",
+    "DatabaseLocked",
+    "DatabaseLost",
+    "ConditionFailed",
+    "TransactionFailed",
+    "BatchIncomplete",
+    "DefinitionError",
+    "JobFailed",
+    "JobNotFound",
+    "JobCancelled",
+    "JobRequeued",
+    "LeaseLost",
+    "BadTransition",
+    "BadJob",
+    "NotJson",
+    "BadCron",
+    "BadLease",
+    "BadRetryPolicy",
+]
 
-def test_the_root_names_are_these():
-    assert sorted(penstock.__all__) == [
-        "App",
-        "AsyncDatabase",
-        "AsyncRun",
-        "BatchIncomplete",
-        "ConditionFailed",
-        "Database",
-        "F",
-        "Index",
-        "Job",
-        "PenstockError",
-        "RecordProcessor",
-        "Run",
-        "Table",
-        "__version__",
-        "boto3_client",
-        "boto3_resource",
-        "connect",
-        "connect_async",
-    ]
+
+def test_the_root_names_are_these_ten_first_then_options_and_errors():
+    assert len(TO_BEGIN_WITH) == 10
+    assert penstock.__all__ == [*TO_BEGIN_WITH, *LESS_OFTEN, *OPTIONS, *ERRORS, "__version__"]
+    assert [*penstock._HOMES, "__version__"] == penstock.__all__
     assert dir(penstock) == sorted(penstock.__all__)
+
+
+def test_every_error_of_the_front_door_is_an_error_of_penstocks():
+    assert all(issubclass(getattr(penstock, name), penstock.PenstockError) for name in ERRORS)
 
 
 def test_every_root_name_is_there():

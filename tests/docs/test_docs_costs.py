@@ -17,27 +17,27 @@ PAGE = (ROOT / "docs" / "on-aws.md").read_text()
 TABLE = {what: (float(writes), float(dollars)) for what, writes, _, dollars in ROW.findall(PAGE)}
 
 
-def units(task: Callable[[penstock.Run], object], jobs: int) -> tuple[float, float]:
+def units(task: Callable[[penstock.JobContext], object], jobs: int) -> tuple[float, float]:
     """Write units of a job, and dollars for a million of them."""
     meter = Meter()
     with penstock.App(penstock.Database(Metering(penstock.connect(":memory:").transport, meter))) as app:
         made = app.task("measured")(task)
         app.store  # noqa: B018  the table is made before anything is counted
         meter.reset()
-        app.enqueue_all(made, [{}] * jobs)
+        made.enqueue_many([{}] * jobs)
         Worker(app, burst=True).run()
         app.store.db.close()
     return meter.units().write_units / jobs, float(meter.report().total.cost) / jobs * 1e6
 
 
-def nothing(run: penstock.Run) -> None: ...
+def nothing(ctx: penstock.JobContext) -> None: ...
 
 
-def monthly_report(run: penstock.Run) -> dict[str, int]:
-    rows = run.step("rows", lambda: [f"bodwassho {number}" for number in range(8)])
+def monthly_report(ctx: penstock.JobContext) -> dict[str, int]:
+    rows = ctx.step("rows", lambda: [f"bodwassho {number}" for number in range(8)])
     for number in range(8):
-        run.checkpoint("rendered", number, progress=100 * (number + 1) / 8)
-    run.files.save("report.txt", "\n".join(rows).encode())
+        ctx.checkpoint("rendered", number, progress=100 * (number + 1) / 8)
+    ctx.files.save("report.txt", "\n".join(rows).encode())
     return {"rows": 8}
 
 
@@ -48,21 +48,21 @@ def monthly_report(run: penstock.Run) -> dict[str, int]:
         ("`monthly_report`: nine checkpoints and a file", monthly_report, 10),
     ],
 )
-def test_a_job_costs_what_the_page_says(what: str, task: Callable[[penstock.Run], object], jobs: int) -> None:
+def test_a_job_costs_what_the_page_says(what: str, task: Callable[[penstock.JobContext], object], jobs: int) -> None:
     assert units(task, jobs) == pytest.approx(TABLE[what], rel=0.1)
 
 
 def test_a_report_costs_what_the_page_says() -> None:
-    def report(run: penstock.Run) -> None:
+    def report(ctx: penstock.JobContext) -> None:
         for number in range(100):
-            run.progress(number)
+            ctx.progress(number)
 
-    def keep(run: penstock.Run) -> None:
+    def keep(ctx: penstock.JobContext) -> None:
         for number in range(100):
-            run.checkpoint("kept", number)
+            ctx.checkpoint("kept", number)
 
     idle, _ = units(nothing, 1)
-    for task, what in ((report, "each `run.progress` or `run.log`"), (keep, "each `run.checkpoint` or `run.step`")):
+    for task, what in ((report, "each `ctx.progress` or `ctx.log`"), (keep, "each `ctx.checkpoint` or `ctx.step`")):
         writes, _ = units(task, 1)
         each, most = (writes - idle) / 100, TABLE[what][0]
         assert 0.6 * most < each <= most + 0.1  # less where the lease needs no renewal with it

@@ -13,40 +13,40 @@ app = penstock.App()
 
 
 @app.task(lease_seconds=1)
-def count(run: penstock.Run, steps: int, seconds: float) -> list[int]:
+def count(ctx: penstock.JobContext, steps: int, seconds: float) -> list[int]:
     """Does so many steps, each once; what it did in which attempt is also written to a file beside the database."""
-    done: list[int] = run.resume("done", [])
+    done: list[int] = ctx.resume("done", [])
     for step in range(len(done), steps):
         time.sleep(seconds)
-        done.append(run.attempt)
-        run.checkpoint("done", done, progress=100 * len(done) / steps)
-        trace(f"{run.id} step {step} attempt {run.attempt}")
+        done.append(ctx.attempt)
+        ctx.checkpoint("done", done, progress=100 * len(done) / steps)
+        trace(f"{ctx.id} step {step} attempt {ctx.attempt}")
     return done
 
 
 @app.task(lease_seconds=3)
-def steady(run: penstock.Run, steps: int, seconds: float) -> list[int]:
+def steady(ctx: penstock.JobContext, steps: int, seconds: float) -> list[int]:
     """The same with a longer lease: for tests in which no worker is hurt, on machines that stand still at times."""
-    return count(run, steps, seconds)  # type: ignore[no-any-return]
+    return count(ctx, steps, seconds)  # type: ignore[no-any-return]
 
 
 @app.task(lease_seconds=1, retries=RetryPolicy(3, base_seconds=0.01))
-def shaky(run: penstock.Run, failures: int) -> int:
-    if run.attempt <= failures:
-        raise ConnectionError(f"attempt {run.attempt}")
-    return run.attempt
+def shaky(ctx: penstock.JobContext, failures: int) -> int:
+    if ctx.attempt <= failures:
+        raise ConnectionError(f"attempt {ctx.attempt}")
+    return ctx.attempt
 
 
 @app.task(lease_seconds=1)
-def deadly(run: penstock.Run) -> None:
+def deadly(ctx: penstock.JobContext) -> None:
     os._exit(9)
 
 
 @app.task(lease_seconds=1)
-def endless(run: penstock.Run) -> None:
+def endless(ctx: penstock.JobContext) -> None:
     while True:
         time.sleep(0.02)
-        run.progress(1)
+        ctx.progress(1)
 
 
 def trace(line: str) -> None:

@@ -30,7 +30,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[penstock.Ap
     with penstock.App(str(tmp_path / "jobs.db")) as made:
 
         @made.task()
-        def known(run: penstock.Run) -> str:
+        def known(ctx: penstock.JobContext) -> str:
             return "done"
 
         yield made

@@ -14,8 +14,8 @@ import pytest
 
 import penstock
 from penstock.clock import ManualClock
-from penstock.jobs.scheduler.cron import BadCron, Schedule
-from penstock.jobs.worker.heartbeat import Keeper
+from penstock.jobs.cron import BadCron, Schedule
+from penstock.jobs.worker.registry import Registry
 from penstock.jobs.worker.worker import Worker
 
 
@@ -116,8 +116,7 @@ def test_of_missed_times_the_last_is_known_and_all_are_counted() -> None:
 
 def fire(app: penstock.App, clock: ManualClock) -> None:
     """What a worker does at this moment."""
-    worker = Worker(app)
-    Keeper._fire(worker._keeper)
+    Worker(app)._heartbeat.scheduler.enqueue_due()
 
 
 def test_each_time_fires_once_whatever_the_number_of_workers(tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ def test_each_time_fires_once_whatever_the_number_of_workers(tmp_path: Path) -> 
     for app in apps:
 
         @app.task(cron="0 * * * *")
-        def hourly(run: penstock.Run) -> None: ...
+        def hourly(ctx: penstock.JobContext) -> None: ...
 
     fire(apps[0], clock)
     assert not apps[0].store.find().jobs, "what was never seen begins now"
@@ -157,14 +156,15 @@ def test_a_running_worker_fires_by_itself(tmp_path: Path) -> None:
         ran = threading.Event()
 
         @app.task(cron="0 * * * *")
-        def hourly(run: penstock.Run) -> None:
+        def hourly(ctx: penstock.JobContext) -> None:
             ran.set()
 
         worker = Worker(app, concurrency=1, idle_seconds=0.05)
         thread = threading.Thread(target=worker.run)
         thread.start()
         end = time.monotonic() + 30
-        while "hourly" not in worker._registry.firings() and time.monotonic() < end:
+        registry = Registry(app.store.db, app.store.layout)
+        while "hourly" not in registry.firings() and time.monotonic() < end:
             time.sleep(0.02)
         clock.advance(60)
         assert ran.wait(30)

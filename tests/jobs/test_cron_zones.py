@@ -17,8 +17,7 @@ import pytest
 
 import penstock
 from penstock.clock import ManualClock
-from penstock.jobs.scheduler.cron import Schedule
-from penstock.jobs.worker.heartbeat import Keeper
+from penstock.jobs.cron import Schedule
 from penstock.jobs.worker.worker import Worker
 
 BEGIN, END = datetime(2010, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
@@ -177,11 +176,11 @@ def test_the_two_runs_of_a_repeated_hour_are_two_jobs(tmp_path: Path) -> None:
     with penstock.App(tmp_path / "jobs.db", clock=clock) as app:
 
         @app.task(cron="30 * * * *", timezone="Europe/Paris")
-        def hourly(run: penstock.Run) -> None: ...
+        def hourly(ctx: penstock.JobContext) -> None: ...
 
-        keeper: Keeper = Worker(app)._keeper
+        scheduler = Worker(app)._heartbeat.scheduler
         for _ in range(10):
-            keeper._fire()
+            scheduler.enqueue_due()
             clock.advance(600)
         ids = sorted(job.id for job in app.store.find().jobs)
     assert ids == ["cron_hourly_20261025T003000.000Z", "cron_hourly_20261025T013000.000Z"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.testing.fault_lab import FaultLab
 
 HERE = Path(__file__).parent
@@ -20,7 +22,7 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def lab(fault_lab: Callable[..., FaultLab], monkeypatch: pytest.MonkeyPatch) -> FaultLab:
     monkeypatch.syspath_prepend(str(HERE))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])))
     sys.modules.pop("lab_tasks", None)  # its app belongs to one test's database
     return fault_lab("lab_tasks:app", folder=HERE)
 
@@ -30,7 +32,7 @@ def tasks() -> Any:
 
 
 def test_a_job_whose_worker_is_killed_goes_on_at_its_last_checkpoint(lab: FaultLab) -> None:
-    job = lab.app.enqueue(tasks().count, steps=6, seconds=0.1)
+    job = tasks().count.enqueue(steps=6, seconds=0.1)
     first = lab.start()
     lab.wait_for_entries(job.id, 3)
     first.kill()
@@ -46,7 +48,7 @@ def test_a_job_whose_worker_is_killed_goes_on_at_its_last_checkpoint(lab: FaultL
 
 
 def test_a_frozen_workers_writes_are_refused_when_it_wakes_up(lab: FaultLab) -> None:
-    job = lab.app.enqueue(tasks().count, steps=8, seconds=0.1)
+    job = tasks().count.enqueue(steps=8, seconds=0.1)
     zombie = lab.start(name="zombie")
     lab.wait_for_entries(job.id, 2)
     zombie.freeze()
@@ -55,7 +57,7 @@ def test_a_frozen_workers_writes_are_refused_when_it_wakes_up(lab: FaultLab) -> 
     before = lab.app.store.history(job.id)
     zombie.thaw()
     # The zombie does its step, is refused, and takes the next job: then it has surely woken up.
-    again = [lab.app.enqueue(tasks().count, steps=1, seconds=0) for _ in range(3)]
+    again = [tasks().count.enqueue(steps=1, seconds=0) for _ in range(3)]
     lab.wait(*(one.id for one in again))
     after = lab.app.store.history(job.id)
     assert after == before
@@ -67,7 +69,7 @@ def test_a_frozen_workers_writes_are_refused_when_it_wakes_up(lab: FaultLab) -> 
 
 
 def test_two_workers_side_by_side_run_each_job_once(lab: FaultLab) -> None:
-    jobs = [lab.app.enqueue(tasks().steady, steps=2, seconds=0.01) for _ in range(20)]
+    jobs = [tasks().steady.enqueue(steps=2, seconds=0.01) for _ in range(20)]
     lab.start(concurrency=4, idle_seconds=0.05)
     lab.start(concurrency=4, idle_seconds=0.05)
     ended = lab.wait(*(job.id for job in jobs))
@@ -77,7 +79,7 @@ def test_two_workers_side_by_side_run_each_job_once(lab: FaultLab) -> None:
 
 
 def test_throttled_and_lost_answers_lose_no_job(lab: FaultLab) -> None:
-    jobs = [lab.app.enqueue(tasks().count, steps=2, seconds=0) for _ in range(10)]
+    jobs = [tasks().count.enqueue(steps=2, seconds=0) for _ in range(10)]
     faults = {"throttle": 0.1, "internal_error_after": 0.05, "reset_before": 0.05, "timeout_after": 0.05}
     lab.start(faults=faults, seed=5, concurrency=4)
     ended = lab.wait(*(job.id for job in jobs))
@@ -87,7 +89,7 @@ def test_throttled_and_lost_answers_lose_no_job(lab: FaultLab) -> None:
 
 @pytest.mark.parametrize("skew", [-0.05, 0.05])
 def test_clocks_that_differ_by_less_than_the_allowance_take_nothing_early(lab: FaultLab, skew: float) -> None:
-    job = lab.app.enqueue(tasks().steady, steps=12, seconds=0.3)  # longer than its lease of 3 s
+    job = tasks().steady.enqueue(steps=12, seconds=0.3)  # longer than its lease of 3 s
     lab.start(name="right")
     lab.wait_for_entries(job.id, 1)
     lab.start(name="wrong", skew_seconds=skew)
@@ -96,24 +98,24 @@ def test_clocks_that_differ_by_less_than_the_allowance_take_nothing_early(lab: F
     assert lab.app.result(job.id) == [1] * 12
 
 
-def test_a_job_that_kills_its_workers_is_parked(lab: FaultLab) -> None:
-    job = lab.app.enqueue(tasks().deadly)
+def test_a_job_that_kills_its_workers_has_failed(lab: FaultLab) -> None:
+    job = tasks().deadly.enqueue()
     end = time.monotonic() + 60
     worker = lab.start()
     while not lab.app.get(job.id).is_terminal and time.monotonic() < end:
         if not worker.is_alive:
             worker = lab.start()
         time.sleep(0.05)
-    parked = lab.app.get(job.id)
-    assert parked.state is State.FAILED
-    assert parked.crashes == 3
-    assert parked.error is not None
-    assert parked.error.kind == "Parked"
-    assert "penstock jobs retry" in parked.error.message
+    failed = lab.app.get(job.id)
+    assert failed.state is State.FAILED
+    assert failed.crashes == 3
+    assert failed.error is not None
+    assert failed.error.kind == KILLED_WORKERS
+    assert "penstock jobs retry" in failed.error.message
 
 
 def test_a_stopped_worker_hands_over_and_the_next_one_goes_on(lab: FaultLab) -> None:
-    job = lab.app.enqueue(tasks().count, steps=6, seconds=0.1)
+    job = tasks().count.enqueue(steps=6, seconds=0.1)
     first = lab.start()
     lab.wait_for_entries(job.id, 2)
     first.stop()
@@ -127,7 +129,7 @@ def test_a_stopped_worker_hands_over_and_the_next_one_goes_on(lab: FaultLab) -> 
 
 
 def test_a_running_job_is_cancelled_at_its_next_report(lab: FaultLab) -> None:
-    job = lab.app.enqueue(tasks().endless)
+    job = tasks().endless.enqueue()
     lab.start()
     lab.wait_for_entries(job.id, 2)
     lab.app.cancel(job.id, "enough")
@@ -137,7 +139,7 @@ def test_a_running_job_is_cancelled_at_its_next_report(lab: FaultLab) -> None:
 
 
 def test_the_lab_finds_a_broken_rule(lab: FaultLab) -> None:
-    job = lab.app.enqueue(tasks().shaky, failures=0)
+    job = tasks().shaky.enqueue(failures=0)
     lab.start(burst=True)
     lab.wait(job.id)
     store = lab.app.store

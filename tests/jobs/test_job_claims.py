@@ -11,9 +11,8 @@ from penstock.clock import ManualClock
 from penstock.jobs.layouts.layout import shard_of
 from penstock.jobs.model.job import Job, JobCancelled, JobError
 from penstock.jobs.model.state import BadTransition, State
-from penstock.jobs.model.transitions import MOST_CRASHES
-from penstock.jobs.store.claims import LimitReached
-from penstock.jobs.store.store import JobStore
+from penstock.jobs.model.transitions import KILLED_WORKERS, MOST_CRASHES
+from penstock.jobs.store.store import JobStore, LimitReached
 from penstock.leases import LeaseLost, allowance_seconds
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────
@@ -134,7 +133,7 @@ def writes_of_a_holder(store: JobStore, job: Job) -> list[object]:
         lambda: store.complete(job, "zombie"),
         lambda: store.fail(job, FAILURE),
         lambda: store.fail(job, FAILURE, retry_at=0.0),
-        lambda: store.hand_over(job, "zombie"),
+        lambda: store.requeue(job, "zombie"),
         lambda: store.end_cancelled(job),
     ]
 
@@ -147,7 +146,7 @@ def test_a_worker_that_wakes_up_after_another_grant_writes_nothing(
     clock.advance(2 * LEASE)
     job = claimed(store, zombie, "w1" if fate == "same_owner" else "w2")
     if fate == "handed_over":
-        store.hand_over(job, "stop")
+        store.requeue(job, "stop")
     elif fate == "completed":
         store.complete(job, 1)
     elif fate in ("failed", "retried"):
@@ -199,18 +198,18 @@ def test_a_clock_that_was_set_back_makes_nothing_older(store: JobStore, clock: M
     assert store.complete(fresh).state is State.COMPLETED
 
 
-def test_a_job_that_kills_its_workers_is_parked(store: JobStore, clock: ManualClock) -> None:
-    job = running(store, limit_key="k")
+def test_a_job_that_kills_its_workers_has_failed(store: JobStore, clock: ManualClock) -> None:
+    job = running(store, concurrency_key="k")
     for _ in range(MOST_CRASHES - 1):
         clock.advance(2 * LEASE)
         claimed(store, job, "w2")
     clock.advance(2 * LEASE)
     assert store.claim(store.get(job.id), "w3", LEASE) is None
-    parked = store.get(job.id)
-    assert (parked.state, parked.crashes, parked.failures) == (State.FAILED, MOST_CRASHES, 0)
-    assert parked.error is not None
-    assert parked.error.kind == "Parked"
-    assert store.sides.slot_holders("k") == []
+    failed = store.get(job.id)
+    assert (failed.state, failed.crashes, failed.failures) == (State.FAILED, MOST_CRASHES, 0)
+    assert failed.error is not None
+    assert failed.error.kind == KILLED_WORKERS
+    assert store.side_items.slot_holders("k") == []
     again = store.retry(job.id)
     assert (again.crashes, again.state) == (0, State.QUEUED)
 
@@ -218,47 +217,47 @@ def test_a_job_that_kills_its_workers_is_parked(store: JobStore, clock: ManualCl
 # ── limits ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_more_jobs_run_with_a_limit_key_than_may(store: JobStore, clock: ManualClock) -> None:
-    jobs = [made(store, limit_key="api", limit=2) for _ in range(4)]
+def test_no_more_jobs_run_with_a_concurrency_key_than_may(store: JobStore, clock: ManualClock) -> None:
+    jobs = [made(store, concurrency_key="api", max_concurrent=2) for _ in range(4)]
     running_now = [claimed(store, job) for job in jobs[:2]]
     with pytest.raises(LimitReached) as reached:
         store.claim(jobs[2], "w1", LEASE)
-    assert (reached.value.job_id, reached.value.limit_key) == (jobs[2].id, "api")
-    assert store.sides.slot_holders("api") == sorted(job.id for job in jobs[:2])
+    assert (reached.value.job_id, reached.value.concurrency_key) == (jobs[2].id, "api")
+    assert store.side_items.slot_holders("api") == sorted(job.id for job in jobs[:2])
     store.complete(running_now[0])
     claimed(store, jobs[2])
     store.fail(running_now[1], FAILURE, retry_at=clock.now() + 60)
     got = claimed(store, jobs[3])
-    store.hand_over(got, "stop")
-    assert store.sides.slot_holders("api") == [jobs[2].id]
+    store.requeue(got, "stop")
+    assert store.side_items.slot_holders("api") == [jobs[2].id]
 
 
 def test_whoever_takes_over_a_dead_workers_job_has_its_slot(store: JobStore, clock: ManualClock) -> None:
-    job = running(store, limit_key="api", limit=1)
-    other = made(store, limit_key="api", limit=1)
+    job = running(store, concurrency_key="api", max_concurrent=1)
+    other = made(store, concurrency_key="api", max_concurrent=1)
     clock.advance(2 * LEASE)
     job = claimed(store, job, "w2")
     with pytest.raises(LimitReached):
         store.claim(store.get(other.id), "w2", LEASE)
     store.complete(job)
-    assert store.sides.slot_holders("api") == []
+    assert store.side_items.slot_holders("api") == []
     claimed(store, other)
 
 
 def test_the_slot_of_a_job_that_was_deleted_while_it_ran_is_taken_back(store: JobStore) -> None:
-    lost = running(store, limit_key="api", limit=1)
+    lost = running(store, concurrency_key="api", max_concurrent=1)
     store.db.execute("DeleteItem", {"TableName": store.layout.table, "Key": store.layout.main_key(lost.id)})
-    job = made(store, limit_key="api", limit=1)
+    job = made(store, concurrency_key="api", max_concurrent=1)
     with pytest.raises(LimitReached):
         store.claim(job, "w1", LEASE)
     assert claimed(store, job).state is State.PROCESSING
 
 
 def test_cancelling_a_waiting_job_gives_back_no_slot_of_others(store: JobStore) -> None:
-    running(store, limit_key="api", limit=1)
-    waiting = made(store, limit_key="api", limit=1)
+    running(store, concurrency_key="api", max_concurrent=1)
+    waiting = made(store, concurrency_key="api", max_concurrent=1)
     store.cancel(waiting.id)
-    assert len(store.sides.slot_holders("api")) == 1
+    assert len(store.side_items.slot_holders("api")) == 1
 
 
 # ── cancellation ─────────────────────────────────────────────────────────────────────────────────
@@ -288,13 +287,13 @@ def test_a_running_job_is_told_at_its_next_report(store: JobStore) -> None:
 
 
 def test_a_cancelled_job_whose_worker_dies_is_ended_by_the_next(store: JobStore, clock: ManualClock) -> None:
-    job = running(store, unique="u", limit_key="k")
+    job = running(store, unique_key="u", concurrency_key="k")
     store.cancel(job.id, "not wanted")
     clock.advance(2 * LEASE)
     assert store.claim(store.get(job.id), "w2", LEASE) is None
     assert store.get(job.id).state is State.CANCELLED
-    assert store.sides.slot_holders("k") == []
-    assert made(store, unique="u").id != job.id
+    assert store.side_items.slot_holders("k") == []
+    assert made(store, unique_key="u").id != job.id
 
 
 def test_what_has_ended_cannot_be_cancelled_or_retried(store: JobStore) -> None:

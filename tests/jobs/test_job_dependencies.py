@@ -10,7 +10,7 @@ from job_worlds import FAILURE, LEASE, QUICK, claimable, claimed, counted, made,
 from penstock.client.database import Database
 from penstock.clock import ManualClock
 from penstock.errors import InternalServerError
-from penstock.jobs.layouts.layout import claim_place
+from penstock.jobs.layouts.item_collection import claim_place
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.model.new_job import MOST_DEPENDENCIES, BadJob, NewJob
 from penstock.jobs.model.state import State
@@ -23,8 +23,8 @@ def finish(store: JobStore, job: Job) -> Job:
 
 def test_a_fan_out_and_a_fan_in(store: JobStore) -> None:
     source = made(store, "split")
-    parts = [made(store, "part", after=(source.id,)) for _ in range(5)]
-    sink = made(store, "join", after=tuple(part.id for part in parts))
+    parts = [made(store, "part", depends_on=(source.id,)) for _ in range(5)]
+    sink = made(store, "join", depends_on=tuple(part.id for part in parts))
     assert claimable(store) == [source.id]
     assert store.claim(store.get(sink.id), "w1", LEASE) is None
     finish(store, source)
@@ -38,7 +38,7 @@ def test_a_fan_out_and_a_fan_in(store: JobStore) -> None:
     settle_all(store)
     assert claimable(store) == [sink.id]
     done = claimed(store, sink)
-    assert done.after == tuple(part.id for part in parts)
+    assert done.depends_on == tuple(part.id for part in parts)
     assert done.waiting_for == frozenset()
     store.complete(done)
     assert not any(store.get(job.id).has_children for job in (source, *parts, sink))
@@ -49,9 +49,9 @@ def test_those_who_wait_for_a_job_that_does_not_complete_are_cancelled_all_the_w
     store: JobStore, clock: ManualClock, end: str
 ) -> None:
     parent = made(store)
-    child = made(store, after=(parent.id,), unique="u")
-    grandchild = made(store, after=(child.id,))
-    bystander = made(store, after=(running(store).id,))
+    child = made(store, depends_on=(parent.id,), unique_key="u")
+    grandchild = made(store, depends_on=(child.id,))
+    bystander = made(store, depends_on=(running(store).id,))
     if end == "failed":
         store.fail(claimed(store, parent), FAILURE)
     elif end == "cancelled":
@@ -67,13 +67,13 @@ def test_those_who_wait_for_a_job_that_does_not_complete_are_cancelled_all_the_w
         assert found.state is State.CANCELLED
         assert f"{because.id}, which it waits for, is" in (found.cancel_reason or "")
     assert store.get(bystander.id).state is State.QUEUED
-    assert made(store, unique="u").id != child.id
+    assert made(store, unique_key="u").id != child.id
 
 
 def test_what_has_completed_already_is_not_waited_for(store: JobStore) -> None:
     done = finish(store, made(store))
-    child = made(store, after=(done.id,))
-    assert (child.waiting_for, child.unregistered, child.after) == (frozenset(), False, (done.id,))
+    child = made(store, depends_on=(done.id,))
+    assert (child.waiting_for, child.unregistered, child.depends_on) == (frozenset(), False, (done.id,))
     assert claimable(store) == [child.id]
 
 
@@ -86,18 +86,18 @@ def test_nobody_waits_for_what_has_failed_already(store: JobStore, end: str) -> 
         store.cancel(parent.id)
         store.end_cancelled(parent)
     with pytest.raises(BadJob, match=f"{parent.id}, which the job is to wait for, is {end}"):
-        made(store, after=(parent.id,))
+        made(store, depends_on=(parent.id,))
 
 
 def test_nobody_waits_for_what_is_not_there(store: JobStore) -> None:
     with pytest.raises(JobNotFound, match="There is no job job_nope"):
-        made(store, after=(made(store).id, "job_nope"))
+        made(store, depends_on=(made(store).id, "job_nope"))
     assert len(store.find().jobs) == 1
 
 
 def test_the_same_job_may_be_named_twice(store: JobStore) -> None:
     parent = made(store)
-    child = made(store, after=(parent.id, parent.id))
+    child = made(store, depends_on=(parent.id, parent.id))
     finish(store, parent)
     settle_all(store)
     assert claimable(store) == [child.id]
@@ -105,7 +105,7 @@ def test_the_same_job_may_be_named_twice(store: JobStore) -> None:
 
 def test_a_job_with_a_time_and_a_parent_waits_for_both(store: JobStore, clock: ManualClock) -> None:
     parent = made(store)
-    child = made(store, after=(parent.id,), run_at=clock.now() + 100)
+    child = made(store, depends_on=(parent.id,), run_at=clock.now() + 100)
     finish(store, parent)
     settle_all(store)
     assert claimable(store) == []
@@ -115,7 +115,7 @@ def test_a_job_with_a_time_and_a_parent_waits_for_both(store: JobStore, clock: M
 
 def test_a_waiting_job_can_be_cancelled(store: JobStore) -> None:
     parent = made(store)
-    child = made(store, after=(parent.id,))
+    child = made(store, depends_on=(parent.id,))
     store.cancel(child.id)
     finish(store, parent)
     settle_all(store)
@@ -154,7 +154,7 @@ def test_a_worker_finishes_what_a_dead_maker_has_begun(store: JobStore, clock: M
     """2: made, and then written into the lists of its three parents, or of some of them."""
     parents = [made(store) for _ in range(3)]
     with pytest.raises(InternalServerError):
-        made(dying(store, writes), after=tuple(parent.id for parent in parents), id="child")
+        made(dying(store, writes), depends_on=tuple(parent.id for parent in parents), id="child")
     assert store.get("child").unregistered
     for parent in parents[:2]:
         finish(store, parent)
@@ -171,7 +171,7 @@ def test_a_worker_finishes_what_a_dead_maker_has_begun(store: JobStore, clock: M
 @pytest.mark.parametrize("writes", range(5))
 def test_a_worker_finishes_telling_what_a_dead_one_has_begun(store: JobStore, writes: int) -> None:
     parent = made(store)
-    children = [made(store, after=(parent.id,)) for _ in range(3)]
+    children = [made(store, depends_on=(parent.id,)) for _ in range(3)]
     finish(store, parent)
     try:
         dying(store, writes).settle(store.get(parent.id))
@@ -184,7 +184,7 @@ def test_a_worker_finishes_telling_what_a_dead_one_has_begun(store: JobStore, wr
 def test_telling_twice_changes_nothing(store: JobStore) -> None:
     """3."""
     parent = made(store)
-    child = made(store, after=(parent.id,))
+    child = made(store, depends_on=(parent.id,))
     ended = finish(store, parent)
     stale = store.get(parent.id)
     store.settle(stale)
@@ -231,7 +231,7 @@ def test_a_parent_that_ends_while_it_is_registered_with_is_noticed(store: JobSto
             store.fail(held, FAILURE)
 
     racing = same_table(store, Database(Meanwhile(store.db.transport, write, action)))
-    child = made(racing, after=tuple(parent.id for parent in parents))
+    child = made(racing, depends_on=tuple(parent.id for parent in parents))
     settle_all(store)
     if end == "fail" and store.get(held.id).is_terminal:
         assert store.get(child.id).state is State.CANCELLED
@@ -251,9 +251,9 @@ def test_two_children_that_register_in_the_same_moment_are_both_told(store: JobS
     others: list[Job] = []
     racing = same_table(
         store,
-        Database(Meanwhile(store.db.transport, 2, lambda: others.append(made(store, after=(parent.id,))))),
+        Database(Meanwhile(store.db.transport, 2, lambda: others.append(made(store, depends_on=(parent.id,))))),
     )
-    child = made(racing, after=(parent.id,))
+    child = made(racing, depends_on=(parent.id,))
     finish(store, parent)
     settle_all(store)
     assert set(claimable(store)) == {child.id, others[0].id}
@@ -263,13 +263,13 @@ def test_two_children_that_register_in_the_same_moment_are_both_told(store: JobS
 def test_a_parent_that_is_retried_while_its_children_are_told_tells_later_ones_too(store: JobStore, write: int) -> None:
     """4: whoever told the children of the failed attempt does not forget those of the next."""
     parent = made(store)
-    first = made(store, after=(parent.id,))
+    first = made(store, depends_on=(parent.id,))
     failed = store.fail(claimed(store, parent), FAILURE)
     late: list[Job] = []
 
     def action() -> None:
         store.retry(parent.id)
-        late.append(made(store, after=(parent.id,)))
+        late.append(made(store, depends_on=(parent.id,)))
 
     same_table(store, Database(Meanwhile(store.db.transport, write, action))).settle(failed)
     settle_all(store)
@@ -281,7 +281,7 @@ def test_a_parent_that_is_retried_while_its_children_are_told_tells_later_ones_t
 
 
 def test_a_job_in_waiting_is_in_no_pool_that_workers_look_at(store: JobStore) -> None:
-    child = made(store, after=(made(store).id,))
+    child = made(store, depends_on=(made(store).id,))
     place = claim_place(store.get(child.id))
     assert place is not None
     assert place[0] == "keep"
@@ -306,10 +306,10 @@ def test_a_job_waits_for_a_thousand_others_and_not_for_more(store: JobStore) -> 
         puts = [{"PutRequest": {"Item": {**template, "job_id": {"S": one}}}} for one in parents[start : start + 25]]
         store.db.execute("BatchWriteItem", {"RequestItems": {store.layout.table: puts}})
     with pytest.raises(BadJob, match="at most 1,000 others, not 1,001: fan in by steps"):
-        made(store, after=tuple(parents))
+        made(store, depends_on=tuple(parents))
     running_one = running(store, id="job_parent_last")
     counting_store, counting = counted(store)
-    wanted = NewJob("join", {}, after=(*parents[: MOST_DEPENDENCIES - 1], "job_parent_last"))
+    wanted = NewJob("join", {}, depends_on=(*parents[: MOST_DEPENDENCIES - 1], "job_parent_last"))
     child, _ = counting_store.create(wanted)
     assert len(counting.calls) < 20, "those that have completed cost nothing more"
     assert child.waiting_for == {"job_parent_last"}

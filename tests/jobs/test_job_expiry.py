@@ -32,7 +32,7 @@ from penstock.leases import LeaseLost
 
 
 def test_the_expiry_is_in_seconds_and_the_same_for_all_records(store: JobStore, clock: ManualClock) -> None:
-    job = running(store, unique="u", args={"text": "x" * 20_000})
+    job = running(store, unique_key="u", args={"text": "x" * 20_000})
     job = store.report(job, progress=5, checkpoint="rows", value=[1])
     clock.advance(3_600)
     store.log(job.id, "later")
@@ -77,9 +77,9 @@ def check_kept(store: JobStore, job_id: str, clock: ManualClock) -> None:
     assert moment >= clock.now() + 15 * DAY - 1
 
 
-@pytest.mark.parametrize("touch", ["renew", "report", "log", "fail", "hand_over", "take_over", "cancel", "complete"])
+@pytest.mark.parametrize("touch", ["renew", "report", "log", "fail", "requeue", "take_over", "cancel", "complete"])
 def test_whatever_is_done_to_a_job_that_lasts_keeps_all_of_it(store: JobStore, clock: ManualClock, touch: str) -> None:
-    job = running(store, unique="u", args={"text": "x" * 20_000})
+    job = running(store, unique_key="u", args={"text": "x" * 20_000})
     for number in range(3):
         job = store.report(job, progress=number, checkpoint=f"c{number}", value=number)
     clock.advance(20 * DAY)
@@ -91,8 +91,8 @@ def test_whatever_is_done_to_a_job_that_lasts_keeps_all_of_it(store: JobStore, c
         store.log(job.id, "hello")
     elif touch == "fail":
         store.fail(job, FAILURE, retry_at=clock.now() + 5)
-    elif touch == "hand_over":
-        store.hand_over(job, "stop")
+    elif touch == "requeue":
+        store.requeue(job, "stop")
     elif touch == "take_over":
         claimed(store, job, "w2")
     elif touch == "cancel":
@@ -138,7 +138,7 @@ def test_a_failed_job_that_is_retried_late_keeps_all_of_it(store: JobStore, cloc
 def test_jobs_that_wait_are_looked_after(store: JobStore, clock: ManualClock) -> None:
     """In a queue whose workers have no time for them, or that is paused; or for another job."""
     parent = running(store)
-    child = made(store, after=(parent.id,))
+    child = made(store, depends_on=(parent.id,))
     low = made(store, priority=0)
     high = made(store, priority=9)
     later = made(store, run_at=clock.now() + 5)
@@ -156,7 +156,7 @@ def test_jobs_that_wait_are_looked_after(store: JobStore, clock: ManualClock) ->
 
 def test_a_job_that_waits_for_one_that_is_gone_is_cancelled(store: JobStore, clock: ManualClock) -> None:
     parent = made(store)
-    child = made(store, after=(parent.id,))
+    child = made(store, depends_on=(parent.id,))
     store.db.execute("DeleteItem", {"TableName": store.layout.table, "Key": store.layout.main_key(parent.id)})
     clock.advance(16 * DAY)
     store.look_after("default")
@@ -187,7 +187,7 @@ def test_nothing_more_is_written_while_there_is_time(store: JobStore, clock: Man
 
 def test_a_worker_that_has_lost_its_job_does_not_keep_it(store: JobStore, clock: ManualClock) -> None:
     zombie = running(store)
-    store.hand_over(zombie, "stop")
+    store.requeue(zombie, "stop")
     store.complete(claimed(store, zombie, "w2"))
     clock.advance(20 * DAY)
     before = items(store)

@@ -18,14 +18,12 @@ from job_worlds import DAY, FAILURE, START, items, new_store
 
 from penstock.client.database import connect
 from penstock.clock import ManualClock
-from penstock.jobs.layouts.item_collection import CollectionLayout
-from penstock.jobs.layouts.layout import claim_place
+from penstock.jobs.layouts.item_collection import CollectionLayout, claim_place
 from penstock.jobs.model.job import Job, JobCancelled
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import MOST_CRASHES
-from penstock.jobs.store.claims import LimitReached
-from penstock.jobs.store.store import BadJob, JobStore
+from penstock.jobs.store.store import BadJob, JobStore, LimitReached
 from penstock.leases import LeaseLost, allowance_seconds
 
 LEASE = 10.0
@@ -121,7 +119,9 @@ class Interleavings(RuleBasedStateMachine):
 
     def _enqueue(self, worker: int, unique: str | None, limited: bool) -> None:
         limit_key = "k" if limited else None
-        job, is_new = self.stores[worker].create(NewJob("t", {}, unique=unique, limit_key=limit_key, limit=LIMIT))
+        job, is_new = self.stores[worker].create(
+            NewJob("t", {}, unique_key=unique, concurrency_key=limit_key, max_concurrent=LIMIT)
+        )
         holder = self._unique_holder(unique)
         assert is_new == (holder is None)
         if holder is not None:
@@ -239,9 +239,9 @@ class Interleavings(RuleBasedStateMachine):
             self.model[holder.job.id].moved("retrying", State.QUEUED)
 
     @rule(which=WHICH)
-    def hand_over(self, which: int) -> None:
+    def requeue(self, which: int) -> None:
         holder = self._holder(which)
-        if isinstance(self._write(holder, lambda store: store.hand_over(holder.job, "it stops")), Held):
+        if isinstance(self._write(holder, lambda store: store.requeue(holder.job, "it stops")), Held):
             self.model[holder.job.id].moved("handed_over", State.QUEUED)
 
     @rule(which=WHICH)

@@ -67,12 +67,12 @@ def jobs(draw: st.DrawFn) -> Job:
         error=draw(st.none() | st.builds(JobError, words, words, words)),
         cancel_reason=draw(st.none() | words),
         waiting_for=draw(st.frozensets(words.filter(bool), max_size=3)),
-        after=tuple(draw(st.lists(words, max_size=3))),
+        depends_on=tuple(draw(st.lists(words, max_size=3))),
         unregistered=draw(st.booleans()),
         has_children=draw(st.booleans()),
-        unique=draw(st.none() | words),
-        limit_key=limit_key,
-        limit=draw(counts) if limit_key is not None else 0,
+        unique_key=draw(st.none() | words),
+        concurrency_key=limit_key,
+        max_concurrent=draw(counts) if limit_key is not None else 0,
         started_at=draw(st.none() | moments),
         ended_at=draw(st.none() | moments),
         events=tuple(draw(st.lists(st.builds(Event, counts, words, moments, counts, words, words), max_size=3))),
@@ -143,7 +143,7 @@ def test_what_others_wrote_into_the_main_record_is_kept(store: JobStore) -> None
 
 
 def test_only_main_records_are_in_the_indexes(store: JobStore) -> None:
-    job = store.report(running(store, tenant="x", unique="u", limit_key="k"), checkpoint="rows", value=1)
+    job = store.report(running(store, tenant="x", unique_key="u", concurrency_key="k"), checkpoint="rows", value=1)
     for index in store.layout.definitions[0].indexes:
         answer = store.db.execute("Scan", {"TableName": store.layout.table, "IndexName": index.name})
         assert [(item["job_id"]["S"], item["record"]["S"]) for item in answer["Items"]] == [(job.id, "main")]

@@ -66,17 +66,17 @@ def app(penstock_server: str, noted: set[str], tmp_path: Path) -> Iterator[penst
     app = penstock.App(db, files=tmp_path / "files")
 
     @app.task(retries=RetryPolicy(1, base_seconds=0.01))
-    def report(run: penstock.Run, project: str) -> int:
-        run.step("rows", lambda: [1, 2, 3])
-        run.progress(50, step="rendering")
-        run.log(f"{run.cancelled} {run.results}")
-        run.files.save("report.txt", b"rows")
+    def report(ctx: penstock.JobContext, project: str) -> int:
+        ctx.step("rows", lambda: [1, 2, 3])
+        ctx.progress(50, step="rendering")
+        ctx.log(f"{ctx.cancelled} {ctx.results}")
+        ctx.files.save("report.txt", b"rows")
         if project == "broken":
             raise OSError("no disk")
         return 3
 
     @app.task(cron="* * * * *")
-    def tick(run: penstock.Run) -> None: ...
+    def tick(ctx: penstock.JobContext) -> None: ...
 
     yield app
     db.close()
@@ -84,13 +84,15 @@ def app(penstock_server: str, noted: set[str], tmp_path: Path) -> Iterator[penst
 
 def enqueue(app: penstock.App) -> list[str]:
     report = app.tasks["report"]
-    first = app.enqueue(report, project="a")
-    second = app.enqueue(report.options(key="k", unique="u", limit_key="l", limit=1, after=[first.id]), project="b")
-    again = app.enqueue(report.options(key="k"), project="b")
+    first = report.enqueue(project="a")
+    second = report.options(
+        idempotency_key="k", unique_key="u", concurrency_key="l", max_concurrent=1, depends_on=[first.id]
+    ).enqueue(project="b")
+    again = report.options(idempotency_key="k").enqueue(project="b")
     assert again.id == second.id
-    large = app.enqueue(report, project="x" * 20_000)
-    broken = app.enqueue(report, project="broken")
-    app.enqueue_all(report, [{"project": "c"}, {"project": "d"}])
+    large = report.enqueue(project="x" * 20_000)
+    broken = report.enqueue(project="broken")
+    report.enqueue_many([{"project": "c"}, {"project": "d"}])
     return [first.id, second.id, large.id, broken.id]
 
 
@@ -106,7 +108,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
 ) -> None:
     first, _, _, broken = enqueue(app)
     Worker(app, burst=True).run()
-    later = app.enqueue(app.tasks["report"].options(run_in_seconds=600), project="e").id
+    later = app.tasks["report"].options(delay=600).enqueue(project="e").id
     monkeypatch.setattr(databases, "connect", lambda url: Database(Calls(url, noted)))
 
     def jobs(*words: str) -> None:

@@ -33,8 +33,8 @@ def test_mistakes_are_found(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(
         SAMPLE.read_text()
-        + "\napp.enqueue(square, number='four')\napp.enqueue(square)\napp.enqueue(total, begin=1)\n"
-        + "app.enqueue(square.options(priority='high'), number=1)\n"
+        + "\nsquare.enqueue(number='four')\nsquare.enqueue()\ntotal.enqueue(begin=1)\n"
+        + "square.options(priority='high').enqueue(number=1)\n"
     )
     checked = mypy(wrong)
     lines = len(SAMPLE.read_text().splitlines())

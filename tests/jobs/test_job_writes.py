@@ -50,7 +50,7 @@ def test_a_checkpoint_its_entry_and_the_renewal_are_one_write(store: JobStore, c
         (lambda store, job: store.complete(job, 1), "completed"),
         (lambda store, job: store.fail(job, FAILURE), "failed"),
         (lambda store, job: store.fail(job, FAILURE, retry_at=START), "retrying"),
-        (lambda store, job: store.hand_over(job, "stop"), "handed_over"),
+        (lambda store, job: store.requeue(job, "stop"), "handed_over"),
         (lambda store, job: store.end_cancelled(job), "cancelled"),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_change_of_state_and_its_event_are_one_write(
     store: JobStore, change: Callable[[JobStore, Job], Job], event: str
 ) -> None:
     """conditional_writes.py, 1. With what it gives back, and without a read before."""
-    job = running(store, unique="u", limit_key="k")
+    job = running(store, unique_key="u", concurrency_key="k")
     counting_store, counting = counted(store)
     after = change(counting_store, job)
     assert counting.operations == ["TransactWriteItems"]
@@ -84,7 +84,7 @@ def test_a_long_life_is_remembered_whole_and_in_order(store: JobStore, clock: Ma
     for number in range(30):
         clock.advance(1)
         got = claimed(store, job)
-        store.hand_over(got, f"stop {number}")
+        store.requeue(got, f"stop {number}")
         wanted += ["started", "handed_over"]
     events = store.history(job.id).events
     assert [event.type for event in events] == wanted
@@ -188,7 +188,7 @@ def test_one_of_many_claims_at_once_is_granted(store: JobStore) -> None:
 
 @pytest.mark.usefixtures("transactions_are_isolated")
 def test_no_more_slots_are_given_than_there_are_however_many_ask(store: JobStore) -> None:
-    jobs = [made(store, limit_key="k", limit=3) for _ in range(12)]
+    jobs = [made(store, concurrency_key="k", max_concurrent=3) for _ in range(12)]
     granted: list[str] = []
 
     def work(part: list[Job]) -> None:
@@ -205,7 +205,7 @@ def test_no_more_slots_are_given_than_there_are_however_many_ask(store: JobStore
     for thread in threads:
         thread.join(120)
     assert len(granted) == 3
-    assert store.sides.slot_holders("k") == sorted(granted)
+    assert store.side_items.slot_holders("k") == sorted(granted)
 
 
 def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +236,8 @@ def unreliable(store: JobStore, rates: Rates, seed: int) -> tuple[JobStore, Faul
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_done_twice_when_answers_are_lost(store: JobStore, rates: Rates, seed: int) -> None:
     shaky, faults = unreliable(store, rates, seed)
-    jobs = [made(shaky, args={"n": n}, unique=f"u{n}", limit_key="k", limit=50) for n in range(4)]
-    child = made(shaky, after=tuple(job.id for job in jobs))
+    jobs = [made(shaky, args={"n": n}, unique_key=f"u{n}", concurrency_key="k", max_concurrent=50) for n in range(4)]
+    child = made(shaky, depends_on=tuple(job.id for job in jobs))
     for job in jobs:
         got = shaky.claim(shaky.get(job.id), "w1", LEASE)
         assert got is not None, "granted, though the answer was lost"
@@ -255,7 +255,7 @@ def test_nothing_is_done_twice_when_answers_are_lost(store: JobStore, rates: Rat
         assert [entry.message for entry in history.entries] == ["m0", "m1", "m2", "from outside"]
         assert [event.type for event in history.events] == ["created", "started", "completed"]
         assert history.job.attempt == history.job.token == 1
-    assert store.sides.slot_holders("k") == []
+    assert store.side_items.slot_holders("k") == []
     assert store.get(child.id).waiting_for == frozenset()
     assert claimed(store, child).state is State.PROCESSING
 
@@ -279,7 +279,7 @@ class LosingPuts:
 def test_a_repeated_write_without_a_token_is_known_by_its_name(store: JobStore) -> None:
     """conditional_writes.py, 4: servers that keep no tokens (moto's) refuse the repeat, and that is a success."""
     twice = same_table(store, Database(LosingPuts(store.db.transport)))
-    job = made(twice, unique="u")
+    job = made(twice, unique_key="u")
     got = twice.claim(job, "w1", LEASE)
     assert got is not None
     got = twice.report(got, message="once")

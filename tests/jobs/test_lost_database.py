@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import DatabaseLost
 from penstock.jobs.app import App
-from penstock.jobs.worker.context import Run
+from penstock.jobs.context import JobContext
 from penstock.jobs.worker.worker import Worker
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows lets nobody delete a file that is open")
@@ -19,16 +19,16 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows lets nobody del
 _APP = """
 from pathlib import Path
 from penstock.jobs.app import App
-from penstock.jobs.worker.context import Run
+from penstock.jobs.context import JobContext
 
 app = App("jobs.db")
 
 @app.task()
-def take_file_away(run: Run) -> None:
+def take_file_away(ctx: JobContext) -> None:
     Path("jobs.db").unlink()
 
 if __name__ == "__main__":
-    app.enqueue(take_file_away)
+    take_file_away.enqueue()
 """
 
 
@@ -38,12 +38,12 @@ def test_a_worker_whose_file_is_deleted_raises_and_runs_no_more(tmp_path: Path) 
     began: list[str] = []
 
     @app.task()
-    def take_file_away(run: Run) -> None:
-        began.append(run.id)
+    def take_file_away(ctx: JobContext) -> None:
+        began.append(ctx.id)
         path.unlink(missing_ok=True)
 
     for _ in range(5):
-        app.enqueue(take_file_away)
+        take_file_away.enqueue()
     ends: list[str] = []
     worker = Worker(app, concurrency=1, grace_seconds=0.0, idle_seconds=0.05, on_end=lambda job, how: ends.append(how))
     with pytest.raises(DatabaseLost, match="the file was deleted or moved"):

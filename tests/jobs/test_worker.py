@@ -24,10 +24,10 @@ from penstock.testing.invariants import check
 
 def test_a_task_gets_its_arguments_and_its_result_is_kept(app: penstock.App) -> None:
     @app.task()
-    def add(run: penstock.Run, a: int, b: int = 2) -> dict[str, int]:
+    def add(ctx: penstock.JobContext, a: int, b: int = 2) -> dict[str, int]:
         return {"sum": a + b}
 
-    first, second = app.enqueue(add, 1), app.enqueue(add, a=3, b=4)
+    first, second = add.enqueue(1), add.enqueue(a=3, b=4)
     assert work(app).completed == 2
     assert [app.result(job.id, timeout_seconds=30) for job in (first, second)] == [{"sum": 3}, {"sum": 7}]
     assert ended(app, first).progress == 100
@@ -37,11 +37,11 @@ def test_a_task_that_raises_is_retried_and_then_failed(app: penstock.App) -> Non
     attempts = []
 
     @app.task(retries=AT_ONCE)
-    def bad(run: penstock.Run) -> None:
-        attempts.append(run.attempt)
+    def bad(ctx: penstock.JobContext) -> None:
+        attempts.append(ctx.attempt)
         raise ValueError("no\ud800")  # and its text is not even Unicode
 
-    job = app.enqueue(bad)
+    job = bad.enqueue()
     counts = work(app)
     assert (counts.retried, counts.failed) == (2, 1)
     assert attempts == [1, 2, 3]
@@ -56,10 +56,10 @@ def test_a_task_that_raises_is_retried_and_then_failed(app: penstock.App) -> Non
 
 def test_only_the_named_exceptions_are_retried(app: penstock.App) -> None:
     @app.task(retries=RetryPolicy(5, on=(OSError,), never_on=(FileNotFoundError,), base_seconds=0))
-    def picky(run: penstock.Run, which: str) -> None:
+    def picky(ctx: penstock.JobContext, which: str) -> None:
         raise {"retried": ConnectionError, "other": KeyError, "never": FileNotFoundError}[which](which)
 
-    jobs = {which: app.enqueue(picky, which=which) for which in ("retried", "other", "never")}
+    jobs = {which: picky.enqueue(which=which) for which in ("retried", "other", "never")}
     work(app)
     assert {which: ended(app, job).attempt for which, job in jobs.items()} == {"retried": 6, "other": 1, "never": 1}
 
@@ -68,13 +68,13 @@ def test_a_failed_job_is_retried_by_hand_and_goes_on_at_its_checkpoint(app: pens
     broken = [True]
 
     @app.task()
-    def report(run: penstock.Run) -> int:
-        rows = run.step("rows", lambda: [1, 2, 3])
+    def report(ctx: penstock.JobContext) -> int:
+        rows = ctx.step("rows", lambda: [1, 2, 3])
         if broken[0]:
             raise RuntimeError("the printer is on fire")
         return len(rows)
 
-    job = app.enqueue(report)
+    job = report.enqueue()
     work(app)
     assert ended(app, job).state is State.FAILED
     broken[0] = False
@@ -88,14 +88,14 @@ def test_a_failed_job_is_retried_by_hand_and_goes_on_at_its_checkpoint(app: pens
 
 def test_ten_megabytes_come_back_and_binary_is_logged_as_python_shows_it(app: penstock.App) -> None:
     @app.task()
-    def large(run: penstock.Run) -> str:
-        run.log(b"\x00\xff")
-        run.log("half a pair: \ud800", data=[1])
-        run.log("odd", blob=b"\x01", half="\ud800", rows=3)
-        run.progress(50, step="half", blob=b"\x02")
+    def large(ctx: penstock.JobContext) -> str:
+        ctx.log(b"\x00\xff")
+        ctx.log("half a pair: \ud800", data=[1])
+        ctx.log("odd", blob=b"\x01", half="\ud800", rows=3)
+        ctx.progress(50, step="half", blob=b"\x02")
         return "x" * 10_000_000
 
-    job = app.enqueue(large)
+    job = large.enqueue()
     work(app)
     assert app.result(job.id, timeout_seconds=30) == "x" * 10_000_000
     entries = app.store.history(job.id).entries
@@ -108,10 +108,10 @@ def test_ten_megabytes_come_back_and_binary_is_logged_as_python_shows_it(app: pe
 
 def test_a_result_that_is_not_json_fails_the_job_and_says_where(app: penstock.App) -> None:
     @app.task()
-    def wrong(run: penstock.Run) -> object:
+    def wrong(ctx: penstock.JobContext) -> object:
         return {"rows": [1, {2, 3}]}
 
-    job = app.enqueue(wrong)
+    job = wrong.enqueue()
     work(app)
     failed = ended(app, job)
     assert failed.error is not None
@@ -120,30 +120,28 @@ def test_a_result_that_is_not_json_fails_the_job_and_says_where(app: penstock.Ap
 
 def test_arguments_are_checked_when_they_are_enqueued(app: penstock.App) -> None:
     @app.task()
-    def take(run: penstock.Run, value: object) -> None: ...
+    def take(ctx: penstock.JobContext, value: object) -> None: ...
 
     with pytest.raises(NotJson, match=r"args\.value\[0\]\.when is a datetime"):
         import datetime
 
-        app.enqueue(take, value=[{"when": datetime.datetime.now(datetime.UTC)}])
+        take.enqueue(value=[{"when": datetime.datetime.now(datetime.UTC)}])
     with pytest.raises(BadJob, match="missing a required argument"):
-        app.enqueue(take)  # type: ignore[call-arg]
+        take.enqueue()  # type: ignore[call-arg]
     with pytest.raises(BadJob, match="unexpected keyword"):
-        app.enqueue(take, value=1, other=2)  # type: ignore[call-arg]
-    with pytest.raises(penstock.PenstockError, match="'take' is no task:"):
-        app.enqueue("take", value=1)  # type: ignore[arg-type]
+        take.enqueue(value=1, other=2)  # type: ignore[call-arg]
     with pytest.raises(penstock.PenstockError, match=r"\[1\] is no dict of arguments"):
-        app.enqueue_all(take, [{"value": 1}, [1]])  # type: ignore[list-item]
+        take.enqueue_many([{"value": 1}, [1]])  # type: ignore[list-item]
     assert not app.store.find().jobs
 
 
 @pytest.mark.parametrize("percent", [140, -1, float("nan"), float("inf"), "50", True])
 def test_progress_is_a_number_from_0_to_100(app: penstock.App, percent: Any) -> None:
     @app.task()
-    def report(run: penstock.Run) -> None:
-        run.progress(percent)
+    def report(ctx: penstock.JobContext) -> None:
+        ctx.progress(percent)
 
-    job = app.enqueue(report)
+    job = report.enqueue()
     work(app)
     failed = ended(app, job)
     assert failed.error is not None
@@ -153,10 +151,10 @@ def test_progress_is_a_number_from_0_to_100(app: penstock.App, percent: Any) -> 
 @pytest.mark.parametrize("name", ["a/b", "", "..", "a#b", "x" * 201])
 def test_a_checkpoints_name_is_no_path(app: penstock.App, name: str) -> None:
     @app.task()
-    def keep(run: penstock.Run) -> None:
-        run.checkpoint(name, 1)
+    def keep(ctx: penstock.JobContext) -> None:
+        ctx.checkpoint(name, 1)
 
-    job = app.enqueue(keep)
+    job = keep.enqueue()
     work(app)
     failed = ended(app, job)
     assert failed.error is not None
@@ -167,16 +165,16 @@ def test_jobs_of_another_app_on_the_same_table_are_left_alone_and_hide_nothing(t
     with penstock.App(tmp_path / "jobs.db") as mine, penstock.App(tmp_path / "jobs.db") as theirs:
 
         @mine.task()
-        def ours(run: penstock.Run) -> int:
+        def ours(ctx: penstock.JobContext) -> int:
             return 1
 
         @theirs.task()
-        def foreign(run: penstock.Run) -> int:
+        def foreign(ctx: penstock.JobContext) -> int:
             return 2
 
         for _ in range(60):
-            theirs.enqueue(foreign.options(priority=9))
-        job = mine.enqueue(ours)
+            foreign.options(priority=9).enqueue()
+        job = ours.enqueue()
         assert work(mine).completed == 1
         assert mine.result(job.id, timeout_seconds=30) == 1
         assert len(theirs.store.find(state=State.QUEUED, limit=100).jobs) == 60
@@ -186,16 +184,16 @@ def test_async_tasks_run_side_by_side_on_one_event_loop(app: penstock.App) -> No
     waiting = []
 
     @app.task()
-    async def meet(run: penstock.AsyncRun, who: int) -> int:
+    async def meet(ctx: penstock.AsyncJobContext, who: int) -> int:
         waiting.append(who)
-        await run.progress(10, step="waiting")
+        await ctx.progress(10, step="waiting")
         while len(waiting) < 3:  # all three must be under way at once
             await asyncio.sleep(0.01)
-        value = await run.step("value", lambda: asyncio.sleep(0, result=who * 2))
-        await run.checkpoint("done", value)
-        return int(await run.resume("done"))
+        value = await ctx.step("value", lambda: asyncio.sleep(0, result=who * 2))
+        await ctx.checkpoint("done", value)
+        return int(await ctx.resume("done"))
 
-    jobs = [app.enqueue(meet, who=who) for who in range(3)]
+    jobs = [meet.enqueue(who=who) for who in range(3)]
     work(app, concurrency=3)
     assert [app.result(job.id, timeout_seconds=30) for job in jobs] == [0, 2, 4]
 
@@ -203,15 +201,15 @@ def test_async_tasks_run_side_by_side_on_one_event_loop(app: penstock.App) -> No
 def test_an_async_task_past_its_limit_is_cancelled(app: penstock.App) -> None:
     cancelled = threading.Event()
 
-    @app.task(time_limit_seconds=0.2, margin_seconds=0)
-    async def hang(run: penstock.AsyncRun) -> None:
+    @app.task(time_limit_seconds=0.2, soft_time_limit_seconds=0.2)
+    async def hang(ctx: penstock.AsyncJobContext) -> None:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    job = app.enqueue(hang)
+    job = hang.enqueue()
     work(app, concurrency=1)
     assert ended(app, job).state is State.FAILED
     assert cancelled.wait(30)
@@ -221,41 +219,41 @@ def test_the_highest_priority_and_the_oldest_come_first(app: penstock.App) -> No
     order = []
 
     @app.task()
-    def note(run: penstock.Run, name: str) -> None:
+    def note(ctx: penstock.JobContext, name: str) -> None:
         order.append(name)
 
     for name, priority in (("a", 5), ("b", 1), ("c", 9), ("d", 5), ("e", 9)):
-        app.enqueue(note.options(priority=priority), name=name)
+        note.options(priority=priority).enqueue(name=name)
     work(app, concurrency=1)
     assert order == ["c", "e", "a", "d", "b"]
 
 
 def test_jobs_that_wait_for_others_get_their_results(app: penstock.App) -> None:
     @app.task()
-    def part(run: penstock.Run, n: int) -> int:
+    def part(ctx: penstock.JobContext, n: int) -> int:
         return n * n
 
     @app.task()
-    def total(run: penstock.Run) -> int:
-        return sum(run.results.values())
+    def total(ctx: penstock.JobContext) -> int:
+        return sum(ctx.results.values())
 
-    parts = [app.enqueue(part, n=n) for n in range(5)]
-    sums = app.enqueue(total.options(after=[job.id for job in parts]))
+    parts = [part.enqueue(n=n) for n in range(5)]
+    sums = total.options(depends_on=[job.id for job in parts]).enqueue()
     work(app, concurrency=4)
     assert app.result(sums.id, timeout_seconds=30) == 30
 
 
 def test_a_job_whose_dependency_fails_is_cancelled_and_says_why(app: penstock.App) -> None:
     @app.task()
-    def bad(run: penstock.Run) -> None:
+    def bad(ctx: penstock.JobContext) -> None:
         raise ValueError("no")
 
     @app.task()
-    def never(run: penstock.Run) -> None: ...
+    def never(ctx: penstock.JobContext) -> None: ...
 
-    first = app.enqueue(bad)
-    second = app.enqueue(never.options(after=[first.id]))
-    third = app.enqueue(never.options(after=[second.id]))
+    first = bad.enqueue()
+    second = never.options(depends_on=[first.id]).enqueue()
+    third = never.options(depends_on=[second.id]).enqueue()
     work(app)
     assert ended(app, second).state is State.CANCELLED
     assert first.id in (ended(app, second).cancel_reason or "")
@@ -267,37 +265,37 @@ def test_no_more_jobs_than_the_limit_run_at_once(app: penstock.App) -> None:
     lock = threading.Lock()
 
     @app.task()
-    def limited(run: penstock.Run) -> None:
+    def limited(ctx: penstock.JobContext) -> None:
         with lock:
-            running.append(run.id)
+            running.append(ctx.id)
             most.append(len(running))
         time.sleep(0.03)
         with lock:
-            running.remove(run.id)
+            running.remove(ctx.id)
 
     for _ in range(6):
-        app.enqueue(limited.options(limit_key="bank", limit=2))
+        limited.options(concurrency_key="bank", max_concurrent=2).enqueue()
     work(app, concurrency=6)
     assert max(most) <= 2
     assert len(most) == 6
-    assert app.store.sides.slot_holders("bank") == []
+    assert app.store.side_items.slot_holders("bank") == []
 
 
 def test_a_unique_job_is_enqueued_once_until_it_has_ended(app: penstock.App) -> None:
     @app.task()
-    def sync(run: penstock.Run) -> None: ...
+    def sync(ctx: penstock.JobContext) -> None: ...
 
-    first = app.enqueue(sync.options(unique="sync"))
-    assert app.enqueue(sync.options(unique="sync")).id == first.id
+    first = sync.options(unique_key="sync").enqueue()
+    assert sync.options(unique_key="sync").enqueue().id == first.id
     work(app)
-    assert app.enqueue(sync.options(unique="sync")).id != first.id
+    assert sync.options(unique_key="sync").enqueue().id != first.id
 
 
 def test_a_paused_queue_is_left_alone_until_it_is_resumed(app: penstock.App) -> None:
     @app.task()
-    def noop(run: penstock.Run) -> None: ...
+    def noop(ctx: penstock.JobContext) -> None: ...
 
-    job = app.enqueue(noop)
+    job = noop.enqueue()
     app.store.pause("default", "lunch")
     assert work(app).completed == 0
     app.store.resume("default")
@@ -307,13 +305,13 @@ def test_a_paused_queue_is_left_alone_until_it_is_resumed(app: penstock.App) -> 
 
 def test_a_cancelled_run_sees_it_and_ends(app: penstock.App) -> None:
     @app.task()
-    def patient(run: penstock.Run) -> None:
-        app.cancel(run.id, "changed my mind")
-        while not run.cancelled:
+    def patient(ctx: penstock.JobContext) -> None:
+        app.cancel(ctx.id, "changed my mind")
+        while not ctx.cancelled:
             time.sleep(0.05)
-        run.progress(99)
+        ctx.progress(99)
 
-    job = app.enqueue(patient)
+    job = patient.enqueue()
     assert work(app).cancelled == 1
     assert ended(app, job).state is State.CANCELLED
     assert ended(app, job).cancel_reason == "changed my mind"
@@ -321,13 +319,13 @@ def test_a_cancelled_run_sees_it_and_ends(app: penstock.App) -> None:
 
 def test_files_are_saved_listed_and_read_by_the_next_attempt(app: penstock.App) -> None:
     @app.task(retries=AT_ONCE)
-    def report(run: penstock.Run) -> str:
-        if run.attempt == 1:
-            run.files.save("out/report.txt", b"ready")
+    def report(ctx: penstock.JobContext) -> str:
+        if ctx.attempt == 1:
+            ctx.files.save("out/report.txt", b"ready")
             raise RuntimeError("after the file")
-        return run.files.read("out/report.txt").decode()
+        return ctx.files.read("out/report.txt").decode()
 
-    job = app.enqueue(report)
+    job = report.enqueue()
     work(app)
     assert app.result(job.id, timeout_seconds=30) == "ready"
     (file,) = app.store.history(job.id).files
@@ -338,11 +336,11 @@ def test_a_stopping_worker_gives_back_what_does_not_stop(app: penstock.App) -> N
     begun, release = threading.Event(), threading.Event()
 
     @app.task()
-    def deaf(run: penstock.Run) -> None:
+    def deaf(ctx: penstock.JobContext) -> None:
         begun.set()
         release.wait(30)
 
-    job = app.enqueue(deaf)
+    job = deaf.enqueue()
     worker = Worker(app, concurrency=1, grace_seconds=0.05)
     thread = threading.Thread(target=worker.run)
     thread.start()
@@ -357,7 +355,7 @@ def test_a_stopping_worker_gives_back_what_does_not_stop(app: penstock.App) -> N
 
 def test_an_idle_worker_asks_less_and_less(app: penstock.App) -> None:
     @app.task()
-    def noop(run: penstock.Run) -> None: ...
+    def noop(ctx: penstock.JobContext) -> None: ...
 
     worker = Worker(app, concurrency=8, idle_seconds=5)
     thread = threading.Thread(target=worker.run)
@@ -365,20 +363,20 @@ def test_an_idle_worker_asks_less_and_less(app: penstock.App) -> None:
     time.sleep(1)
     worker.stop()
     thread.join(30)
-    asked = worker.feed.polls
-    assert worker.feed.read_units == asked * 5
+    asked = worker.fetcher.polls
+    assert worker.fetcher.read_units == asked * 5
     assert asked <= 10  # 0.04 s, 0.08 s, … and not once for each of its eight threads
 
 
 def test_a_job_enqueued_in_the_same_process_wakes_an_idle_worker(app: penstock.App) -> None:
     @app.task()
-    def noop(run: penstock.Run) -> None: ...
+    def noop(ctx: penstock.JobContext) -> None: ...
 
     worker = Worker(app, concurrency=1, idle_seconds=60)
     thread = threading.Thread(target=worker.run)
     thread.start()
     time.sleep(0.5)  # by now it would wait for long
-    job = app.enqueue(noop)
+    job = noop.enqueue()
     assert app.wait(job.id, timeout_seconds=30).state is State.COMPLETED
     worker.stop()
     thread.join(30)
@@ -391,10 +389,10 @@ def test_a_worker_gives_signs_of_life_and_signs_off(app: penstock.App) -> None:
     registry = Registry(app.store.db, app.store.layout)
 
     @app.task()
-    def look(run: penstock.Run) -> None:
+    def look(ctx: penstock.JobContext) -> None:
         seen.extend(worker.name for worker in registry.workers(app.store.clock.now()))
 
-    app.enqueue(look.options(run_in_seconds=0.3))
+    look.options(delay=0.3).enqueue()
     work(app, name="me")
     assert seen == ["me"]
     assert registry.workers(app.store.clock.now()) == []
@@ -411,13 +409,13 @@ def test_a_clock_that_was_set_back_confuses_nothing(tmp_path: Path) -> None:
     with penstock.App(tmp_path / "jobs.db", clock=clock) as app:
 
         @app.task()
-        def drift(run: penstock.Run) -> list[float]:
+        def drift(ctx: penstock.JobContext) -> list[float]:
             clock.shift = -3600.0
-            run.progress(10)
-            run.checkpoint("a", 1)
+            ctx.progress(10)
+            ctx.checkpoint("a", 1)
             return [1.0]
 
-        job = app.enqueue(drift)
+        job = drift.enqueue()
         work(app)
         history = app.store.history(job.id)
         assert history.job.state is State.COMPLETED
@@ -431,14 +429,14 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
             Worker(app)
 
         @app.task()
-        def one(run: penstock.Run) -> None: ...
+        def one(ctx: penstock.JobContext) -> None: ...
 
         with pytest.raises(penstock.PenstockError, match="two tasks named one"):
             app.task("one")(one.function)
         with pytest.raises(penstock.PenstockError, match="parentheses"):
-            app.task(lambda run: None)  # type: ignore[arg-type]
-        with pytest.raises(BadJob, match="takes no run"):
-            app.task()(_no_run)  # type: ignore[arg-type]
+            app.task(lambda ctx: None)  # type: ignore[arg-type]
+        with pytest.raises(BadJob, match="takes no context"):
+            app.task()(_no_context)  # type: ignore[arg-type]
         with pytest.raises(penstock.PenstockError, match="concurrency"):
             Worker(app, concurrency=0)
         with pytest.raises(penstock.PenstockError, match="lease_seconds"):
@@ -450,20 +448,20 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
         assert RetryPolicy(1, on=[OSError]).allows(OSError(), 0)  # type: ignore[arg-type]
         with pytest.raises(BadJob, match=r"A schedule gives no arguments.*'name'"):
             app.task("hourly", cron="@hourly")(_greet)
-        for after in ("job_1", [app.enqueue(one)]):
-            with pytest.raises(BadJob, match=r"after is a list of the ids of other jobs, such as \[job.id\]"):
-                one.options(after=after)  # type: ignore[arg-type]
-        with pytest.raises(BadJob, match="run_in_seconds is a number of seconds, not '5'"):
-            one.options(run_in_seconds="5")  # type: ignore[arg-type]
+        for parents in ("job_1", [one.enqueue()]):
+            with pytest.raises(BadJob, match=r"depends_on is a list of the ids of other jobs, such as \[job.id\]"):
+                one.options(depends_on=parents)  # type: ignore[arg-type]
+        with pytest.raises(BadJob, match="delay is a timedelta or a number of seconds, not '5'"):
+            one.options(delay="5")  # type: ignore[arg-type]
         with pytest.raises(penstock.PenstockError, match="keep_seconds=60 is less than 4 leases of 30 s"):
             penstock.App(":memory:", keep_seconds=60).task()(_greet)
         assert set(app.tasks) == {"one"}
 
 
-def _no_run() -> None: ...
+def _no_context() -> None: ...
 
 
-def _greet(run: penstock.Run, name: str) -> None: ...
+def _greet(ctx: penstock.JobContext, name: str) -> None: ...
 
 
 def test_an_app_without_a_url_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -484,10 +482,10 @@ def test_a_short_job_and_the_next_ones_claim_share_a_commit(tmp_path: Path) -> N
     with penstock.App(tmp_path / "jobs.db") as app:
 
         @app.task()
-        def noop(run: penstock.Run) -> None: ...
+        def noop(ctx: penstock.JobContext) -> None: ...
 
         for _ in range(20):
-            app.enqueue(noop)
+            noop.enqueue()
         commits = []
         app.store.db.engine.store.connection()  # opened before it is watched
         answer_many = app.store.db.engine.answer_many
@@ -506,13 +504,13 @@ def test_a_candidate_that_another_worker_has_taken_delays_nobody(tmp_path: Path)
     with penstock.App(tmp_path / "jobs.db") as app:
 
         @app.task()
-        def steal(run: penstock.Run) -> str:
-            rest = [job for job in app.store.find(state=State.QUEUED, limit=10).jobs if job.id != run.id]
+        def steal(ctx: penstock.JobContext) -> str:
+            rest = [job for job in app.store.find(state=State.QUEUED, limit=10).jobs if job.id != ctx.id]
             for job in rest[:1]:
                 app.store.claim(job, "thief", 30)
             return "done"
 
-        first, second, third = (app.enqueue(steal) for _ in range(3))
+        first, second, third = (steal.enqueue() for _ in range(3))
         worker = Worker(app, concurrency=1, idle_seconds=0.05)
         thread = threading.Thread(target=worker.run)
         thread.start()
@@ -530,32 +528,32 @@ def test_a_candidate_that_another_worker_has_taken_delays_nobody(tmp_path: Path)
 
 def test_what_cannot_share_a_commit_is_done_apart(app: penstock.App) -> None:
     @app.task()
-    def noop(run: penstock.Run, size: int = 0) -> str:
+    def noop(ctx: penstock.JobContext, size: int = 0) -> str:
         return "x" * size
 
-    plain = [app.enqueue(noop) for _ in range(2)]
-    unique = [app.enqueue(noop.options(unique=str(number))) for number in range(2)]
-    limited = [app.enqueue(noop.options(limit_key="one")) for _ in range(2)]
-    large = [app.enqueue(noop, size=50_000) for _ in range(2)]
+    plain = [noop.enqueue() for _ in range(2)]
+    unique = [noop.options(unique_key=str(number)).enqueue() for number in range(2)]
+    limited = [noop.options(concurrency_key="one").enqueue() for _ in range(2)]
+    large = [noop.enqueue(size=50_000) for _ in range(2)]
     work(app, concurrency=1)
     jobs = [*plain, *unique, *limited, *large]
     assert {ended(app, job).state for job in jobs} == {State.COMPLETED}
-    assert app.store.sides.slot_holders("one") == []
-    assert app.enqueue(noop.options(unique="0")).id != unique[0].id
+    assert app.store.side_items.slot_holders("one") == []
+    assert noop.options(unique_key="0").enqueue().id != unique[0].id
 
 
 def test_many_jobs_share_a_commit_and_wake_the_workers(tmp_path: Path) -> None:
     app = penstock.App(tmp_path / "jobs.db")
 
     @app.task()
-    def noop(run: penstock.Run, n: int) -> None: ...
+    def noop(ctx: penstock.JobContext, n: int) -> None: ...
 
     woken: list[int] = []
     app.when_enqueued(lambda: woken.append(1))
     commits: list[str] = []
     engine = app.store.db.transport.engine  # type: ignore[attr-defined]
     engine.store.connection().set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
-    jobs = app.enqueue_all(noop, ({"n": n} for n in range(200)))
+    jobs = noop.enqueue_many({"n": n} for n in range(200))
     assert len({job.id for job in jobs}) == 200
     assert len(commits) == 2
     assert woken == [1]

@@ -24,14 +24,14 @@ from penstock.jobs.worker.worker import Worker
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
 def test_a_task_that_exits_fails_and_its_worker_lives(app: penstock.App, error: BaseException) -> None:
     @app.task()
-    def leave(run: penstock.Run) -> None:
+    def leave(ctx: penstock.JobContext) -> None:
         raise error
 
     @app.task()
-    def stay(run: penstock.Run) -> str:
+    def stay(ctx: penstock.JobContext) -> str:
         return "here"
 
-    gone, here = app.enqueue(leave), app.enqueue(stay)
+    gone, here = leave.enqueue(), stay.enqueue()
     work(app, concurrency=1)
     failed = ended(app, gone)
     assert failed.error is not None
@@ -44,15 +44,15 @@ def test_an_async_task_that_exits_ends_neither_the_worker_nor_the_others(
     app: penstock.App, error: BaseException
 ) -> None:
     @app.task(retries=2)
-    async def leave(run: penstock.AsyncRun) -> None:
+    async def leave(ctx: penstock.AsyncJobContext) -> None:
         raise error
 
     @app.task()
-    async def stay(run: penstock.AsyncRun) -> str:
+    async def stay(ctx: penstock.AsyncJobContext) -> str:
         await asyncio.sleep(0)
         return "here"
 
-    gone, here = app.enqueue(leave.options(priority=9)), app.enqueue(stay)
+    gone, here = leave.options(priority=9).enqueue(), stay.enqueue()
     work(app, concurrency=1)
     failed = ended(app, gone)
     assert failed.error is not None
@@ -65,14 +65,14 @@ def test_a_listener_that_raises_stops_no_worker(app: penstock.App) -> None:
     told: list[str] = []
 
     @app.task()
-    def fine(run: penstock.Run) -> int:
+    def fine(ctx: penstock.JobContext) -> int:
         return 1
 
     def listen(job: Job, how: str) -> None:
         told.append(how)
         raise OSError("nobody reads any more")
 
-    app.enqueue_all(fine, [{}] * 6)
+    fine.enqueue_many([{}] * 6)
     counts = work(app, concurrency=1, on_end=listen)
     assert (counts.completed, counts.failed, counts.lost) == (6, 0, 0)
     assert told == ["completed"] * 6
@@ -81,18 +81,18 @@ def test_a_listener_that_raises_stops_no_worker(app: penstock.App) -> None:
 @pytest.mark.parametrize("name", ["wrong", "wrong_async"])
 def test_a_step_is_given_a_function_not_what_it_returned(app: penstock.App, name: str) -> None:
     @app.task()
-    def wrong(run: penstock.Run) -> object:
-        return run.step("rows", [1, 2])  # type: ignore[arg-type]
+    def wrong(ctx: penstock.JobContext) -> object:
+        return ctx.step("rows", [1, 2])  # type: ignore[arg-type]
 
     @app.task()
-    async def wrong_async(run: penstock.AsyncRun) -> object:
-        return await run.step("rows", [1, 2])  # type: ignore[arg-type]
+    async def wrong_async(ctx: penstock.AsyncJobContext) -> object:
+        return await ctx.step("rows", [1, 2])  # type: ignore[arg-type]
 
-    job = app.enqueue(app.tasks[name])
+    job = app.tasks[name].enqueue()
     work(app)
     failed = ended(app, job)
     assert failed.error is not None
-    assert "run.step('rows', …) is given a function, not a list" in failed.error.message
+    assert "ctx.step('rows', …) is given a function, not a list" in failed.error.message
 
 
 def test_a_worker_keeps_nothing_of_async_tasks_that_are_done(app: penstock.App) -> None:
@@ -102,12 +102,12 @@ def test_a_worker_keeps_nothing_of_async_tasks_that_are_done(app: penstock.App) 
         """What a task returns; a plain list has no weak references."""
 
     @app.task(time_limit_seconds=60)
-    async def heavy(run: penstock.AsyncRun) -> list[int]:
+    async def heavy(ctx: penstock.AsyncJobContext) -> list[int]:
         made = Heavy([1, 2, 3])
         kept.append(weakref.ref(made))
         return made
 
-    app.enqueue_all(heavy, [{}] * 5)
+    heavy.enqueue_many([{}] * 5)
     worker = Worker(app, burst=True, concurrency=2, idle_seconds=0.05)
     assert worker.run().completed == 5
     gc.collect()
@@ -123,19 +123,19 @@ class Unspeakable(Exception):
 @pytest.mark.parametrize("is_async", [False, True])
 def test_an_error_that_cannot_be_shown_fails_its_job_alone(app: penstock.App, is_async: bool) -> None:
     @app.task("speechless")
-    def fail(run: penstock.Run) -> None:
+    def fail(ctx: penstock.JobContext) -> None:
         raise Unspeakable
 
     @app.task("speechless_async")
-    async def fail_async(run: penstock.AsyncRun) -> None:
+    async def fail_async(ctx: penstock.AsyncJobContext) -> None:
         raise Unspeakable
 
     @app.task()
-    def fine(run: penstock.Run) -> int:
+    def fine(ctx: penstock.JobContext) -> int:
         return 1
 
-    bad = app.enqueue(app.tasks["speechless_async" if is_async else "speechless"].options(priority=9))
-    good = app.enqueue(fine)
+    bad = app.tasks["speechless_async" if is_async else "speechless"].options(priority=9).enqueue()
+    good = fine.enqueue()
     work(app, concurrency=1)
     failed = ended(app, bad)
     assert failed.error is not None
@@ -147,15 +147,15 @@ def test_a_task_that_forks_harms_nobody(tmp_path: Path) -> None:
     with penstock.App(tmp_path / "jobs.db") as app:
 
         @app.task()
-        def fork(run: penstock.Run) -> int:
+        def fork(ctx: penstock.JobContext) -> int:
             child = os.fork()
             if child == 0:
                 os._exit(0)
             os.waitpid(child, 0)
-            run.progress(50)
+            ctx.progress(50)
             return 1
 
-        job = app.enqueue(fork)
+        job = fork.enqueue()
         work(app)
         assert app.result(job.id, timeout_seconds=30) == 1
 
@@ -164,7 +164,7 @@ def test_a_child_that_comes_back_from_a_task_is_no_second_worker(tmp_path: Path)
     with penstock.App(tmp_path / "jobs.db") as app:
 
         @app.task()
-        def fork(run: penstock.Run) -> str:
+        def fork(ctx: penstock.JobContext) -> str:
             child = os.fork()
             if child == 0:
                 return "child"
@@ -175,7 +175,7 @@ def test_a_child_that_comes_back_from_a_task_is_no_second_worker(tmp_path: Path)
             os.kill(child, signal.SIGKILL)
             return "the child lived on"
 
-        job = app.enqueue(fork.options(priority=9))
+        job = fork.options(priority=9).enqueue()
         work(app)
         assert app.result(job.id, timeout_seconds=30) == "parent"
 
@@ -183,15 +183,15 @@ def test_a_child_that_comes_back_from_a_task_is_no_second_worker(tmp_path: Path)
 def test_a_task_that_hangs_has_failed_at_its_time_limit_and_its_place_is_free(app: penstock.App) -> None:
     release = threading.Event()
 
-    @app.task(time_limit_seconds=0.3, margin_seconds=0)
-    def hang(run: penstock.Run) -> None:
+    @app.task(time_limit_seconds=0.3, soft_time_limit_seconds=0.3)
+    def hang(ctx: penstock.JobContext) -> None:
         release.wait(30)
 
     @app.task()
-    def quick(run: penstock.Run) -> int:
+    def quick(ctx: penstock.JobContext) -> int:
         return 1
 
-    stuck, after = app.enqueue(hang.options(priority=9)), app.enqueue(quick)
+    stuck, after = hang.options(priority=9).enqueue(), quick.enqueue()
     work(app, concurrency=1)
     failed = ended(app, stuck)
     assert failed.state is State.FAILED
@@ -203,17 +203,17 @@ def test_a_task_that_hangs_has_failed_at_its_time_limit_and_its_place_is_free(ap
 
 
 def test_a_task_near_its_time_limit_hands_over_at_a_checkpoint(app: penstock.App) -> None:
-    @app.task(time_limit_seconds=30, margin_seconds=29.999)
-    def long(run: penstock.Run) -> list[int]:
-        done: list[int] = run.resume("done", [])
+    @app.task(time_limit_seconds=30, soft_time_limit_seconds=0.001)
+    def long(ctx: penstock.JobContext) -> list[int]:
+        done: list[int] = ctx.resume("done", [])
         if len(done) < 3:
             time.sleep(0.002)
-            run.checkpoint("done", [*done, run.attempt])
+            ctx.checkpoint("done", [*done, ctx.attempt])
         return done
 
-    job = app.enqueue(long)
+    job = long.enqueue()
     counts = work(app)
-    assert counts.handed_over == 3
+    assert counts.requeued == 3
     assert app.result(job.id, timeout_seconds=30) == [1, 2, 3]
     assert (ended(app, job).failures, ended(app, job).crashes) == (0, 0)
 
@@ -221,17 +221,17 @@ def test_a_task_near_its_time_limit_hands_over_at_a_checkpoint(app: penstock.App
 def test_an_attempt_that_comes_back_after_its_time_takes_nothing_from_the_next_one(app: penstock.App) -> None:
     second_runs, first_is_back = threading.Event(), threading.Event()
 
-    @app.task(time_limit_seconds=2, margin_seconds=0, retries=AT_ONCE)
-    def overrun(run: penstock.Run) -> int:
-        if run.attempt == 1:
+    @app.task(time_limit_seconds=2, soft_time_limit_seconds=2, retries=AT_ONCE)
+    def overrun(ctx: penstock.JobContext) -> int:
+        if ctx.attempt == 1:
             second_runs.wait(60)
             threading.Timer(0.3, first_is_back.set).start()  # when it has returned
         else:
             second_runs.set()
             first_is_back.wait(60)
-        return run.attempt
+        return ctx.attempt
 
-    job = app.enqueue(overrun)
+    job = overrun.enqueue()
     counts = work(app)
     assert app.result(job.id, timeout_seconds=30) == 2
     assert (ended(app, job).attempt, ended(app, job).crashes) == (2, 0)
@@ -239,10 +239,10 @@ def test_an_attempt_that_comes_back_after_its_time_takes_nothing_from_the_next_o
 
 
 def test_an_async_task_that_is_cancelled_at_its_limit_is_counted_once(app: penstock.App) -> None:
-    @app.task(time_limit_seconds=0.3, margin_seconds=0)
-    async def hang(run: penstock.AsyncRun) -> None:
+    @app.task(time_limit_seconds=0.3, soft_time_limit_seconds=0.3)
+    async def hang(ctx: penstock.AsyncJobContext) -> None:
         await asyncio.sleep(60)
 
-    app.enqueue(hang)
+    hang.enqueue()
     counts = work(app)
     assert (counts.failed, counts.lost) == (1, 0)

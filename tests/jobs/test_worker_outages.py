@@ -36,10 +36,10 @@ class Outage:
 
 def run_once(app: penstock.App, lease_seconds: float) -> tuple[penstock.App, str]:
     @app.task(lease_seconds=lease_seconds, retries=5)
-    def report(run: penstock.Run) -> str:
+    def report(ctx: penstock.JobContext) -> str:
         return "done"
 
-    return app, app.enqueue(report).id
+    return app, report.enqueue().id
 
 
 def test_a_throttled_end_is_stored_when_the_throttling_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

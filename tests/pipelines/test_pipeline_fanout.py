@@ -16,6 +16,7 @@ import pytest
 from mapped_functions import dies_at_three, doubled
 
 from penstock.errors import PenstockError
+from penstock.jobs.context import attempt_of
 from penstock.jobs.model.json_text import NotJson
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
@@ -309,7 +310,7 @@ def test_a_run_stops_between_two_items_and_goes_on_there(store: JobStore, thread
         def one(number: int) -> int:
             calls.append(number)
             if number == 4 and calls.count(4) == 1:
-                context._run.stop("its worker stops")
+                attempt_of(context._ctx).stop("its worker stops")
             return number
 
         with ThreadPoolExecutor(3) as pool:
@@ -334,7 +335,7 @@ def test_items_that_have_begun_may_end_when_the_run_is_asked_to_stop(store: JobS
         def one(number: int) -> int:
             calls.append(number)
             if number == 1 and not asked.is_set():
-                context._run.stop("its worker stops")
+                attempt_of(context._ctx).stop("its worker stops")
                 asked.set()
             assert asked.wait(60)
             return number

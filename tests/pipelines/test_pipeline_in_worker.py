@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.jobs.attempt import Attempt
+from penstock.jobs.context import JobContext, attempt_of
 from penstock.jobs.model.state import State
-from penstock.jobs.worker.context import Run
 from penstock.jobs.worker.worker import Worker
 from penstock.pipelines import Pipeline, PipelineFile, StepContext, lineage
 from penstock.testing.clock import MovableClock
@@ -41,8 +42,8 @@ class World:
             return count
 
         @self.app.task(retries=2)
-        def poem(run: penstock.Run, text: str) -> dict[str, Any]:
-            report = pipeline.run_in(run, inputs={"text": text})
+        def poem(ctx: penstock.JobContext, text: str) -> dict[str, Any]:
+            report = pipeline.run_in(ctx, inputs={"text": text})
             return {"count": report["count"], "ran": list(report.ran)}
 
         self.task = poem
@@ -52,7 +53,7 @@ class World:
         self.calls.append(step)
         if step == self.stop_after:
             self.stop_after = ""
-            context._run.stop("its worker stops")
+            attempt_of(context._ctx).stop("its worker stops")
 
     def work(self) -> None:
         Worker(self.app, burst=True, concurrency=1, idle_seconds=0.05).run()
@@ -61,7 +62,7 @@ class World:
 def test_a_task_may_be_a_pipeline(tmp_path: Path) -> None:
     world = World(tmp_path)
     with world.app as app:
-        job = app.enqueue(world.task, text="so much depends")
+        job = world.task.enqueue(text="so much depends")
         world.work()
         assert app.result(job.id) == {"count": 3, "ran": ["split", "count", "end"]}
         assert lineage(app.store, job.id)["words"].file is not None
@@ -72,14 +73,14 @@ def test_a_task_may_be_a_pipeline(tmp_path: Path) -> None:
 def test_when_a_worker_dies_another_goes_on_at_the_first_step_that_is_not_done(tmp_path: Path) -> None:
     world = World(tmp_path)
     with world.app as app:
-        job = app.enqueue(world.task, text="so much depends")
+        job = world.task.enqueue(text="so much depends")
         # A worker that dies within the second step: its lease stays behind.
         claimed = app.store.claim(app.store.get(job.id), "dead:1:abc", 30)
         assert claimed is not None
-        run = Run(app.store, claimed)
+        ctx = JobContext(Attempt(app.store, claimed))
         dying = Dying(world)
         with pytest.raises(Death):
-            world.pipeline.run_in(run, inputs={"text": "so much depends"}, tell=dying.told)
+            world.pipeline.run_in(ctx, inputs={"text": "so much depends"}, tell=dying.told)
         assert app.get(job.id).state is State.PROCESSING
         world.clock.advance(60)
         world.work()
@@ -108,11 +109,11 @@ def test_a_job_carries_one_pipeline(tmp_path: Path) -> None:
     with world.app as app:
 
         @app.task()
-        def both(run: penstock.Run) -> None:
-            world.pipeline.run_in(run, inputs={"text": "so much"})
-            other.run_in(run)
+        def both(ctx: penstock.JobContext) -> None:
+            world.pipeline.run_in(ctx, inputs={"text": "so much"})
+            other.run_in(ctx)
 
-        job = app.enqueue(both)
+        job = both.enqueue()
         world.work()
         error = app.get(job.id).error
     assert error is not None
@@ -123,7 +124,7 @@ def test_a_worker_that_stops_hands_over_between_two_steps(tmp_path: Path) -> Non
     world = World(tmp_path)
     world.stop_after = "split"
     with world.app as app:
-        job = app.enqueue(world.task, text="so much depends")
+        job = world.task.enqueue(text="so much depends")
         world.work()
         assert app.result(job.id)["ran"] == ["count", "end"]
         assert "handed_over" in [event.type for event in app.store.history(job.id).events]

@@ -256,7 +256,7 @@ def test_a_name_as_of_a_later_attempt_is_refused(store: JobStore) -> None:
         pipeline.run(store, job_id=JOB)
 
 
-def test_a_job_that_was_parked_runs_again_when_it_is_asked_for(store: JobStore, clock: ManualClock) -> None:
+def test_a_job_that_killed_its_workers_runs_again_when_it_is_asked_for(store: JobStore, clock: ManualClock) -> None:
     sample = words_pipeline()
     store.create(new_job(sample))
     for _ in range(3):
@@ -310,7 +310,7 @@ def test_ctrl_c_hands_the_job_over_and_the_next_run_goes_on(store: JobStore) -> 
 
 def test_a_run_stops_between_two_steps_before_its_time_limit(store: JobStore) -> None:
     sample = words_pipeline()
-    stopped = ran(sample, store, inputs=TEXT, time_limit_seconds=3600, margin_seconds=3599.999999)
+    stopped = ran(sample, store, inputs=TEXT, time_limit_seconds=3600, soft_time_limit_seconds=0.000001)
     assert not stopped.finished
     assert "time limit" in stopped.stopped
     assert {step.how for step in stopped.steps} == {"waiting"}

@@ -101,13 +101,13 @@ def test_failures_are_shown_grouped_and_redriven(app: Database) -> None:
     assert "--yes" in refused.stderr
     assert run("redrive", "Records", "--url", "app.db", "--dry-run").stdout.startswith("2 would be pending")
     none = run("redrive", "Records", "--url", "app.db", "--kind", "KeyError", "--yes")
-    assert none.stdout.startswith("None is parked with such an error: `penstock records failures Records`")
+    assert none.stdout.startswith("None has failed with such an error: `penstock records failures Records`")
     redriven = run("redrive", "Records", "--url", "app.db", "--kind", "ValueError", "--yes", "--json")
-    assert json.loads(redriven.stdout) == {"redriven": 2, "parked": 2, "dry_run": False}
+    assert json.loads(redriven.stdout) == {"redriven": 2, "failed": 2, "dry_run": False}
     assert process("handle").exit_code == 0
     assert processed(app.table("Records")) == set(range(10))
     assert run("failures", "Records", "--url", "app.db").stdout == "No record has failed.\n"
-    assert run("redrive", "Records", "--url", "app.db", "--yes").stdout == "None is parked.\n"
+    assert run("redrive", "Records", "--url", "app.db", "--yes").stdout == "None has failed.\n"
 
 
 def test_json_has_the_counts_and_the_errors(app: Database) -> None:

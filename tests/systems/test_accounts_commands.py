@@ -163,7 +163,7 @@ def test_S4_8_process_runs_a_function_and_exits_with_3_where_one_failed(made: No
     assert (report["processed"], report["failed"], report["attempts"]) == (9, 1, 11)
     assert report["errors"][0]["key"] == {"AccountId": "ACC12345", "RunTime": "2026-02-17T12:00:03Z"}
     again = run("process", "mywork:handle")
-    assert again.output.startswith("0 done in "), "what failed is parked"
+    assert again.output.startswith("0 done in "), "what failed is left alone"
     assert "1  TimeoutError: the archive does not answer" in run("failures").output
     assert told("failures")[0]["count"] == 1
     assert told("redrive", "--dry-run") == {"dry_run": True, "redriven": 1}

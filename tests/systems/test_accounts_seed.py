@@ -165,7 +165,7 @@ def test_S4_18_the_complete_example(db: Database) -> None:
         "Test data: 20 records",
         "Processed: 19 in 22 attempts, 95% of the records",
         "Failed: ACC-EXAMPLE - 2026-02-17T12:00:13Z: DocumentUnreadable: a page is missing",
-        "Parked until they are redriven: 1",
+        "Failed until they are redriven: 1",
     ]
 
 

@@ -202,7 +202,7 @@ def test_what_a_zombie_does_before_it_is_refused_is_no_violation() -> None:
     assert violations([*FACTS, *late], ACCOUNT) == []
 
 
-def test_a_job_whose_parent_was_parked_may_be_cancelled() -> None:
+def test_a_job_whose_parent_has_failed_may_be_cancelled() -> None:
     parked = [("created", 0), ("started", 1), ("parked", 1), ("retried", 1), ("started", 2), ("completed", 2)]
     child = replace(CHILD, state="cancelled", attempt=0, events=[("created", 0), ("cancelled", 0)])
     account = replace(ACCOUNT, jobs={**ACCOUNT.jobs, "work": replace(WORK, events=parked), "child": child})

@@ -3,9 +3,9 @@
 app = penstock.App("reports.db")
 
 @app.task(retries=3)
-def monthly_report(run: penstock.Run, project: str) -> dict: ...
+def monthly_report(ctx: penstock.JobContext, project: str) -> dict: ...
 
-job = app.enqueue(monthly_report, project="bodwassho")
+job = monthly_report.enqueue(project="bodwassho")
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
@@ -24,16 +24,16 @@ from penstock.client.database import MEMORY, Database, connect
 from penstock.clock import Clock
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
+from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.cron import Schedule
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
-from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.model.state import State
-from penstock.jobs.scheduler.cron import Schedule
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tasks import Task, settings_of
-from penstock.jobs.worker.context import AsyncRun, Run
+from penstock.jobs.tasks import Task, task_settings
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import RetryPolicy
 
@@ -92,11 +92,11 @@ class App:
         retries: int | RetryPolicy = 0,
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         time_limit_seconds: float | None = None,
-        margin_seconds: float | None = None,
+        soft_time_limit_seconds: float | None = None,
         cron: str | None = None,
         timezone: str = "UTC",
     ) -> _Decorator:
-        """Makes a function a task: its first parameter is the run, the others are what is enqueued, as JSON.
+        """Makes a function a task: its first parameter is a JobContext, the others are what is enqueued, as JSON.
 
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
@@ -104,13 +104,13 @@ class App:
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
-        settings = settings_of(
+        settings = task_settings(
             queue=queue,
             priority=priority,
             retries=retries,
             lease_seconds=lease_seconds,
             time_limit_seconds=time_limit_seconds,
-            margin_seconds=margin_seconds,
+            soft_time_limit_seconds=soft_time_limit_seconds,
         )
 
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
@@ -121,7 +121,7 @@ class App:
             )
 
         def register(function: Callable[..., Any]) -> Task[Any, Any]:
-            task: Task[Any, Any] = Task(name or function.__name__, function, settings)
+            task: Task[Any, Any] = Task(name or function.__name__, function, settings, self)
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
@@ -134,24 +134,19 @@ class App:
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
-    def enqueue(self, task: Task[P, Any], *args: P.args, **kwargs: P.kwargs) -> Job:
-        """Makes a job. Arguments that the task does not take, or that are not JSON, are refused here."""
-        new = _task(task).new_job(args, kwargs, self.store.clock.now())
+    def enqueue_new(self, new: NewJob) -> Job:
+        """Makes a job: `task.enqueue` is how to call it."""
         job, _ = self.store.create(new)
-        self._tell()
+        self._wake_workers()
         return job
 
-    def enqueue_all(self, task: Task[P, Any], arguments: Iterable[dict[str, Any]]) -> list[Job]:
-        """A job for each dict of arguments; in process, a hundred at a time are one commit.
+    def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
+        """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
+        created = self.store.create_all(news)
+        self._wake_workers()
+        return [job for job, _ in created]
 
-        Nothing is made if one of them is refused.
-        """
-        called, now = _task(task), self.store.clock.now()
-        made = self.store.create_all([called.new_job((), _named(one), now) for one in arguments])
-        self._tell()
-        return [job for job, _ in made]
-
-    def _tell(self) -> None:
+    def _wake_workers(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -260,22 +255,9 @@ class App:
         self.close()
 
 
-def _task(given: Task[P, Any]) -> Task[P, Any]:
-    if not isinstance(given, Task):
-        name = getattr(given, "__name__", repr(given))
-        raise PenstockError(f"{name} is no task: enqueue what @app.task() has made, app.enqueue(report, month=11).")
-    return given
-
-
-def _named(arguments: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(arguments, dict):
-        raise PenstockError(f"{arguments!r:.100} is no dict of arguments: enqueue_all(report, [{{'month': 11}}, …]).")
-    return arguments
-
-
 def _check_alone(task: Task[Any, Any]) -> None:
     try:
-        task.new_job((), {}, 0.0)
+        task.new_job((), {})
     except BadJob as error:
         raise BadJob(f"A schedule gives no arguments. {error} Give its parameters defaults.") from error
 
@@ -287,9 +269,9 @@ class _Decorator:
         self._register = register
 
     @overload
-    def __call__(self, function: Callable[Concatenate[AsyncRun, P], Awaitable[R]]) -> Task[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[AsyncJobContext, P], Awaitable[R]]) -> Task[P, R]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[Run, P], R]) -> Task[P, R]: ...
+    def __call__(self, function: Callable[Concatenate[JobContext, P], R]) -> Task[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
         if not inspect.isfunction(function):
             raise PenstockError(f"{function!r} is no function: @app.task() goes above a def.")

@@ -33,7 +33,9 @@ def gather(store: JobStore, job: Job) -> Surroundings:
         now=now,
         queue=store.queue(job.queue),
         workers=tuple(Registry(store.db, store.layout).workers(now, tidy=False)),
-        slot_holders=tuple(store.sides.slot_holders(job.limit_key)) if job.limit_key is not None else (),
+        slot_holders=tuple(store.side_items.slot_holders(job.concurrency_key))
+        if job.concurrency_key is not None
+        else (),
         parents={parent: _state(store, parent) for parent in sorted(job.waiting_for)},
         ahead=_ahead(store, job) if job.state is State.QUEUED else 0,
     )
@@ -95,12 +97,13 @@ def _waiting(job: Job, around: Surroundings) -> str:
     if job.run_at > around.now:
         left = span(job.run_at - around.now)
         if job.failures and job.error is not None:
-            return f"failed ({_told(f'{job.error.kind}: {job.error.message}')}) and is tried again in {left}"
+            return f"failed ({_one_line(f'{job.error.kind}: {job.error.message}')}) and is tried again in {left}"
         return f"is due in {left}"
-    if len(around.slot_holders) >= job.limit > 0 and job.limit_key is not None and job.id not in around.slot_holders:
+    key, most = job.concurrency_key, job.max_concurrent
+    if key is not None and len(around.slot_holders) >= most > 0 and job.id not in around.slot_holders:
         holders = ", ".join(around.slot_holders[:3])
-        are = "is" if job.limit == 1 else "are"
-        return f"waits because {job.limit} with the limit key {job.limit_key!r} {are} running already: {holders}"
+        are = "is" if most == 1 else "are"
+        return f"waits because {most} with the concurrency key {key!r} {are} running already: {holders}"
     return _no_worker(job, around) or _in_line(job, around)
 
 
@@ -124,25 +127,25 @@ def _in_line(job: Job, around: Surroundings) -> str:
 
 
 def _parents(around: Surroundings) -> str:
-    told = [f"{parent} ({state or 'gone'})" for parent, state in around.parents.items()]
-    rest = len(told) - _PARENTS_TOLD
-    return ", ".join(told[:_PARENTS_TOLD]) + (f" and {rest} more" if rest > 0 else "")
+    texts = [f"{parent} ({state or 'gone'})" for parent, state in around.parents.items()]
+    rest = len(texts) - _PARENTS_SHOWN
+    return ", ".join(texts[:_PARENTS_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
-_PARENTS_TOLD = 3
+_PARENTS_SHOWN = 3
 
 
 def _because(reason: str | None) -> str:
-    return f" ({_told(reason)})" if reason else ""
+    return f" ({_one_line(reason)})" if reason else ""
 
 
-def _told(text: str) -> str:
+def _one_line(text: str) -> str:
     """A text as a part of a sentence: in one line, and not for long."""
     line = " ".join(text.split())
-    return f"{line[: _TOLD - 1]}…" if len(line) > _TOLD else line.removesuffix(".")
+    return f"{line[: _LONGEST_LINE - 1]}…" if len(line) > _LONGEST_LINE else line.removesuffix(".")
 
 
-_TOLD = 300
+_LONGEST_LINE = 300
 
 
 def span(seconds: float) -> str:
@@ -153,8 +156,8 @@ def span(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     parts = [(days, "d"), (hours, "h"), (minutes, "m"), (rest, "s")]
-    told = [f"{number}{unit}" for number, unit in parts if number]
-    return " ".join(told[:2])
+    texts = [f"{number}{unit}" for number, unit in parts if number]
+    return " ".join(texts[:2])
 
 
 def ago(at: float | None, now: float) -> str:

@@ -91,7 +91,7 @@ def _point(point: Checkpoint) -> tuple[Any, ...]:
 
 
 def _event(event: Event) -> tuple[Any, ...]:
-    return event.number, utc_text(event.at), event.type.replace("_", " "), event.attempt, event.owner, event.detail
+    return event.number, utc_text(event.at), event.label, event.attempt, event.owner, event.detail
 
 
 def _entry(entry: Entry) -> tuple[Any, ...]:

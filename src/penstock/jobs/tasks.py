@@ -1,23 +1,31 @@
-"""Tasks: functions that a worker runs, with what is to be done when they fail."""
+"""Tasks: functions that a worker runs, and the jobs that are made of them.
+
+@app.task(retries=3)
+def monthly_report(ctx: penstock.JobContext, project: str) -> dict: ...
+
+monthly_report.enqueue(project="bodwassho")
+monthly_report.options(priority=9, delay=timedelta(hours=1)).enqueue(project="bodwassho")
+monthly_report.enqueue_many([{"project": "a"}, {"project": "b"}])
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
-from penstock.jobs.model.job import DEFAULT_PRIORITY
+from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
 from penstock.jobs.model.new_job import BadJob, NewJob, checked_name
-from penstock.jobs.worker.invocation import called_by_a_worker
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_MARGIN_PART: Final = 0.1
-_LARGEST_MARGIN_SECONDS: Final = 30.0
+_SOFT_PART: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,27 +36,34 @@ class TaskSettings:
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     time_limit_seconds: float | None = None
     """An attempt that takes longer has failed."""
-    margin_seconds: float = 0.0
-    """So long before the limit, the attempt ends at its next report and another worker goes on from there."""
+    soft_time_limit_seconds: float | None = None
+    """So long after its start, the attempt ends at its next report and another worker continues it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """What may differ from job to job."""
 
-    key: str | None = None
-    unique: str | None = None
+    idempotency_key: str | None = None
+    unique_key: str | None = None
     tenant: str = ""
     queue: str | None = None
     priority: int | None = None
     run_at: float | None = None
-    run_in_seconds: float | None = None
-    after: tuple[str, ...] = ()
-    limit_key: str | None = None
-    limit: int = 1
+    delay_seconds: float | None = None
+    depends_on: tuple[str, ...] = ()
+    concurrency_key: str | None = None
+    max_concurrent: int = 1
 
 
 _NO_OPTIONS: Final = Options()
+
+
+class JobQueue(Protocol):
+    """What a task enqueues its jobs with: its app."""
+
+    def enqueue_new(self, new: NewJob) -> Job: ...
+    def enqueue_all_new(self, news: list[NewJob]) -> list[Job]: ...
 
 
 class Task(Generic[P, R]):
@@ -59,12 +74,13 @@ class Task(Generic[P, R]):
         name: str,
         function: Callable[..., R] | Callable[..., Awaitable[R]],
         settings: TaskSettings,
+        jobs: JobQueue,
         options: Options = _NO_OPTIONS,
     ) -> None:
         self.name = checked_name(name, "task")
-        self.function = called_by_a_worker(function)
-        self._plain = function
+        self.function = function
         self.settings = settings
+        self._jobs = jobs
         self._options = options
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
@@ -72,52 +88,83 @@ class Task(Generic[P, R]):
         checked_seconds(settings.lease_seconds)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._plain(*args, **kwargs)
+        return self.function(*args, **kwargs)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Makes a job. Arguments that the task does not take, or that are not JSON, are refused here."""
+        return self._jobs.enqueue_new(self.new_job(args, kwargs))
+
+    def enqueue_many(self, arguments: Iterable[dict[str, Any]]) -> list[Job]:
+        """A job for each dict of arguments; in process, a hundred at a time are one commit.
+
+        Nothing is made if one of them is refused.
+        """
+        return self._jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
 
     def options(
         self,
         *,
-        key: str | None = None,
-        unique: str | None = None,
+        idempotency_key: str | None = None,
+        unique_key: str | None = None,
         tenant: str = "",
         queue: str | None = None,
         priority: int | None = None,
-        run_at: float | None = None,
-        run_in_seconds: float | None = None,
-        after: tuple[str, ...] | list[str] = (),
-        limit_key: str | None = None,
-        limit: int = 1,
+        run_at: datetime | None = None,
+        delay: timedelta | float | None = None,
+        depends_on: tuple[str, ...] | list[str] = (),
+        concurrency_key: str | None = None,
+        max_concurrent: int = 1,
     ) -> Task[P, R]:
-        """The same task for one job: `app.enqueue(report.options(key="2026-11"), project="x")`.
+        """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
-        `key`: a second job with it is the first one, as long as that is kept. `unique`: there is at most one job with
-        it that has not ended. `after`: ids of jobs that must complete first. `limit_key`: at most `limit` jobs with it
-        run at once.
+        `idempotency_key`: a second job with it is the first one, as long as that is kept. `unique_key`: there is at
+        most one job with it that has not ended. `depends_on`: jobs that must complete first. `concurrency_key`:
+        at most `max_concurrent` jobs with it run at once. `run_at` is an aware datetime, `delay` a timedelta
+        or seconds.
         """
-        if run_in_seconds is not None and not isinstance(run_in_seconds, int | float):
-            raise BadJob(f"run_in_seconds is a number of seconds, not {run_in_seconds!r}.")
-        if isinstance(after, str) or not all(isinstance(one, str) for one in after):
-            raise BadJob(f"after is a list of the ids of other jobs, such as [job.id], not {after!r:.200}.")
-        options = Options(key, unique, tenant, queue, priority, run_at, run_in_seconds, tuple(after), limit_key, limit)
-        return Task(self.name, self._plain, self.settings, options)
+        if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
+            raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
+        if run_at is not None and delay is not None:
+            raise BadJob("A job has a run_at or a delay, not both.")
+        options = Options(
+            idempotency_key=idempotency_key,
+            unique_key=unique_key,
+            tenant=tenant,
+            queue=queue,
+            priority=priority,
+            run_at=None if run_at is None else _timestamp(run_at),
+            delay_seconds=None if delay is None else _seconds(delay),
+            depends_on=tuple(depends_on),
+            concurrency_key=concurrency_key,
+            max_concurrent=max_concurrent,
+        )
+        return Task(self.name, self.function, self.settings, self._jobs, options)
 
-    def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any], now: float) -> NewJob:
+    if not TYPE_CHECKING:  # a checker would take every other name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            hint = _OTHERS_VERBS.get(name)
+            if hint is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise AttributeError(f"A task has no .{name}(…) here: {hint.format(task=self.name)}.")
+
+    def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         """The job that calls the function so; refuses arguments that it does not take."""
-        options = self._options
-        run_at = options.run_at if options.run_in_seconds is None else now + options.run_in_seconds
+        options, settings = self._options, self.settings
         return NewJob(
             task=self.name,
             args=self._bound(args, kwargs),
-            queue=options.queue or self.settings.queue,
+            queue=options.queue or settings.queue,
             tenant=options.tenant,
-            priority=self.settings.priority if options.priority is None else options.priority,
-            retries=self.settings.retries.times,
-            run_at=run_at,
-            key=options.key,
-            unique=options.unique,
-            limit_key=options.limit_key,
-            limit=options.limit,
-            after=options.after,
+            priority=settings.priority if options.priority is None else options.priority,
+            retries=settings.retries.times,
+            run_at=options.run_at,
+            delay_seconds=options.delay_seconds,
+            idempotency_key=options.idempotency_key,
+            unique_key=options.unique_key,
+            concurrency_key=options.concurrency_key,
+            max_concurrent=options.max_concurrent,
+            depends_on=options.depends_on,
         )
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -136,34 +183,68 @@ class Task(Generic[P, R]):
                 named[name] = value
         return named
 
+    def _checked_dict(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(arguments, dict):
+            call = f"{self.name}.enqueue_many([{{'month': 11}}, …])"
+            raise BadJob(f"{arguments!r:.100} is no dict of arguments: {call}.")
+        return arguments
+
+
+_OTHERS_VERBS: Final = {
+    "delay": "{task}.enqueue(x=1) enqueues it",
+    "apply_async": "{task}.options(delay=60, queue='slow').enqueue(x=1) enqueues it with options",
+    "send": "{task}.enqueue(x=1) enqueues it",
+}
+"""How other libraries' tasks are enqueued, and what that is here."""
+
+
+def _timestamp(run_at: datetime) -> float:
+    if not isinstance(run_at, datetime):
+        raise BadJob(f"run_at is a datetime, such as datetime(2030, 1, 31, 6, tzinfo=UTC), not {run_at!r}.")
+    if run_at.utcoffset() is None:
+        raise BadJob(
+            f"run_at has no time zone ({run_at}): say which one with run_at.replace(tzinfo=UTC), or with "
+            "run_at.astimezone() if it is this machine's time."
+        )
+    return run_at.timestamp()
+
+
+def _seconds(delay: timedelta | float) -> float:
+    if isinstance(delay, timedelta):
+        return delay.total_seconds()
+    if isinstance(delay, bool) or not isinstance(delay, int | float) or not math.isfinite(delay):
+        raise BadJob(f"delay is a timedelta or a number of seconds, not {delay!r}.")
+    return delay
+
 
 def _parameters(name: str, signature: inspect.Signature) -> frozenset[str]:
     """The names of the task's own parameters."""
     parameters = list(signature.parameters.values())
     wrong = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        raise BadJob(f"The task {name} takes no run: its first parameter is the run, def {name}(run, …).")
+        raise BadJob(f"The task {name} takes no context: its first parameter is one, def {name}(ctx, …).")
     if any(parameter.kind in wrong for parameter in parameters[1:]):
         raise BadJob(f"The task {name} has parameters without a name: arguments are stored by name.")
     return frozenset(parameter.name for parameter in parameters[1:])
 
 
-def settings_of(
+def task_settings(
     *,
     queue: str = "default",
     priority: int = DEFAULT_PRIORITY,
     retries: int | RetryPolicy = 0,
     lease_seconds: float = DEFAULT_LEASE_SECONDS,
     time_limit_seconds: float | None = None,
-    margin_seconds: float | None = None,
+    soft_time_limit_seconds: float | None = None,
 ) -> TaskSettings:
     """The settings that a decorator names, checked."""
-    if time_limit_seconds is not None and not time_limit_seconds > 0:
-        raise BadJob(f"time_limit_seconds is more than 0, not {time_limit_seconds}.")
-    margin = margin_seconds
-    if margin is None:
-        margin = min((time_limit_seconds or 0.0) * _MARGIN_PART, _LARGEST_MARGIN_SECONDS)
-    if time_limit_seconds is not None and not 0 <= margin < time_limit_seconds:
-        raise BadJob(f"margin_seconds is at least 0 and less than the limit of {time_limit_seconds}, not {margin}.")
+    limit, soft_limit = time_limit_seconds, soft_time_limit_seconds
+    if limit is not None and not limit > 0:
+        raise BadJob(f"time_limit_seconds is more than 0, not {limit}.")
+    if soft_limit is None and limit is not None:
+        soft_limit = _SOFT_PART * limit
+    if soft_limit is not None and not 0 < soft_limit <= (math.inf if limit is None else limit):
+        most = "" if limit is None else f" and no more than the limit of {limit}"
+        raise BadJob(f"soft_time_limit_seconds is more than 0{most}, not {soft_limit}.")
     policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
-    return TaskSettings(queue, priority, policy, lease_seconds, time_limit_seconds, margin)
+    return TaskSettings(queue, priority, policy, lease_seconds, limit, soft_limit)

@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from typing import Any, Literal, TypeVar, cast, overload
 
 from penstock.files import Data, SavedFile
+from penstock.jobs.context import JobContext, attempt_of
 from penstock.jobs.model.new_job import checked_progress
-from penstock.jobs.worker.context import Run
 from penstock.pipelines.errors import ItemFailure, required_job_id
 from penstock.pipelines.fanout import IN_FLIGHT, FanOut, Key
 from penstock.pipelines.rounds import Ledger
@@ -46,12 +46,12 @@ class StepContext:
     @property
     def attempt(self) -> int:
         """1 in the first attempt at the job."""
-        return self._run.attempt
+        return self._ctx.attempt
 
     @property
     def seconds_left(self) -> float | None:
         """Until the run's time limit; None without one."""
-        return self._run.seconds_left
+        return self._ctx.seconds_left
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────
 
@@ -61,7 +61,7 @@ class StepContext:
         It is `{job_id}/{step}/{name}`; in a second attempt at the job, `a.txt` is `a~2.txt` (values.py, 4).
         """
         stored = name_in_attempt(name, self.attempt)
-        file = self._run.files.save(f"{self.step}/{stored}", data, may_stop=False)
+        file = attempt_of(self._ctx).save_file(f"{self.step}/{stored}", data)
         self.saved[name] = file.saved
         home = self._ledger.home
         assert home is not None  # it has just been saved there
@@ -75,7 +75,7 @@ class StepContext:
 
     def log(self, message: object, **data: Any) -> None:
         """A numbered entry of words in the job's log."""
-        self._run.log(message, **data)
+        self._ctx.log(message, **data)
 
     def stop_if_asked(self) -> None:
         """Ends the run here if it should end: between two parts of a long step."""
@@ -143,6 +143,6 @@ class StepContext:
         return begin + (end - begin) * min(max(percent, 0.0), 100.0) / 100
 
     @property
-    def _run(self) -> Run:
-        assert self._ledger.run is not None
-        return self._ledger.run
+    def _ctx(self) -> JobContext:
+        assert self._ledger.ctx is not None
+        return self._ledger.ctx

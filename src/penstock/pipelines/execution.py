@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 from penstock.clock import Clock, utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
+from penstock.jobs.context import attempt_of
 from penstock.pipelines.context import StepContext
 from penstock.pipelines.definition import INPUTS, Step
 from penstock.pipelines.errors import BadPipeline
@@ -104,7 +105,7 @@ class Inputs:
         own |= {name: self._product(name, value, own.get(name), ledger) for name, value in self.given.items()}
         missing = {name: value for name, value in self.defaults.items() if name not in own}
         others = {name: Product.of(value, f"parameters.{name}") for name, value in missing.items()}
-        if ledger.run is not None:
+        if ledger.ctx is not None:
             self._write(ledger, note, own, others)
         return others | own
 
@@ -146,13 +147,13 @@ class Inputs:
             reason = (error.strerror or str(error)).lower()
             raise BadPipeline(self.pipeline, [f"its input {name!r} is the file {path}: {reason}"]) from error
         is_kept = before is not None and before.file is not None and before.sha256 == digest
-        if before is not None and is_kept and (ledger.run is None or before.is_whole(ledger.home)):
+        if before is not None and is_kept and (ledger.ctx is None or before.is_whole(ledger.home)):
             return before
-        if ledger.run is None:
+        if ledger.ctx is None:
             return Product(file=SavedFile(str(path), 0, digest, ""), sha256=digest)  # to be compared, not to be read
-        stored = name_in_attempt(f"{name}{path.suffix}", ledger.run.attempt)
+        stored = name_in_attempt(f"{name}{path.suffix}", ledger.ctx.attempt)
         with path.open("rb") as stream:
-            file = ledger.run.files.save(f"{INPUTS}/{stored}", stream, may_stop=False)
+            file = attempt_of(ledger.ctx).save_file(f"{INPUTS}/{stored}", stream)
         return Product.of_file(file.saved)
 
 
@@ -188,7 +189,7 @@ class Execution:
             if found is not None:
                 self.products.update(found)
                 self._report_reuse(step, span)
-            elif self.ledger.run is None:
+            elif self.ledger.ctx is None:
                 raise NotDone
             else:
                 self.ledger.stop_if_asked()
@@ -243,7 +244,7 @@ class Execution:
     def _report_reuse(self, step: Step, span: tuple[float, float]) -> None:
         report = StepReport(step.name, "reused")
         self.reports.append(report)
-        if self.ledger.run is not None:
+        if self.ledger.ctx is not None:
             self.ledger.tell(step.name, "reused", span[1])
         self.tell(report)
 

@@ -18,9 +18,8 @@ from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.files import FileChanged, FileMissing
-from penstock.jobs.model.job import JobCancelled
+from penstock.jobs.model.job import JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import NotJson, to_json
-from penstock.jobs.worker.context import HandOver
 from penstock.leases import LeaseLost
 from penstock.pipelines.errors import ItemFailure, ItemsFailed
 from penstock.pipelines.rounds import Ledger
@@ -36,7 +35,7 @@ _BATCH_CHARACTERS: Final = 256 * 1024
 _LOOK_SECONDS: Final = 0.5
 _WIND_DOWN_SECONDS: Final = 20.0
 _LABEL_CHARACTERS: Final = 80
-_STOPS: Final = (HandOver, JobCancelled, LeaseLost)
+_STOPS: Final = (JobRequeued, JobCancelled, LeaseLost)
 """What a function that reports may be told: they are the run's, and no failure of an item's."""
 
 
@@ -115,7 +114,7 @@ class FanOut:
                 self._kept.flush_if_due()
                 if self._pending:
                     self._ledger.stop_if_asked()
-        except HandOver:
+        except JobRequeued:
             self._wind_down()
             raise
         except KeyboardInterrupt:
@@ -170,15 +169,15 @@ class FanOut:
 
     def _wind_down(self) -> None:
         """What has begun may end, until the time limit; what has not does not begin."""
-        run = self._ledger.run
-        assert run is not None
+        ctx = self._ledger.ctx
+        assert ctx is not None
         for future in self._pending:
             future.cancel()
-        left = run.seconds_left
+        left = ctx.seconds_left
         end = time.monotonic() + (_WIND_DOWN_SECONDS if left is None else left)
-        while self._pending and time.monotonic() < end and not run.cancelled:
+        while self._pending and time.monotonic() < end and not ctx.cancelled:
             done, _ = wait(self._pending, _LOOK_SECONDS, FIRST_COMPLETED)
-            with suppress(HandOver):  # an item that reports is told the same
+            with suppress(JobRequeued):  # an item that reports is told the same
                 self._take(done)
             self._kept.flush()  # each at once: who knows how long it may
         self._kept.flush()

@@ -19,11 +19,12 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from penstock.errors import PenstockError
-from penstock.jobs.model.job import Job, JobCancelled
+from penstock.jobs.attempt import Attempt
+from penstock.jobs.context import JobContext, attempt_of
+from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.tasks import settings_of
-from penstock.jobs.worker.context import HandOver, Run
+from penstock.jobs.tasks import task_settings
 from penstock.jobs.worker.outcomes import job_error
 from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost, LeaseRenewer
 from penstock.pipelines.definition import Step, in_order, name_problems, problems
@@ -111,20 +112,20 @@ class Pipeline:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         wait_seconds: float = 0.0,
         time_limit_seconds: float | None = None,
-        margin_seconds: float | None = None,
+        soft_time_limit_seconds: float | None = None,
         tell: Tell = lambda report: None,
     ) -> PipelineReport:
         """Runs the job from its first step that is not done to the end.
 
         Inputs are JSON values, files of this machine (a Path), or saved ones; those that are not given are as they were
-        in this job. `margin_seconds` before its time limit it stops between two steps or items: then the report is not
+        in this job. After `soft_time_limit_seconds` it stops between two steps or items: then the report is not
         `finished`, and the next run goes on there. A step that raises fails the job; what it raised comes through.
         Raises JobIdRequired, BadPipeline, PipelineHeld if another run has had the job for longer than `wait_seconds`.
         """
         job_id = checked_job_id(self.name, job_id)
         wanted = Inputs(self.name, self.inputs, self.parameters, inputs)
-        limits = settings_of(time_limit_seconds=time_limit_seconds, margin_seconds=margin_seconds)
-        deadline = None if time_limit_seconds is None else time.monotonic() + time_limit_seconds
+        limits = task_settings(time_limit_seconds=time_limit_seconds, soft_time_limit_seconds=soft_time_limit_seconds)
+        began_at = time.monotonic()
         self.check()
         while True:
             found = rounds(store, job_id)
@@ -139,12 +140,13 @@ class Pipeline:
                 store, self.name, job_id, len(found) + 1, lease_seconds=lease_seconds, wait_seconds=wait_seconds
             )
             if job is not None:
-                run = Run(store, job, deadline=deadline, margin_seconds=limits.margin_seconds)
-                return self._run_held(run, [job, *found], job_id, wanted, executor, tell)
+                attempt = Attempt(store, job)
+                attempt.begin(limits.time_limit_seconds, limits.soft_time_limit_seconds, began_at)
+                return self._run_held(attempt, [job, *found], job_id, wanted, executor, tell)
 
     def run_in(
         self,
-        run: Run,
+        ctx: JobContext,
         *,
         inputs: Mapping[str, Any] = _NO_INPUTS,
         executor: Executor | None = None,
@@ -156,8 +158,9 @@ class Pipeline:
         """
         wanted = Inputs(self.name, self.inputs, self.parameters, inputs)
         self.check()
-        ledger = Ledger(run.store, [run.job], run)
-        execution = self._execution(run.store, ledger, run.id, wanted, executor, tell)
+        store = attempt_of(ctx).store
+        ledger = Ledger(store, [ctx.job], ctx)
+        execution = self._execution(store, ledger, ctx.id, wanted, executor, tell)
         execution.perform()
         return self._report(execution)
 
@@ -176,7 +179,7 @@ class Pipeline:
 
     def _run_held(
         self,
-        run: Run,
+        attempt: Attempt,
         found: Sequence[Job],
         job_id: str,
         wanted: Inputs,
@@ -184,30 +187,32 @@ class Pipeline:
         tell: Tell,
     ) -> PipelineReport:
         """Runs a job that is ours, and ends it as it ended."""
-        store = run.store
+        store = attempt.store
         execution: Execution | None = None
-        with LeaseRenewer(lambda: (run,), name="penstock-pipeline-lease"):
+        with LeaseRenewer(lambda: (attempt,), name="penstock-pipeline-lease"):
             try:
-                execution = self._execution(store, Ledger(store, found, run), job_id, wanted, executor, tell)
+                execution = self._execution(
+                    store, Ledger(store, found, JobContext(attempt)), job_id, wanted, executor, tell
+                )
                 execution.perform()
                 hashes = {name: product.sha256 for name, product in execution.products.items()}
-                run.finish(lambda job: store.complete(job, {"outputs": hashes}))
+                attempt.finish(lambda job: store.complete(job, {"outputs": hashes}))
             except LeaseLost:
                 raise
             except JobCancelled:
-                run.finish(store.end_cancelled)
+                attempt.finish(store.end_cancelled)
                 raise
-            except HandOver as stop:
+            except JobRequeued as stop:
                 reason = str(stop)
-                run.finish(lambda job: store.hand_over(job, reason))
+                attempt.finish(lambda job: store.requeue(job, reason))
                 assert execution is not None
                 return self._report(execution, stopped=reason)
             except KeyboardInterrupt:
-                _end(run, lambda job: store.hand_over(job, "somebody interrupted it"))
+                _end(attempt, lambda job: store.requeue(job, "somebody interrupted it"))
                 raise
             except BaseException as error:
                 told = job_error(error)
-                _end(run, lambda job: store.fail(job, told))
+                _end(attempt, lambda job: store.fail(job, told))
                 raise
         return self._report(execution)
 
@@ -230,9 +235,9 @@ class Pipeline:
         return PipelineReport(self.name, execution.job_id, execution.all_reports(), outputs, stopped)
 
 
-def _end(run: Run, end: Callable[[Job], Job]) -> None:
+def _end(attempt: Attempt, end: Callable[[Job], Job]) -> None:
     """Ends a run on whose way out something else is being raised already, which counts for more."""
     try:
-        run.finish(end)
+        attempt.finish(end)
     except PenstockError as error:
-        _LOG.warning("%s: its end could not be stored: %s", run.id, error)
+        _LOG.warning("%s: its end could not be stored: %s", attempt.id, error)

@@ -18,11 +18,11 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.files import Files
 from penstock.files.keys import checked_key
-from penstock.jobs.model.job import Job, JobCancelled, JobNotFound
+from penstock.jobs.context import JobContext
+from penstock.jobs.model.job import Job, JobCancelled, JobNotFound, JobRequeued
 from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.worker.context import HandOver, Run
 from penstock.leases import new_owner
 from penstock.pipelines.errors import BadPipeline, PipelineHeld, required_job_id
 
@@ -34,13 +34,13 @@ _MOST_PERCENT: Final = 99.9
 
 
 class Ledger:
-    """The checkpoints of a job and of the rounds before it; `run` is None for one who only reads."""
+    """The checkpoints of a job and of the rounds before it; `ctx` is None for one who only reads."""
 
-    def __init__(self, store: JobStore, rounds: Sequence[Job], run: Run | None = None) -> None:
+    def __init__(self, store: JobStore, rounds: Sequence[Job], ctx: JobContext | None = None) -> None:
         """`rounds` are the job's, the newest first; the run's own is the first."""
         self._store = store
         self._rounds = tuple(rounds)
-        self.run = run
+        self.ctx = ctx
 
     @property
     def home(self) -> Files | None:
@@ -49,8 +49,8 @@ class Ledger:
     def read(self, name: str) -> Any:
         """The newest value of that name; None without one. Raises FileMissing or FileChanged if it lay in a file."""
         older = self._rounds
-        if self.run is not None:
-            found = self.run.resume(name, _NOTHING)
+        if self.ctx is not None:
+            found = self.ctx.resume(name, _NOTHING)
             if found is not _NOTHING:
                 return found
             older = self._rounds[1:]
@@ -65,23 +65,23 @@ class Ledger:
         progress = None if percent is None else min(percent, _MOST_PERCENT)
         try:
             self._running.checkpoint(name, value, summary=summary, progress=progress)
-        except HandOver:
+        except JobRequeued:
             return  # what was to be written is written
 
     def stop_if_asked(self) -> None:
-        """Raises HandOver where the run should end, and JobCancelled or LeaseLost where it has."""
-        run = self._running
-        run.stop_if_asked()
-        if run.cancelled:
-            run.log("it should stop")  # refused, with what is the matter
+        """Raises JobRequeued where the run should end, and JobCancelled or LeaseLost where it has."""
+        ctx = self._running
+        ctx.stop_if_asked()
+        if ctx.cancelled:
+            ctx.log("it should stop")  # refused, with what is the matter
 
     def tell(self, step: str, message: str, percent: float) -> None:
         self._running.progress(min(percent, _MOST_PERCENT), step=step, message=message)
 
     @property
-    def _running(self) -> Run:
-        assert self.run is not None, "whoever only reads writes nothing"
-        return self.run
+    def _running(self) -> JobContext:
+        assert self.ctx is not None, "whoever only reads writes nothing"
+        return self.ctx
 
 
 def rounds(store: JobStore, job_id: str) -> list[Job]:
@@ -153,7 +153,7 @@ def _find_or_create(store: JobStore, new: NewJob) -> Job:
 
 
 def _claim(store: JobStore, job: Job, owner: str, lease_seconds: float) -> Job | None:
-    """The job if it can be had now. One that failed, or was parked, is tried again: somebody has asked for it."""
+    """The job if it can be had now. One that failed is tried again: somebody has asked for it."""
     if job.state is State.FAILED:
         try:
             job = store.retry(job.id)

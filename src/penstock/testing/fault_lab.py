@@ -3,7 +3,7 @@
     def test_a_killed_report_is_finished(fault_lab):
         lab = fault_lab("reports:app", url="reports.db")
         first = lab.start()
-        job = lab.app.enqueue(monthly_report, project="x")
+        job = monthly_report.enqueue(project="x")
         lab.wait_for_entries(job.id, 3)
         first.kill()
         lab.start()
@@ -62,7 +62,7 @@ class LabWorker:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """As a deployment does: it finishes or hands over."""
+        """As a deployment does: tasks finish, or are requeued."""
         self._process.terminate()
         self._process.wait(PATIENCE_SECONDS)
 

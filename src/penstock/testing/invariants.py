@@ -61,7 +61,11 @@ def check(store: JobStore, job_ids: Iterable[str], *, ended: bool = True) -> Non
         job = history.job
         if ended and not job.is_terminal:
             found.append(f"{job_id} has not ended: it is {job.state}")
-        if job.is_terminal and job.limit_key is not None and job_id in store.sides.slot_holders(job.limit_key):
-            found.append(f"{job_id} has ended, and still holds a slot of {job.limit_key}")
+        if (
+            job.is_terminal
+            and job.concurrency_key is not None
+            and job_id in store.side_items.slot_holders(job.concurrency_key)
+        ):
+            found.append(f"{job_id} has ended, and still holds a slot of {job.concurrency_key}")
     if found:
         raise AssertionError("\n".join(found))

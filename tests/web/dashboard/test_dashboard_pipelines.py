@@ -10,7 +10,8 @@ import pytest
 from dashboard_world import World
 
 from penstock.files import SavedFile
-from penstock.jobs.worker.context import Run
+from penstock.jobs.attempt import Attempt
+from penstock.jobs.context import JobContext
 from penstock.pipelines import Lineage, Origin, Pipeline, StepContext
 from penstock.web.dashboard.charts import lineage_chart
 from penstock.web.dashboard.pages.pipelines import SVG_POLICY, base_id, picture_type, round_of, topics_of
@@ -61,8 +62,8 @@ def test_the_list_has_the_runs_and_no_other_jobs(world: World) -> None:
 
 def test_a_task_that_carries_a_pipeline_is_found_by_its_checkpoints(world: World) -> None:
     job = world.running("poem")
-    run = Run(world.store, job)
-    words().run_in(run, inputs={"text": "glazed with rain water"})
+    ctx = JobContext(Attempt(world.store, job))
+    words().run_in(ctx, inputs={"text": "glazed with rain water"})
     assert f'href="/pipelines/{job.id}"' in world.page("/pipelines")
     assert "split" in world.page(f"/pipelines/{job.id}")
 
@@ -90,8 +91,8 @@ def test_a_step_that_failed_is_shown_and_what_came_before_it_is_kept(world: Worl
 
 def test_an_open_page_is_told_of_steps_as_they_run(world: World) -> None:
     job = world.running("poem")
-    run = Run(world.store, job)
-    run.progress(10, step="split", message="begins: not done yet")
+    ctx = JobContext(Attempt(world.store, job))
+    ctx.progress(10, step="split", message="begins: not done yet")
     feed = world.app.state.poller.feeds["pipeline"]
     told = feed.poll([job.id, "nope", EVIL])
     assert list(told) == [job.id]

@@ -34,16 +34,16 @@ app = penstock.App("reports.db")
 
 
 @app.task()
-def hello(run: penstock.Run, name: str) -> str:
-    run.progress(50, step="greeting")
+def hello(ctx: penstock.JobContext, name: str) -> str:
+    ctx.progress(50, step="greeting")
     return f"Hello, {name}"
 
 
 @app.task()
-def endless(run: penstock.Run) -> None:
+def endless(ctx: penstock.JobContext) -> None:
     while True:
         time.sleep(0.05)
-        run.progress(1, step="round and round")
+        ctx.progress(1, step="round and round")
 """
 
 
@@ -63,7 +63,7 @@ def up(folder: Path, *arguments: str) -> Iterator[tuple[dict[str, Any], subproce
 def test_the_dashboard_a_worker_and_an_endpoint_are_one_process(tmp_path: Path) -> None:
     (tmp_path / "reports_of_up.py").write_text(APP)
     with up(tmp_path, "--worker", "reports_of_up:app", "--serve", "0") as (ready, process):
-        make = "import reports_of_up as r; print(r.app.enqueue(r.hello, name='world').id)"
+        make = "import reports_of_up as r; print(r.hello.enqueue(name='world').id)"
         made = subprocess.run([sys.executable, "-c", make], cwd=tmp_path, capture_output=True, text=True, check=True)
         job_id = made.stdout.strip()
         page = until(f"{ready['url']}/jobs/{job_id}", "Hello, world")
@@ -80,7 +80,7 @@ def test_the_dashboard_a_worker_and_an_endpoint_are_one_process(tmp_path: Path) 
 def test_a_running_job_is_handed_over_when_it_is_told_to_stop(tmp_path: Path) -> None:
     (tmp_path / "reports_of_up.py").write_text(APP)
     with up(tmp_path, "--worker", "reports_of_up:app") as (ready, process):
-        make = "import reports_of_up as r; print(r.app.enqueue(r.endless).id)"
+        make = "import reports_of_up as r; print(r.endless.enqueue().id)"
         made = subprocess.run([sys.executable, "-c", make], cwd=tmp_path, capture_output=True, text=True, check=True)
         job_id = made.stdout.strip()
         until(f"{ready['url']}/jobs/{job_id}", "round and round")

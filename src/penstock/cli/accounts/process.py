@@ -51,7 +51,7 @@ def command(
       penstock accounts process mywork:handle --workers 20 --retries 5 --url accounts.db --json
 
     The function is given a record as a dict. What it raises concerns that record alone: it is tried again, and then
-    parked (`penstock accounts failures`, `redrive`). Any number of these may run at once; none runs a record that
+    failed (`penstock accounts failures`, `redrive`). Any number of these may run at once; none runs a record that
     another one has.
 
     Exit codes: 0 all done, 3 some records failed, 130 interrupted.

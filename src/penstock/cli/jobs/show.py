@@ -52,7 +52,7 @@ def command(job_id: str, url: str | None, table: str, lines: int, as_json: bool)
                 f"checkpoint   {point.name}  version {point.version}  {utc_text(point.at)}  {point.summary}".rstrip()
             )
         for event in history.events:
-            told = f"{event.type.replace('_', ' ')}  attempt {event.attempt}  {event.owner}  {event.detail}"
+            told = f"{event.label}  attempt {event.attempt}  {event.owner}  {event.detail}"
             click.echo(one_line(f"event        {utc_text(event.at)}  {told}".rstrip()))
         shown = history.entries[-lines:] if lines else ()
         for entry in shown:

@@ -91,14 +91,14 @@ def command(
     found.close()
     if not quiet:
         click.echo(_counted(counts), err=True)
-        click.echo(f"Looking for jobs took {worker.feed.read_units:,.0f} read units.", err=True)
+        click.echo(f"Looking for jobs took {worker.fetcher.read_units:,.0f} read units.", err=True)
     if burst and (counts.lost or counts.failed):
         raise SystemExit(LEASE_LOST if counts.lost else FAILED)
 
 
 def _counted(counts: Counts) -> str:
     """The usual three, and the others where there are any."""
-    others = {"cancelled": counts.cancelled, "handed over": counts.handed_over, "lost": counts.lost}
+    others = {"cancelled": counts.cancelled, "requeued": counts.requeued, "lost": counts.lost}
     rest = "".join(f", {number:,} {how}" for how, number in others.items() if number)
     return f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry{rest}."
 

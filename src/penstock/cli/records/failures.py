@@ -21,7 +21,7 @@ _SHOWN_EXAMPLES = 2
 @bookkeeping_option
 @json_option
 def command(table: str, url: str, bookkeeping: str, as_json: bool) -> None:
-    """List the records of TABLE that are parked, because all their attempts failed, grouped by their error.
+    """List the records of TABLE that failed in all their attempts, grouped by their error.
 
     \b
     Example:

@@ -91,7 +91,7 @@ def command(table: str, function: str, url: str, dry_run: bool, as_json: bool, *
       penstock records process Scans work:read_text --url app.db \\
           --processes 4 --timeout 60 --dry-run
 
-    Ctrl-C lets running records finish; run it again to go on. What failed after all attempts is parked: see `penstock
+    Ctrl-C lets running records finish; run it again to go on. What failed in all attempts is kept: see `penstock
     records failures`. Exit codes: 0 all done, 3 some records failed, 130 interrupted.
     """
     if options["processes"] and options["dask"]:

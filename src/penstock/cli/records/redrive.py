@@ -31,7 +31,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Make parked records of TABLE pending again: the next `penstock records process` runs them, with all attempts.
+    """Make failed records of TABLE pending again: the next `penstock records process` runs them, with all attempts.
 
     \b
     Examples:
@@ -44,19 +44,19 @@ def command(
         wanted = count if limit is None else min(count, limit)
         if wanted and not dry_run:
             confirmed(f"Make {wanted:,} of {table} pending again?", yes=yes)
-            with continued("what was redriven is pending, the rest is parked as it was."):
+            with continued("what was redriven is pending, the rest has failed as before."):
                 wanted = processor.redrive(kind=kind, message=message, limit=limit)
     if as_json:
-        show_json({"redriven": 0 if dry_run else wanted, "parked": count, "dry_run": dry_run})
+        show_json({"redriven": 0 if dry_run else wanted, "failed": count, "dry_run": dry_run})
     elif dry_run:
         click.echo(f"{wanted:,} would be pending again. Nothing was changed.")
     elif wanted:
         again = "is pending again: `penstock records process` runs it" if wanted == 1 else _AGAIN
         click.echo(f"{wanted:,} {again}.")
     elif kind is not None or message is not None:
-        click.echo(f"None is parked with such an error: `penstock records failures {table}` shows those that are.")
+        click.echo(f"None has failed with such an error: `penstock records failures {table}` shows those that have.")
     else:
-        click.echo("None is parked.")
+        click.echo("None has failed.")
 
 
 _AGAIN = "are pending again: `penstock records process` runs them"

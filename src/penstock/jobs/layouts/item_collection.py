@@ -14,25 +14,32 @@ queue#default   main                    a queue's settings; likewise limit#…, 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any, Final
+
+import orjson
 
 from penstock.clock import utc_seconds, utc_text
+from penstock.files.content import SavedFile
 from penstock.jobs.layouts import tables
-from penstock.jobs.layouts.attributes import (
-    add_texts,
-    file_of,
-    file_value,
-    maybe_text_of,
-    number_of,
-    number_text,
-    payload_of,
-    payload_value,
-    text_of,
+from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, ReadCall, Record, shard_of
+from penstock.jobs.model.job import (
+    DEFAULT_PRIORITY,
+    HIGHEST_PRIORITY,
+    Checkpoint,
+    Entry,
+    Event,
+    History,
+    Job,
+    JobError,
+    JobFile,
+    Payload,
 )
-from penstock.jobs.layouts.layout import Call, ClaimIndex, Item, Listing, Record
-from penstock.jobs.layouts.main_record import item_of, job_of
-from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import KILLED_WORKERS
+from penstock.leases import Lease
 from penstock.tables.definitions.definition import Table
 
 # Each shard of an index takes about 300 jobs a second on DynamoDB (1,000 writes a second for a partition).
@@ -78,14 +85,14 @@ class CollectionLayout:
     def _listing(self, index: str, name: str, prefix: str) -> Listing:
         return Listing(index, name, tuple(f"{prefix}#{shard}" for shard in range(self.shards)), "listed_at")
 
-    def reads(self, job_id: str) -> tuple[Call, ...]:
+    def reads(self, job_id: str) -> tuple[ReadCall, ...]:
         """The calls that read all of a job, page by page."""
         return (self._query(job_id),)
 
-    def children(self, job_id: str) -> Call:
+    def children(self, job_id: str) -> ReadCall:
         return self._query(job_id, "child#")
 
-    def entries(self, job_id: str, after: int) -> Call:
+    def entries(self, job_id: str, after: int) -> ReadCall:
         request = {
             "TableName": self.table,
             "KeyConditionExpression": "#job = :job AND #record BETWEEN :first AND :last",
@@ -97,17 +104,17 @@ class CollectionLayout:
             },
             "ConsistentRead": True,
         }
-        return Call("Query", request)
+        return ReadCall("Query", request)
 
     def child_of(self, item: Item) -> str:
         child: str = item["record"]["S"].partition("#")[2]
         return child
 
-    def record_get(self, job_id: str, record: str) -> Call:
+    def record_get(self, job_id: str, record: str) -> ReadCall:
         key = {"job_id": {"S": job_id}, "record": {"S": record}}
-        return Call("GetItem", {"TableName": self.table, "Key": key, "ConsistentRead": True})
+        return ReadCall("GetItem", {"TableName": self.table, "Key": key, "ConsistentRead": True})
 
-    def _query(self, job_id: str, prefix: str = "") -> Call:
+    def _query(self, job_id: str, prefix: str = "") -> ReadCall:
         names, values = {"#job": "job_id"}, {":job": {"S": job_id}}
         condition = "#job = :job"
         if prefix:
@@ -120,7 +127,7 @@ class CollectionLayout:
             "ExpressionAttributeValues": values,
             "ConsistentRead": True,
         }
-        return Call("Query", request)
+        return ReadCall("Query", request)
 
     # ── values to items ──────────────────────────────────────────────────────────────────────────
 
@@ -133,27 +140,27 @@ class CollectionLayout:
         item["attempt"] = {"N": str(entry.attempt)}
         if entry.progress is not None:
             item["progress"] = {"N": number_text(entry.progress)}
-        add_texts(item, step=entry.step, message=entry.message, data=entry.data or "")
+        _add_texts(item, step=entry.step, message=entry.message, data=entry.data or "")
         return Record(self.table, item)
 
     def event(self, job: Job, event: Event) -> Record:
         item = self._record(job, f"event#{event.number:08d}", event.at)
         item["type"] = {"S": event.type}
         item["attempt"] = {"N": str(event.attempt)}
-        add_texts(item, owner=event.owner, detail=event.detail)
+        _add_texts(item, owner=event.owner, detail=event.detail)
         return Record(self.table, item)
 
     def checkpoint(self, job: Job, checkpoint: Checkpoint) -> Record:
         item = self._record(job, f"checkpoint#{checkpoint.name}", checkpoint.at)
         item["version"] = {"N": str(checkpoint.version)}
         item["attempt"] = {"N": str(checkpoint.attempt)}
-        item["data"] = payload_value(checkpoint.data)
-        add_texts(item, summary=checkpoint.summary)
+        item["data"] = _payload_value(checkpoint.data)
+        _add_texts(item, summary=checkpoint.summary)
         return Record(self.table, item)
 
     def file(self, job: Job, file: JobFile) -> Record:
         item = self._record(job, f"file#{file.name}", job.updated_at)
-        item["file"] = file_value(file.saved)
+        item["file"] = _file_value(file.saved)
         return Record(self.table, item)
 
     def payload(self, job: Job, name: str, text: str) -> Record:
@@ -200,10 +207,10 @@ class CollectionLayout:
             number=int(item["number"]["N"]),
             at=utc_seconds(item["at"]["S"]),
             progress=float(item["progress"]["N"]) if "progress" in item else None,
-            step=text_of(get("step")),
-            message=text_of(get("message")),
-            data=maybe_text_of(get("data")),
-            attempt=int(number_of(get("attempt"))),
+            step=_text_from(get("step")),
+            message=_text_from(get("message")),
+            data=_maybe_text(get("data")),
+            attempt=int(_number_from(get("attempt"))),
         )
 
     def event_of(self, item: Item) -> Event:
@@ -212,9 +219,9 @@ class CollectionLayout:
             number=int(item["record"]["S"].partition("#")[2]),
             type=item["type"]["S"],
             at=utc_seconds(item["at"]["S"]),
-            attempt=int(number_of(get("attempt"))),
-            owner=text_of(get("owner")),
-            detail=text_of(get("detail")),
+            attempt=int(_number_from(get("attempt"))),
+            owner=_text_from(get("owner")),
+            detail=_text_from(get("detail")),
         )
 
     def checkpoint_of(self, item: Item) -> Checkpoint:
@@ -222,13 +229,13 @@ class CollectionLayout:
             name=item["record"]["S"].partition("#")[2],
             version=int(item["version"]["N"]),
             at=utc_seconds(item["at"]["S"]),
-            data=payload_of(item["data"]),
-            summary=text_of(item.get("summary")),
-            attempt=int(number_of(item.get("attempt"))),
+            data=_payload_from(item["data"]),
+            summary=_text_from(item.get("summary")),
+            attempt=int(_number_from(item.get("attempt"))),
         )
 
     def file_of(self, item: Item) -> JobFile:
-        return JobFile(item["record"]["S"].partition("#")[2], file_of(item["file"]["M"]))
+        return JobFile(item["record"]["S"].partition("#")[2], _file_from(item["file"]["M"]))
 
 
 _MOST_SHARDS: Final = 256
@@ -236,3 +243,334 @@ _MOST_SHARDS: Final = 256
 
 def _entry_record(number: int) -> str:
     return f"progress#{number:09d}"
+
+
+# ── parts of a job as attributes in DynamoDB's JSON, and back ────────────────────────────────────
+
+_STORED_KINDS: Final = {KILLED_WORKERS: "Parked"}
+"""Kinds of errors that are stored by another word: tables are older than the word."""
+_READ_KINDS: Final = {stored: kind for kind, stored in _STORED_KINDS.items()}
+
+
+def number_text(value: float) -> str:
+    """A float exactly as Python writes it, a whole one without its `.0`."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _payload_value(payload: Payload) -> dict[str, Any]:
+    if payload.text is not None:
+        return {"S": payload.text}
+    if payload.record is not None:
+        return {"M": {"record": {"S": payload.record}}}
+    if payload.file is None:
+        raise ValueError("a payload has a text, a record or a file")
+    return _file_value(payload.file)
+
+
+def _payload_from(value: Mapping[str, Any]) -> Payload:
+    if "S" in value:
+        return Payload(value["S"])
+    kept = value["M"]
+    if "record" in kept:
+        return Payload(record=kept["record"]["S"])
+    return Payload(file=_file_from(kept))
+
+
+def _file_value(file: SavedFile) -> dict[str, Any]:
+    texts = {name: {"S": value} for name, value in file.form().items() if name != "size"}
+    return {"M": {**texts, "size": {"N": str(file.size)}}}
+
+
+def _file_from(kept: Mapping[str, Any]) -> SavedFile:
+    return SavedFile.parse({name: value.get("S", value.get("N")) for name, value in kept.items()})
+
+
+def _error_value(error: JobError) -> dict[str, Any]:
+    kind = _STORED_KINDS.get(error.kind, error.kind)
+    kept = {"kind": {"S": kind}, "message": {"S": error.message}}
+    if error.trace:
+        kept["trace"] = {"S": error.trace}
+    return {"M": kept}
+
+
+def _add_texts(item: Item, **texts: str) -> None:
+    for name, text in texts.items():
+        if text:
+            item[name] = {"S": text}
+
+
+def _text_from(value: Mapping[str, str] | None) -> str:
+    return "" if value is None else value["S"]
+
+
+def _maybe_text(value: Mapping[str, str] | None) -> str | None:
+    return None if value is None else value["S"]
+
+
+def _number_from(value: Mapping[str, str] | None, default: float = 0) -> float:
+    return default if value is None else float(value["N"])
+
+
+def _error_from(value: Mapping[str, Any]) -> JobError:
+    error = value["M"]
+    kind: str = error["kind"]["S"]
+    return JobError(_READ_KINDS.get(kind, kind), error["message"]["S"], _text_from(error.get("trace")))
+
+
+# ── where a job stands among those that wait ─────────────────────────────────────────────────────
+
+_REGISTRATION_SECONDS: Final = 10
+
+
+def claim_place(job: Job) -> tuple[str, str] | None:
+    """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
+
+    `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
+    time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), or a job
+    whose maker has died before all of those that it waits for knew. `keep`: it waits for other jobs; half of its time
+    before it expires, somebody should see to it that it does not (retention.py).
+    """
+    if job.state is State.QUEUED:
+        if job.unregistered:
+            return "wake", f"{utc_text(job.updated_at + _REGISTRATION_SECONDS)}#{job.id}"
+        if job.waiting_for:
+            return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
+        if job.run_at > job.updated_at:
+            return "wake", f"{utc_text(job.run_at)}#{job.id}"
+        return "ready", f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at)}#{job.id}"
+    if job.state is State.PROCESSING:
+        if job.lease is None:
+            return None
+        return "wake", f"{utc_text(job.lease.takeable_at)}#{job.id}"
+    return ("wake", f"{utc_text(job.updated_at)}#{job.id}") if job.has_children else None
+
+
+_MAIN: Final = {"S": "main"}
+_REMEMBERED: Final = 4_096
+"""Events are written again with each change of their job's main record."""
+
+
+# ── a job's main record: to an item ──────────────────────────────────────────────────────────────
+#
+# Every job is written and read so a few times in its life, and short ones have little else to pay for: what a record
+# does not have costs nothing here.
+
+
+def item_of(job: Job, shards: int) -> Item:
+    shard = shard_of(job.id, shards)
+    state = job.state._value_
+    created, tenant = utc_text(job.created_at), job.tenant
+    item: Item = {
+        **job.others,
+        "job_id": {"S": job.id},
+        "record": _MAIN,
+        "task": {"S": job.task},
+        "state": {"S": state},
+        "created_at": {"S": created},
+        "updated_at": {"S": utc_text(job.updated_at)},
+        "run_at": {"S": utc_text(job.run_at)},
+        "ttl": {"N": str(job.expires_at)},
+        "queue": {"S": job.queue},
+        "args": _payload_value(job.args),
+        "version": {"N": str(job.version)},
+        "state_shard": {"S": f"{tenant}#{state}#{shard}"},
+        "task_shard": {"S": f"{tenant}#{job.task}#{shard}"},
+        "time_shard": {"S": f"{tenant}#{shard}"},
+        "listed_at": {"S": f"{created}#{job.id}"},
+    }
+    place = claim_place(job)
+    if place is not None:
+        item["claim_pool"] = {"S": f"{job.queue}#{place[0]}#{shard}"}
+        item["claim_order"] = {"S": place[1]}
+    if job.events:
+        item["events"] = {"L": [{"S": _event_text(event)} for event in job.events]}
+    _add_counts(item, job)
+    _add_options(item, job)
+    _add_outcome(item, job)
+    return item
+
+
+def _add_counts(item: Item, job: Job) -> None:
+    if job.token:
+        item["lease_token"] = {"N": str(job.token)}
+        item["attempt"] = {"N": str(job.attempt)}
+    if job.failures:
+        item["failures"] = {"N": str(job.failures)}
+    if job.crashes:
+        item["crashes"] = {"N": str(job.crashes)}
+    if job.entries:
+        item["entries"] = {"N": str(job.entries)}
+    if job.entries or job.progress:
+        item["progress"] = {"N": number_text(job.progress)}
+    if job.lease is not None:
+        item["lease_owner"] = {"S": job.lease.owner}
+        item["lease_until"] = {"S": utc_text(job.lease.until)}
+        item["lease_seconds"] = {"N": number_text(job.lease.seconds)}
+
+
+def _add_options(item: Item, job: Job) -> None:
+    if job.tenant:
+        item["tenant"] = {"S": job.tenant}
+    if job.priority != DEFAULT_PRIORITY:
+        item["priority"] = {"N": str(job.priority)}
+    if job.retries:
+        item["retries"] = {"N": str(job.retries)}
+    if job.depends_on:
+        item["after"] = {"L": [{"S": one} for one in job.depends_on]}
+    if job.waiting_for:
+        item["waiting_for"] = {"SS": sorted(job.waiting_for)}
+    if job.unregistered:
+        item["unregistered"] = {"BOOL": True}
+    if job.has_children:
+        item["has_children"] = {"BOOL": True}
+    if job.unique_key is not None:
+        item["unique"] = {"S": job.unique_key}
+    if job.concurrency_key is not None:
+        item["limit_key"] = {"S": job.concurrency_key}
+        item["limit"] = {"N": str(job.max_concurrent)}
+
+
+def _add_outcome(item: Item, job: Job) -> None:
+    if job.step:
+        item["step"] = {"S": job.step}
+    if job.started_at is not None:
+        item["started_at"] = {"S": utc_text(job.started_at)}
+    if job.ended_at is not None:
+        item["ended_at"] = {"S": utc_text(job.ended_at)}
+    if job.result is not None:
+        item["result"] = _payload_value(job.result)
+    if job.cancel_reason is not None:
+        item["cancel_reason"] = {"S": job.cancel_reason}
+    if job.error is not None:
+        item["error"] = _error_value(job.error)
+
+
+@lru_cache(_REMEMBERED)
+def _event_text(event: Event) -> str:
+    form: dict[str, Any] = {"number": event.number, "type": event.type, "at": utc_text(event.at)}
+    form["attempt"] = event.attempt
+    if event.owner:
+        form["owner"] = event.owner
+    if event.detail:
+        form["detail"] = event.detail
+    return orjson.dumps(form).decode()
+
+
+# ── a job's main record: from an item ────────────────────────────────────────────────────────────
+
+
+def job_of(item: Item) -> Job:
+    state: str = item["state"]["S"]
+    fields: dict[str, Any] = {
+        **_ABSENT,
+        "id": item["job_id"]["S"],
+        "task": item["task"]["S"],
+        "state": _STATES.get(state) or State(state),
+        "created_at": utc_seconds(item["created_at"]["S"]),
+        "updated_at": utc_seconds(item["updated_at"]["S"]),
+        "run_at": utc_seconds(item["run_at"]["S"]),
+        "expires_at": int(item["ttl"]["N"]),
+        "queue": item["queue"]["S"],
+        "args": _payload_from(item["args"]),
+        "version": int(item["version"]["N"]),
+        "others": {},
+    }
+    if not _ALWAYS.issuperset(item):
+        _add_rest(fields, item)
+    job = object.__new__(Job)  # in a tenth of the time of Job(**fields)
+    object.__setattr__(job, "__dict__", fields)
+    return job
+
+
+def _add_rest(fields: dict[str, Any], item: Item) -> None:
+    others: Item = fields["others"]
+    for name, value in item.items():
+        if name in _ALWAYS:
+            continue
+        field = _FIELDS.get(name)
+        if field is not None:
+            fields[_RENAMED.get(name, name)] = field(value)
+        elif name not in _OF_LEASE:
+            others[name] = value
+    if "lease_token" in item:
+        fields["token"] = _whole(item["lease_token"])
+    if "lease_owner" in item:
+        seconds, until = float(item["lease_seconds"]["N"]), utc_seconds(item["lease_until"]["S"])
+        fields["lease"] = Lease(item["lease_owner"]["S"], fields["token"], until, seconds)
+
+
+def _whole(value: Mapping[str, str]) -> int:
+    return int(float(value["N"]))
+
+
+def _number(value: Mapping[str, str]) -> float:
+    return float(value["N"])
+
+
+def _time(value: Mapping[str, str]) -> float:
+    return utc_seconds(value["S"])
+
+
+def _texts(value: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(one["S"] for one in value["L"])
+
+
+def _set(value: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(value["SS"])
+
+
+def _is_there(value: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _events(value: Mapping[str, Any]) -> tuple[Event, ...]:
+    return tuple([_event_from(one["S"]) for one in value["L"]])
+
+
+@lru_cache(_REMEMBERED)
+def _event_from(text: str) -> Event:
+    form = orjson.loads(text)
+    at = utc_seconds(form["at"])
+    return Event(form["number"], form["type"], at, form["attempt"], form.get("owner", ""), form.get("detail", ""))
+
+
+_STATES: Final = {state.value: state for state in State}
+
+_text: Final = itemgetter("S")
+_FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("tenant", "step", "cancel_reason", "unique", "limit_key"), _text),
+    **dict.fromkeys(("priority", "retries", "attempt", "failures", "crashes", "entries", "limit"), _whole),
+    **dict.fromkeys(("started_at", "ended_at"), _time),
+    **dict.fromkeys(("unregistered", "has_children"), _is_there),
+    "progress": _number,
+    "result": _payload_from,
+    "error": _error_from,
+    "waiting_for": _set,
+    "after": _texts,
+    "events": _events,
+}
+"""The attributes that a record may lack."""
+
+_RENAMED: Final = {
+    "after": "depends_on",
+    "unique": "unique_key",
+    "limit_key": "concurrency_key",
+    "limit": "max_concurrent",
+}
+"""Attributes that are not called like the job's field: tables are older than the field's name."""
+
+_OF_LEASE: Final = frozenset({"lease_owner", "lease_token", "lease_until", "lease_seconds"})
+_ALWAYS: Final = frozenset(
+    {
+        *("job_id", "record", "task", "state", "created_at", "updated_at", "run_at", "ttl", "queue", "args", "version"),
+        *("state_shard", "task_shard", "time_shard", "listed_at", "claim_pool", "claim_order", WRITE_NAME),
+    }
+)
+"""What nearly every record has, and nothing is left to be read of."""
+
+_ABSENT: Final = {
+    name: value
+    for name, value in vars(Job("", "", State.QUEUED, 0.0, 0.0, 0.0, 0, args=Payload("{}"))).items()
+    if name in _FIELDS or name in ("token", "lease", *_RENAMED.values())
+}
+"""What a job is where its record does not say."""

@@ -1,4 +1,4 @@
-"""How a job becomes items: what the store asks of a layout, and where a job stands among those that wait.
+"""How a job becomes items: what the store asks of a layout.
 
 A layout is pure functions between values (job.py) and items in DynamoDB's JSON; the store does the rest. The default is
 CollectionLayout (item_collection.py).
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 from zlib import crc32
 
-from penstock.clock import utc_text
-from penstock.jobs.model.job import HIGHEST_PRIORITY, Checkpoint, Entry, Event, History, Job, JobFile
+from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.model.state import State
 from penstock.tables.definitions.definition import Table
 
@@ -30,7 +29,9 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ReadCall:
+    """An operation that reads, and its request."""
+
     operation: str
     request: dict[str, Any]
 
@@ -85,40 +86,14 @@ class Layout(Protocol):
     def child(self, parent: Job, child_id: str) -> Record: ...
     def child_of(self, item: Item) -> str: ...
 
-    def record_get(self, job_id: str, record: str) -> Call: ...
-    def entries(self, job_id: str, after: int) -> Call: ...
-    def children(self, job_id: str) -> Call: ...
-    def reads(self, job_id: str) -> tuple[Call, ...]: ...
+    def record_get(self, job_id: str, record: str) -> ReadCall: ...
+    def entries(self, job_id: str, after: int) -> ReadCall: ...
+    def children(self, job_id: str) -> ReadCall: ...
+    def reads(self, job_id: str) -> tuple[ReadCall, ...]: ...
     def history(self, items: list[Item]) -> History | None: ...
     def listing(self, tenant: str, state: State | None, task: str | None) -> Listing: ...
     def place(self, job: Job) -> str: ...
 
 
-_REGISTRATION_SECONDS: Final = 10
-
-
 def shard_of(job_id: str, shards: int) -> int:
     return crc32(job_id.encode()) % shards
-
-
-def claim_place(job: Job) -> tuple[str, str] | None:
-    """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
-
-    `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
-    time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), or a job
-    whose maker has died before all of those that it waits for knew. `keep`: it waits for other jobs; half of its time
-    before it expires, somebody should see to it that it does not (retention.py).
-    """
-    if job.state is State.QUEUED:
-        if job.unregistered:
-            return "wake", f"{utc_text(job.updated_at + _REGISTRATION_SECONDS)}#{job.id}"
-        if job.waiting_for:
-            return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
-        if job.run_at > job.updated_at:
-            return "wake", f"{utc_text(job.run_at)}#{job.id}"
-        return "ready", f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at)}#{job.id}"
-    if job.state is State.PROCESSING:
-        if job.lease is None:
-            return None
-        return "wake", f"{utc_text(job.lease.takeable_at)}#{job.id}"
-    return ("wake", f"{utc_text(job.updated_at)}#{job.id}") if job.has_children else None

@@ -141,7 +141,7 @@ def _check_below(step: str, member: object) -> None:
 
 def _advice(kind: type) -> str:
     if kind in (bytes, bytearray, memoryview):
-        return "save it with run.files, or encode it as text."
+        return "save it with ctx.files, or encode it as text."
     if kind.__name__ in ("datetime", "date", "time", "Decimal", "UUID"):
         return "pass str(value) and turn it back in the task."
     return "pass numbers, text, lists and dicts."

@@ -40,41 +40,46 @@ class NewJob:
     priority: int = DEFAULT_PRIORITY
     retries: int = 0
     run_at: float | None = None
-    key: str | None = None
-    """The idempotency key: a second job with it is the first one."""
-    unique: str | None = None
-    limit_key: str | None = None
-    limit: int = 1
-    after: tuple[str, ...] = ()
+    """In seconds since 1970."""
+    delay_seconds: float | None = None
+    """From when it is enqueued; instead of `run_at`."""
+    idempotency_key: str | None = None
+    """A second job with it is the first one."""
+    unique_key: str | None = None
+    concurrency_key: str | None = None
+    max_concurrent: int = 1
+    depends_on: tuple[str, ...] = ()
     id: str | None = None
 
 
-def first_version(new: NewJob, now: float, expires_at: int) -> Job:
-    """The job as it is when it is made; its arguments come later."""
+def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
+    """The job as it is when it is made; its arguments come later. It is kept for so long after it is due."""
     run_at = now if new.run_at is None else new.run_at
+    if new.delay_seconds is not None:
+        run_at = now + new.delay_seconds
     return Job(
-        id=new.id or (new_id(now) if new.key is None else _id_of_key(new)),
+        id=new.id or (new_id(now) if new.idempotency_key is None else _id_of_key(new)),
         task=new.task,
         state=State.QUEUED,
         created_at=now,
         updated_at=now,
         run_at=run_at,
-        expires_at=expires_at,
+        expires_at=int(max(now, run_at) + keep_seconds),
         queue=new.queue,
         tenant=new.tenant,
         priority=new.priority,
         retries=new.retries,
-        after=new.after,
-        waiting_for=frozenset(new.after),
-        unregistered=bool(new.after),
-        unique=new.unique,
-        limit_key=new.limit_key,
-        limit=new.limit if new.limit_key is not None else 0,
+        depends_on=new.depends_on,
+        waiting_for=frozenset(new.depends_on),
+        unregistered=bool(new.depends_on),
+        unique_key=new.unique_key,
+        concurrency_key=new.concurrency_key,
+        max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
     )
 
 
 def _id_of_key(new: NewJob) -> str:
-    digest = hashlib.sha256(f"{new.tenant}\n{new.task}\n{new.key}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{new.tenant}\n{new.task}\n{new.idempotency_key}".encode()).hexdigest()
     return f"job_{digest[:24]}"
 
 
@@ -110,11 +115,11 @@ def check_new(new: NewJob) -> None:
         raise BadJob(f"args is a dict of the task's arguments by name, not {type(new.args).__name__}.")
     _check_whole("priority", new.priority, LOWEST_PRIORITY, HIGHEST_PRIORITY)
     _check_whole("retries", new.retries, 0, MOST_RETRIES)
-    if new.limit_key is not None:
-        _check_whole("limit", new.limit, 1, MOST_SLOTS)
-    if new.after:
-        _check_after(new)
-    if new.key is not None or new.unique is not None or new.limit_key is not None:
+    if new.concurrency_key is not None:
+        _check_whole("max_concurrent", new.max_concurrent, 1, MOST_SLOTS)
+    if new.depends_on:
+        _check_depends_on(new)
+    if new.idempotency_key is not None or new.unique_key is not None or new.concurrency_key is not None:
         _check_keys(new)
     run_at = new.run_at
     if run_at is not None and (not isinstance(run_at, int | float) or not 0 <= run_at <= _LATEST):
@@ -126,15 +131,17 @@ def _check_whole(what: str, value: object, low: int, high: int) -> None:
         raise BadJob(f"{what} is a whole number from {low} to {high:,}, not {value!r}.")
 
 
-def _check_after(new: NewJob) -> None:
-    if isinstance(new.after, str):
-        raise BadJob(f"after is a tuple of the ids of other jobs, not the text {new.after!r}.")
-    if len(new.after) > MOST_DEPENDENCIES:
-        raise BadJob(f"A job waits for at most {MOST_DEPENDENCIES:,} others, not {len(new.after):,}: fan in by steps.")
+def _check_depends_on(new: NewJob) -> None:
+    count = len(new.depends_on)
+    if isinstance(new.depends_on, str):
+        raise BadJob(f"depends_on is a tuple of the ids of other jobs, not the text {new.depends_on!r}.")
+    if count > MOST_DEPENDENCIES:
+        raise BadJob(f"A job depends on at most {MOST_DEPENDENCIES:,} others, not {count:,}: fan in by steps.")
 
 
 def _check_keys(new: NewJob) -> None:
-    for what, key in (("key", new.key), ("unique", new.unique), ("limit_key", new.limit_key)):
+    for what in ("idempotency_key", "unique_key", "concurrency_key"):
+        key = getattr(new, what)
         if key is not None and (not isinstance(key, str) or not 1 <= _bytes(key) <= _KEY_BYTES):
             raise BadJob(f"{what} is text of 1 to {_KEY_BYTES:,} bytes, not {str(key)[:100]!r}.")
 

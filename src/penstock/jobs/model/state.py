@@ -29,7 +29,7 @@ TERMINAL: Final = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """`event` is what it is called in the job's history."""
+    """`event` is its type in the job's history, as it is stored."""
 
     event: str
     sources: tuple[State, ...]
@@ -51,6 +51,17 @@ TRANSITIONS: Final = (
 )
 
 _BY_EVENT: Final = {transition.event: transition for transition in TRANSITIONS}
+TARGETS: Final = {(one.event, source): one.target for one in TRANSITIONS for source in one.sources}
+"""The state after an event in a state."""
+
+
+_LABELS: Final = {"handed_over": "requeued", "parked": "failed"}
+"""The words for events whose types are stored, and older than the words."""
+
+
+def event_label(event: str) -> str:
+    """An event's type as it is shown."""
+    return _LABELS.get(event, event).replace("_", " ")
 
 
 class BadTransition(PenstockError):
@@ -58,7 +69,7 @@ class BadTransition(PenstockError):
 
     def __init__(self, job_id: str, event: str, state: State) -> None:
         wanted = " or ".join(_BY_EVENT[event].sources) or "not made yet"
-        super().__init__(f"{job_id} is {state}; it can be {event.replace('_', ' ')} only while it is {wanted}.")
+        super().__init__(f"{job_id} is {state}; it can be {event_label(event)} only while it is {wanted}.")
         self.job_id = job_id
         self.event = event
         self.state = state
@@ -77,6 +88,6 @@ def diagram() -> str:
     lines = ["stateDiagram-v2"]
     for transition in TRANSITIONS:
         for source in transition.sources or ("[*]",):
-            lines.append(f"    {source} --> {transition.target}: {transition.event}")
+            lines.append(f"    {source} --> {transition.target}: {event_label(transition.event)}")
     lines += [f"    {state} --> [*]" for state in State if state in TERMINAL]
-    return "\n".join(lines) + "\n"
+    return "\n".join(dict.fromkeys(lines)) + "\n"

@@ -9,16 +9,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.jobs.model.job import Event, Job, JobError, Payload, altered
-from penstock.jobs.model.state import target
+from penstock.jobs.model.job import Event, Job, JobError, Payload
+from penstock.jobs.model.state import TARGETS, target
 from penstock.leases import Lease, grant
 from penstock.stored_text import cut
 
 MOST_CRASHES: Final = 3
-"""A job that has killed this many workers is parked: the next one would very likely die too."""
+"""A job that has killed this many workers has failed: the next one would very likely die too."""
+
+KILLED_WORKERS: Final = "WorkerDied"
+"""The kind of error of such a job."""
 
 FULL: Final = 100.0
 
@@ -41,10 +44,17 @@ class Changed:
 Change = Callable[[Job], Changed]
 
 
-def created(job: Job) -> Changed:
-    """It is new."""
-    told = Event(job.version, "created", job.created_at)
-    return Changed(altered(job, {"events": (told,)}), told)
+def altered(job: Job, changes: Mapping[str, Any]) -> Job:
+    """`dataclasses.replace` in a tenth of its time: every change of every job goes through here."""
+    changed = object.__new__(Job)
+    object.__setattr__(changed, "__dict__", {**job.__dict__, **changes})
+    return changed
+
+
+def created(job: Job, args: Payload) -> Changed:
+    """It is new, with these arguments."""
+    event = Event(job.version, "created", job.created_at)
+    return Changed(altered(job, {"args": args, "events": (event,)}), event)
 
 
 def started(job: Job, owner: str, seconds: float, now: float) -> Changed:
@@ -61,7 +71,7 @@ def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
     crashes = job.crashes + 1
     if crashes >= MOST_CRASHES:
         error = JobError(
-            "Parked",
+            KILLED_WORKERS,
             f"It has ended or lost {crashes} workers, the last one {gone}. Find out why, then "
             f"`penstock jobs retry {job.id}`.",
         )
@@ -71,7 +81,7 @@ def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
     return _moved(job, "taken_over", now, changes, f"from {gone}")
 
 
-def handed_over(job: Job, reason: str, now: float) -> Changed:
+def requeued(job: Job, reason: str, now: float) -> Changed:
     """Its worker gives it back, at a checkpoint or before it began."""
     return _moved(job, "handed_over", now, {"lease": None, "run_at": now}, cut(reason, _DETAIL_CHARACTERS))
 
@@ -106,7 +116,7 @@ def cancelled(job: Job, reason: str, now: float) -> Changed:
 def cancel_asked(job: Job, reason: str, now: float) -> Changed:
     """Its worker is told at its next report."""
     reason = cut(reason, _DETAIL_CHARACTERS)
-    return _told(job, "cancel_asked", now, "", reason, {"cancel_reason": reason})
+    return _with_event(job, "cancel_asked", now, "", reason, {"cancel_reason": reason})
 
 
 def retried(job: Job, now: float) -> Changed:
@@ -138,7 +148,7 @@ def reported(
     return Changed(_later(job, now, changes))
 
 
-def told(job: Job, parents: frozenset[str], now: float) -> Changed:
+def parents_completed(job: Job, parents: frozenset[str], now: float) -> Changed:
     """Some of the jobs it waits for have completed."""
     return Changed(_later(job, now, _without(job, parents, now)))
 
@@ -159,7 +169,7 @@ def awaited(job: Job, now: float) -> Changed:
     return Changed(_later(job, now, {"has_children": True}))
 
 
-def children_told(job: Job, now: float) -> Changed:
+def children_notified(job: Job, now: float) -> Changed:
     """Everybody who waited for it knows."""
     return Changed(_later(job, now, {"has_children": False}))
 
@@ -188,23 +198,23 @@ def _ended(job: Job, event: str, now: float, changes: dict[str, Any], detail: st
 
 
 def _moved(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> Changed:
-    changes["state"] = target(job.id, job.state, event)
+    changes["state"] = TARGETS.get((event, job.state)) or target(job.id, job.state, event)
     if not owner:
         holder = changes.get("lease") or job.lease
         owner = "" if holder is None else holder.owner
-    return _told(job, event, now, owner, detail, changes)
+    return _with_event(job, event, now, owner, detail, changes)
 
 
-def _told(job: Job, event: str, now: float, owner: str, detail: str, changes: dict[str, Any]) -> Changed:
+def _with_event(job: Job, event: str, now: float, owner: str, detail: str, changes: dict[str, Any]) -> Changed:
     """The changed job, with the event that tells of it among its newest."""
     attempt = changes.get("attempt", job.attempt)
-    told = Event(job.version + 1, event, max(now, job.updated_at), attempt, owner, detail)
-    kept: tuple[Event, ...] = (*job.events, told)
+    new = Event(job.version + 1, event, max(now, job.updated_at), attempt, owner, detail)
+    kept: tuple[Event, ...] = (*job.events, new)
     moved_out: tuple[Event, ...] = ()
     if len(kept) > KEPT_EVENTS:
         moved_out, kept = kept[: KEPT_EVENTS // 2], kept[KEPT_EVENTS // 2 :]
     changes["events"] = kept
-    return Changed(_later(job, now, changes), told, moved_out)
+    return Changed(_later(job, now, changes), new, moved_out)
 
 
 def _later(job: Job, now: float, changes: dict[str, Any]) -> Job:

@@ -1,12 +1,10 @@
 """Jobs in tables.
 
-store.py               the facade
-enqueue.py             a job made, once for its key
+store.py               enqueue, claim, report, complete, fail, cancel, retry: all that may be done to a job
 payloads.py            arguments and results, kept where they fit
-claims.py              a job becomes a worker's
 conditional_writes.py  a change written, on the version that it was made from
 queries.py             jobs found and read
 dependencies.py        jobs that wait for others
-side_items.py          queues, unique keys, limits, which stand beside the jobs
+side_items.py          queues, unique keys, concurrency limits, which stand beside the jobs
 retention.py           when jobs expire
 """

@@ -147,9 +147,9 @@ class JobWriter:
             **condition,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        told = changed.moved_out if self.keeps_events else changed.event and (changed.event,)
-        if told:
-            records = (*records, *(self._layout.event(job, event) for event in told))
+        events = changed.moved_out if self.keeps_events else changed.event and (changed.event,)
+        if events:
+            records = (*records, *(self._layout.event(job, event) for event in events))
         if not records and not guards:
             return _Prepared("PutItem", main, item)
         puts = ({"Put": {"TableName": record.table, "Item": record.item}} for record in records)

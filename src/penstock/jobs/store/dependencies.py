@@ -42,7 +42,7 @@ class Dependencies:
     def checked(self, job: Job) -> Job:
         """The job, which waits for those that have not completed yet; one that could never begin is refused."""
         waiting = set()
-        for parent in self._store.get_many(job.after):
+        for parent in self._store.get_many(job.depends_on):
             if parent.state in (State.FAILED, State.CANCELLED):
                 raise BadJob(f"{parent.id}, which the job is to wait for, is {parent.state}.")
             if parent.state is not State.COMPLETED:
@@ -115,7 +115,7 @@ class Dependencies:
             # One that was retried meanwhile ends once more, and tells those who wait for it then.
             if not current.has_children or current.state is not job.state or current.token != job.token:
                 raise _Settled(current)
-            return transitions.children_told(current, self._now())
+            return transitions.children_notified(current, self._now())
 
         with suppress(_Settled, JobNotFound):
             self._store.change(job, change)
@@ -128,7 +128,7 @@ class Dependencies:
         def change(child: Job) -> Changed:
             if parent.id not in child.waiting_for or child.is_terminal:
                 raise _Settled(child)
-            return transitions.told(child, frozenset({parent.id}), self._now())
+            return transitions.parents_completed(child, frozenset({parent.id}), self._now())
 
         with suppress(_Settled, JobNotFound):  # it knows, or it has ended, or expired
             self._store.change(self._store.get(child_id), change)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import utc_seconds, utc_text
-from penstock.jobs.layouts.layout import Call, Item, Layout, Listing
+from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
 from penstock.jobs.model.job import History, Job, JobNotFound, JobPage
 from penstock.jobs.model.new_job import is_id
 from penstock.jobs.model.state import State
@@ -54,6 +54,7 @@ class JobReader:
     def __init__(self, db: Database, layout: Layout) -> None:
         self._db = db
         self._layout = layout
+        self._key_names = tuple(layout.main_key(""))
 
     def get(self, job_id: str, now: float) -> Job:
         job = self.current(job_id)
@@ -144,11 +145,10 @@ class JobReader:
             "ScanIndexForward": False,
             "Limit": min(limit + 1, LONGEST_PAGE),
         }
-        key_names = tuple(self._layout.main_key(""))
-        for item in self.pages(Call("Query", request)):
+        for item in self.pages(ReadCall("Query", request)):
             place: str = item[listing.order]["S"]
             if place != before:
-                yield place, {name: item[name] for name in key_names}
+                yield place, {name: item[name] for name in self._key_names}
 
     def claimable(self, queue: str, limit: int, now: float, *, evenly: bool = False, wake: bool = True) -> Claimable:
         """The first `limit` jobs of all shards.
@@ -203,9 +203,8 @@ class JobReader:
 
     def _range(self, partition: str, first: str, last: str) -> Iterator[Item]:
         """The keys of a pool from one place to another."""
-        key_names = tuple(self._layout.main_key(""))
-        call = Call("Query", self._between(partition, first, last))
-        return ({name: item[name] for name in key_names} for item in self.pages(call))
+        call = ReadCall("Query", self._between(partition, first, last))
+        return ({name: item[name] for name in self._key_names} for item in self.pages(call))
 
     def _between(self, partition: str, first: str, last: str) -> dict[str, Any]:
         request = self._pool_query(partition)
@@ -216,9 +215,8 @@ class JobReader:
 
     def _pool(self, partition: str, limit: int) -> list[tuple[str, Item]]:
         order = self._layout.claim_index.order
-        key_names = tuple(self._layout.main_key(""))
         items = self._db.execute("Query", {**self._pool_query(partition), "Limit": limit})["Items"]
-        return [(item[order]["S"], {name: item[name] for name in key_names}) for item in items]
+        return [(item[order]["S"], {name: item[name] for name in self._key_names}) for item in items]
 
     def _pool_query(self, partition: str) -> dict[str, Any]:
         index = self._layout.claim_index
@@ -248,7 +246,7 @@ class JobReader:
             yield from answer["Responses"].get(table, ())
             waiting = answer.get("UnprocessedKeys")
 
-    def pages(self, call: Call) -> Iterator[Item]:
+    def pages(self, call: ReadCall) -> Iterator[Item]:
         request = call.request
         while True:
             answer = self._db.execute(call.operation, request)

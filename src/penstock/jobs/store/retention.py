@@ -22,40 +22,37 @@ from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.store.conditional_writes import TRANSACTION_ACTIONS, Conflict, JobWriter
 from penstock.jobs.store.queries import JobReader
-from penstock.jobs.store.side_items import Sides
+from penstock.jobs.store.side_items import SideItems
 
 _TRIES: Final = 100
 
 
 class Expiry:
     def __init__(
-        self, db: Database, layout: Layout, sides: Sides, reader: JobReader, writer: JobWriter, keep_seconds: float
+        self,
+        db: Database,
+        layout: Layout,
+        side_items: SideItems,
+        reader: JobReader,
+        writer: JobWriter,
+        keep_seconds: float,
     ) -> None:
         # Also refuses NaN.
         if not 1 <= keep_seconds <= _LONGEST_KEEP_SECONDS:
             raise ValueError(f"keep_seconds is 1 to {_LONGEST_KEEP_SECONDS:,} (100 years), not {keep_seconds}")
-        self.half_seconds = keep_seconds / 2
         self._keep_seconds = keep_seconds
         self._db = db
         self._layout = layout
-        self._sides = sides
+        self._side_items = side_items
         self._reader = reader
         self._writer = writer
-
-    def of(self, due_at: float) -> int:
-        """When a job expires that is due then."""
-        return int(due_at + self._keep_seconds)
-
-    def is_near(self, job: Job, due_at: float) -> bool:
-        """Whether less than half of its time would be left (2)."""
-        return job.expires_at < due_at + self.half_seconds
 
     def extended(self, job: Job, due_at: float, now: float) -> Job:
         """The job, all of whose records expire `keep_seconds` after `due_at` (2). Raises JobNotFound.
 
         It must have been read just now: nobody may move the records of a job that has ended since.
         """
-        until = self.of(due_at)
+        until = int(due_at + self._keep_seconds)
         for _ in range(_TRIES):
             if job.expires_at >= until:
                 return job
@@ -73,7 +70,7 @@ class Expiry:
         return job  # so many others write it that one of them will have the time to
 
     def _extend_records(self, job: Job, until: int) -> None:
-        updates = self._sides.keep_unique(job, until)
+        updates = self._side_items.keep_unique(job, until)
         updates += [self._update(key, until) for key, ttl in self._records(job.id) if ttl < until]
         for start in range(0, len(updates), TRANSACTION_ACTIONS):
             self._write(updates[start : start + TRANSACTION_ACTIONS])

@@ -34,7 +34,7 @@ class Queue:
     reason: str = ""
 
 
-class Sides:
+class SideItems:
     """The items beside the jobs, in the table of their main records; `key` makes an item's key from its name."""
 
     def __init__(self, db: Database, table: str, key: Any) -> None:
@@ -93,7 +93,7 @@ class Sides:
     # ── unique jobs ──────────────────────────────────────────────────────────────────────────────
 
     def hold_unique(self, job: Job) -> list[Action]:
-        if job.unique is None:
+        if job.unique_key is None:
             return []
         key = self._unique_key(job)
         item = {**key, "holder": {"S": job.id}, "ttl": {"N": str(job.expires_at)}}
@@ -102,7 +102,7 @@ class Sides:
         return [{"Put": put}]
 
     def release_unique(self, job: Job) -> list[Action]:
-        if job.unique is None:
+        if job.unique_key is None:
             return []
         return [{"Delete": {"TableName": self._table, "Key": self._unique_key(job), **self._held_by(job.id)}}]
 
@@ -114,7 +114,7 @@ class Sides:
 
     def keep_unique(self, job: Job, until: int) -> list[dict[str, Any]]:
         """The update by which the guard expires later, where there is one."""
-        if job.unique is None or job.is_terminal:
+        if job.unique_key is None or job.is_terminal:
             return []
         update = {
             "TableName": self._table,
@@ -127,7 +127,7 @@ class Sides:
         return [update]
 
     def _unique_key(self, job: Job) -> Item:
-        key: Item = self._key(SEPARATOR.join(("unique", job.tenant, job.task, job.unique or "")))
+        key: Item = self._key(SEPARATOR.join(("unique", job.tenant, job.task, job.unique_key or "")))
         return key
 
     def _held_by(self, holder: str) -> dict[str, Any]:
@@ -140,17 +140,17 @@ class Sides:
     # ── limits ───────────────────────────────────────────────────────────────────────────────────
 
     def hold_slot(self, job: Job) -> list[Action]:
-        if job.limit_key is None:
+        if job.concurrency_key is None:
             return []
         condition = "attribute_not_exists(#holders) OR size(#holders) < :limit OR contains(#holders, :job)"
         update = {
             "TableName": self._table,
-            "Key": self._key(f"limit{SEPARATOR}{job.limit_key}"),
+            "Key": self._key(f"limit{SEPARATOR}{job.concurrency_key}"),
             "UpdateExpression": "ADD #holders :jobs",
             "ConditionExpression": condition,
             "ExpressionAttributeNames": {"#holders": "holders"},
             "ExpressionAttributeValues": {
-                ":limit": {"N": str(job.limit)},
+                ":limit": {"N": str(job.max_concurrent)},
                 ":job": {"S": job.id},
                 ":jobs": {"SS": [job.id]},
             },
@@ -158,33 +158,33 @@ class Sides:
         return [{"Update": update}]
 
     def release_slot(self, job: Job) -> list[Action]:
-        if job.limit_key is None or job.lease is None:
+        if job.concurrency_key is None or job.lease is None:
             return []
-        return [{"Update": self._slot_update(job.limit_key, job.id)}]
+        return [{"Update": self._slot_update(job.concurrency_key, job.id)}]
 
-    def _slot_update(self, limit_key: str, job_id: str) -> dict[str, Any]:
+    def _slot_update(self, concurrency_key: str, job_id: str) -> dict[str, Any]:
         return {
             "TableName": self._table,
-            "Key": self._key(f"limit{SEPARATOR}{limit_key}"),
+            "Key": self._key(f"limit{SEPARATOR}{concurrency_key}"),
             "UpdateExpression": "DELETE #holders :jobs",
             "ExpressionAttributeNames": {"#holders": "holders"},
             "ExpressionAttributeValues": {":jobs": {"SS": [job_id]}},
         }
 
-    def slot_holders(self, limit_key: str) -> list[str]:
-        item = self.read(f"limit{SEPARATOR}{limit_key}") or {}
+    def slot_holders(self, concurrency_key: str) -> list[str]:
+        item = self.read(f"limit{SEPARATOR}{concurrency_key}") or {}
         return sorted(item.get("holders", {}).get("SS", []))
 
-    def free_slots(self, limit_key: str) -> None:
+    def free_slots(self, concurrency_key: str) -> None:
         """Takes slots back from jobs that are gone."""
-        for holder in self.slot_holders(limit_key):
+        for holder in self.slot_holders(concurrency_key):
             gone = {
                 "TableName": self._table,
                 "Key": self._key(holder),
                 "ConditionExpression": "attribute_not_exists(#key)",
                 "ExpressionAttributeNames": {"#key": next(iter(self._key(holder)))},
             }
-            update = self._slot_update(limit_key, holder)
+            update = self._slot_update(concurrency_key, holder)
             with suppress(TransactionCanceledException):  # it is there
                 self._db.execute(
                     "TransactWriteItems", {"TransactItems": [{"ConditionCheck": gone}, {"Update": update}]}

@@ -21,7 +21,7 @@ from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.layouts.item_collection import CollectionLayout
-from penstock.jobs.layouts.layout import Layout, Record
+from penstock.jobs.layouts.layout import Item, Layout, Record
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import (
     Checkpoint,
@@ -35,18 +35,25 @@ from penstock.jobs.model.job import (
     JobNotFound,
     JobPage,
     Payload,
+    new_id,
 )
-from penstock.jobs.model.new_job import BadJob, NewJob, checked_name, checked_progress, is_id
+from penstock.jobs.model.new_job import (
+    BadJob,
+    NewJob,
+    check_new,
+    checked_name,
+    checked_progress,
+    first_version,
+    is_id,
+)
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, Changed
-from penstock.jobs.store.claims import Candidate, Claims, Ended
 from penstock.jobs.store.conditional_writes import Conflict, Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
-from penstock.jobs.store.enqueue import Maker
-from penstock.jobs.store.payloads import RECORD_BYTES, Payloads, to_json
+from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
 from penstock.jobs.store.queries import Claimable, JobReader, Wanted
 from penstock.jobs.store.retention import Expiry
-from penstock.jobs.store.side_items import Action, Queue, Sides
+from penstock.jobs.store.side_items import Action, Queue, SideItems
 from penstock.leases import LeaseLost
 from penstock.stored_text import cut
 from penstock.tables.apply.apply import apply
@@ -56,10 +63,40 @@ from penstock.tables.plan.survey import survey
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
 _TRIES: Final = 500
 _TRIES_AT_ONCE: Final = 3
+_ENQUEUED_TOGETHER: Final = 100
+_SHORT_CHARACTERS: Final = 1_024
+_LOOK_AFTER_SECONDS: Final = 24 * 3600.0
+_FREE_SLOTS_SECONDS: Final = 60.0
 _LONGEST_WAIT_SECONDS: Final = 0.1
 _MESSAGE_CHARACTERS: Final = 10_000
 _SUMMARY_CHARACTERS: Final = 1_000
 _FILE_NAME_BYTES: Final = 1_000
+
+
+Ended = tuple[Job, str]
+"""A job whose task has returned, and its `short_result`."""
+Candidate = tuple[Job, float]
+"""A job that may be claimed, and for how many seconds."""
+
+
+def short_result(value: object) -> str | None:
+    """The text of a result that fits into the write that ends its job; None of one that is long, or no JSON."""
+    try:
+        text = to_json(value, "result")
+    except NotJson:
+        return None  # `complete` says what is wrong with it
+    return text if len(text) <= _SHORT_CHARACTERS else None
+
+
+class LimitReached(PenstockError):
+    """As many jobs with this concurrency key run as may."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(
+            f"{job.id}: {job.max_concurrent} jobs with the concurrency key {job.concurrency_key!r} are running already."
+        )
+        self.job_id = job.id
+        self.concurrency_key = job.concurrency_key
 
 
 class JobStore:
@@ -81,19 +118,18 @@ class JobStore:
         self.keep_seconds = keep_seconds
         self._reader = JobReader(db, self.layout)
         self._writer = JobWriter(db, self.layout)
-        self.sides = Sides(db, self.layout.table, self.layout.main_key)
+        self.side_items = SideItems(db, self.layout.table, self.layout.main_key)
         self.payloads = Payloads(db, self.layout, files)
-        self._expiry = Expiry(db, self.layout, self.sides, self._reader, self._writer, keep_seconds)
+        self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader)
-        writes = (self._reader, self._writer, self.sides, self._dependencies, self._expiry)
-        self._maker = Maker(self.clock, self.payloads, *writes)
-        self._claims = Claims(self.clock, self.layout, *writes)
+        self._looked_after: dict[str, float] = {}
+        self._freed: dict[str, float] = {}
 
     @classmethod
     def of_table(cls, db: Database, table: str, *, files: Files | None = None) -> JobStore:
         """A store on a table that an app has made, with the shards that it was made with: for those who look at it."""
         layout = CollectionLayout(table)
-        shards = Sides(db, table, layout.main_key).shards()
+        shards = SideItems(db, table, layout.main_key).shards()
         return cls(db, layout if shards is None else CollectionLayout(table, shards=shards), files=files)
 
     def create_tables(self) -> None:
@@ -115,22 +151,99 @@ class JobStore:
 
     def _agree_on_shards(self) -> None:
         """Refuses to work on a table beside others that would not see this store's jobs."""
-        shards = self.sides.agree_on_shards(self.layout.shards)
+        shards = self.side_items.agree_on_shards(self.layout.shards)
         if shards != self.layout.shards:
             raise PenstockError(
                 f"The table {self.layout.table} has {shards} shards, and this layout wants {self.layout.shards}: "
                 f"each would miss jobs of the other. Use CollectionLayout(shards={shards}), or another table."
             )
 
-    # ── making and finding ───────────────────────────────────────────────────────────────────────
+    # ── enqueueing ───────────────────────────────────────────────────────────────────────────────
 
     def create(self, new: NewJob) -> tuple[Job, bool]:
         """The job, and whether it is new: one with the same idempotency or unique key may exist already."""
-        return self._maker.create(new)
+        job, text = self._first(new)
+        made, is_new = self._create(new, job, text)
+        return (self._dependencies.register(made) if made.unregistered else made), is_new
 
     def create_all(self, news: Sequence[NewJob]) -> list[tuple[Job, bool]]:
         """The same for each; in process, a hundred at a time are one commit. Nothing is made if one is refused."""
-        return self._maker.create_all(news)
+        made: dict[int, Job] = {}
+        plain: list[tuple[int, Changed]] = []
+        for place, new in enumerate(news):
+            job, text = self._first(new)
+            if self._is_one_put(job, text):
+                plain.append((place, transitions.created(job, Payload(text))))
+        for start in range(0, len(plain), _ENQUEUED_TOGETHER):
+            group = plain[start : start + _ENQUEUED_TOGETHER]
+            written = self._writer.create_together([created for _, created in group])
+            made.update({place: created.job for (place, created), is_new in zip(group, written, strict=True) if is_new})
+        # What is more than one write, or is there already, is made as any other.
+        return [(made[place], True) if place in made else self.create(new) for place, new in enumerate(news)]
+
+    def _is_one_put(self, job: Job, text: str) -> bool:
+        return (
+            self._writer.keeps_events
+            and not job.depends_on
+            and job.unique_key is None
+            and len(text) <= _SHORT_CHARACTERS
+        )
+
+    def _first(self, new: NewJob) -> tuple[Job, str]:
+        """The job as it is to be, and its arguments."""
+        check_new(new)
+        now = self.clock.now()
+        text = to_json(new.args, "args")
+        job = first_version(new, now, self.keep_seconds)
+        if job.depends_on:
+            job = self._dependencies.checked(job)
+        if job.tenant:
+            self.side_items.note_tenant(job.tenant)
+        return job, text
+
+    def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
+        for _ in range(_TRIES):
+            payload, records = self.payloads.kept(job, "args", text)
+            created = transitions.created(job, payload)
+            try:
+                guards = [] if job.unique_key is None else self.side_items.hold_unique(job)
+                self._writer.create(created, records, guards)
+                return created.job, True
+            except Conflict as conflict:
+                found = conflict.current
+                if new.idempotency_key is None and new.id is None:
+                    job = replace(job, id=new_id(job.created_at))  # one id in two billion
+                elif found is not None and found.expires_at > job.created_at:
+                    return self._existing(new, found, text), False
+                elif found is not None:
+                    self._expiry.remove(found)
+            except Guarded as refusal:
+                holder = self._unique_holder(job, refusal.item)
+                if holder is not None:
+                    return holder, False
+        raise Contended(job.id, _TRIES)
+
+    def _existing(self, new: NewJob, found: Job, text: str) -> Job:
+        if found.task != new.task or not self.payloads.is_same(found, found.args, text):
+            raise BadJob(
+                f"{found.id} has the same idempotency key ({new.idempotency_key or new.id!r}) and other arguments. "
+                "Use another key for another job, or the same arguments."
+            )
+        return found
+
+    def _unique_holder(self, job: Job, guard: Item | None) -> Job | None:
+        """Who holds the job's unique key; None, and nobody does any more, if that one is gone or has ended."""
+        holder = (guard or {}).get("holder", {}).get("S", "")
+        try:
+            found = self._reader.get(holder, self.clock.now())
+            if not found.is_terminal:
+                return found
+        except JobNotFound:  # it has expired, or was deleted by hand
+            pass
+        self.side_items.forget_unique(job, holder)
+        return None
+
+    # ── finding ──────────────────────────────────────────────────────────────────────────────────
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
@@ -166,32 +279,125 @@ class JobStore:
         """Jobs, newest first; those of all tenants where none is named."""
         if limit < 1:
             raise ValueError(f"limit is at least 1, not {limit}")
-        tenants = tuple(self.sides.tenants()) if tenant is None else (tenant,)
+        tenants = tuple(self.side_items.tenants()) if tenant is None else (tenant,)
         wanted = Wanted(state, task, tenants, since, until)
         return self._reader.find(wanted, self.clock.now(), limit, token)
 
-    # ── a worker's life ──────────────────────────────────────────────────────────────────────────
+    # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
     def claimable(self, queue: str, limit: int, *, evenly: bool = False, wake: bool = True) -> Claimable:
-        return self._claims.claimable(queue, limit, evenly=evenly, wake=wake)
+        self.look_after(queue)
+        return self._reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake)
 
     def look_after(self, queue: str) -> None:
-        """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing."""
-        self._claims.look_after(queue)
+        """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.
+
+        For a queue that is paused too: its jobs wait.
+        """
+        now = self.clock.now()
+        if now < self._looked_after.get(queue, 0.0):
+            return
+        often = self.keep_seconds / 8
+        self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
+        for job in self._reader.forgotten(queue, now - often, now):
+            if not job.is_terminal and job.expires_at > now and self._is_near_expiry(job, now):
+                self._dependencies.look_after(self._expiry.extended(job, now, now))
 
     def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
-        """The job as it is now that it is ours; None where there is nothing to claim any more. Raises LimitReached."""
-        return self._claims.claim(job, owner, lease_seconds)
+        """The job as it is now that it is ours; None where there is nothing to claim any more.
+
+        A job whose worker is dead is taken over; one that has killed too many has failed, and None is returned.
+        Raises LimitReached.
+        """
+        now = self.clock.now()
+        try:
+            if self._is_near_expiry(job, now):
+                if self._reader.get(job.id, now).version != job.version or job.is_terminal:
+                    return None
+                job = self._expiry.extended(job, now, now)
+            if job.state is State.QUEUED:
+                # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
+                if job.waiting_for or job.run_at > max(now, job.updated_at):
+                    return None
+                changed = transitions.started(job, owner, lease_seconds, now)
+                guards = [] if job.concurrency_key is None else self.side_items.hold_slot(job)
+                self._writer.change(job, changed, (), guards)
+            elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
+                changed = self._take_over(job, owner, lease_seconds, now)
+            else:
+                return None
+        except (Conflict, JobNotFound):
+            return None
+        except Guarded:
+            self._free_slots(job.concurrency_key or "", now)
+            raise LimitReached(job) from None
+        return changed.job if changed.job.state is State.PROCESSING else None
+
+    def _free_slots(self, concurrency_key: str, now: float) -> None:
+        """Now and then: a job that was deleted while it ran would hold its slot for ever."""
+        if concurrency_key and now >= self._freed.get(concurrency_key, 0.0):
+            self._freed[concurrency_key] = now + _FREE_SLOTS_SECONDS
+            self.side_items.free_slots(concurrency_key)
+
+    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> Changed:
+        if job.cancel_reason is not None:
+            changed = transitions.cancelled(job, job.cancel_reason, now)
+        else:
+            changed = transitions.taken_over(job, owner, lease_seconds, now)
+        actions = self.side_items.given_back(job, changed.job)
+        try:
+            self._writer.change(job, changed, (), actions)
+        except Guarded:  # its unique key is another job's, after its own guard was lost
+            self._writer.change(job, changed, (), self.side_items.release_slot(job))
+        return changed
 
     def is_plain(self, candidate: Job) -> bool:
-        """Whether it can be claimed together with others."""
-        return self._claims.is_plain(candidate)
+        """Whether it can be claimed together with others: by one write, and it has not killed a worker yet."""
+        now = self.clock.now()
+        return (
+            candidate.state is State.QUEUED
+            and not candidate.waiting_for
+            and not candidate.unregistered
+            and candidate.run_at <= now
+            and not candidate.crashes
+            and self._is_one_write(candidate, now)
+        )
 
     def complete_and_claim(
         self, ended: Sequence[Ended], candidates: Sequence[Candidate], owner: str
     ) -> tuple[list[Job | None], list[Job | None]]:
-        """`complete` of some jobs and `claim` of others with one commit; each is None where it was not done."""
-        return self._claims.complete_and_claim(ended, candidates, owner)
+        """`complete` of some jobs and `claim` of others with one commit: for short jobs, most of whose cost is that.
+
+        Each is None where it was not done: somebody else was quicker, or it is more than one plain write. Then it is
+        for `complete` and `claim` to do.
+        """
+        now = self.clock.now()
+        wanted = [self._completed(job, result, now) for job, result in ended]
+        wanted += [self._started(job, owner, seconds, now) for job, seconds in candidates]
+        pairs = [pair for pair in wanted if pair is not None]
+        written = iter(self._writer.change_together(pairs) if pairs else ())
+        done = [pair[1].job if pair is not None and next(written) else None for pair in wanted]
+        return done[: len(ended)], done[len(ended) :]
+
+    def _completed(self, job: Job, result: str, now: float) -> tuple[Job, Changed] | None:
+        changed = transitions.completed(job, Payload(result), now) if self._is_one_write(job, now) else None
+        return None if changed is None or changed.moved_out else (job, changed)
+
+    def _started(self, job: Job, owner: str, lease_seconds: float, now: float) -> tuple[Job, Changed] | None:
+        changed = transitions.started(job, owner, lease_seconds, now) if self.is_plain(job) else None
+        return None if changed is None or changed.moved_out else (job, changed)
+
+    def _is_one_write(self, job: Job, now: float) -> bool:
+        """Whether a change of its state is one write of one item, with nothing beside it."""
+        return (
+            self.layout.keeps_events
+            and job.unique_key is None
+            and job.concurrency_key is None
+            and job.cancel_reason is None
+            and not self._is_near_expiry(job, now)
+        )
+
+    # ── what its worker writes ───────────────────────────────────────────────────────────────────
 
     def renew(self, job: Job) -> Job:
         return self._held(job, lambda current, now: transitions.renewed(current, _lease(current).renewed(now), now))
@@ -222,13 +428,13 @@ class JobStore:
             checked_name(checkpoint, "checkpoint")
             payload = self.payloads.spilled(job, to_json(value, f"checkpoint {checkpoint}"))
             point = Checkpoint(checkpoint, version, 0.0, payload, cut(summary, _SUMMARY_CHARACTERS), job.attempt)
-        told = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
+        words = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
 
         def change(current: Job, now: float) -> Changed:
             changed = transitions.reported(current, now, progress=progress, step=step)
             after = changed.job
             shown = "" if step is None else after.step
-            entry = Entry(after.entries, after.updated_at, progress, shown, told, text, after.attempt)
+            entry = Entry(after.entries, after.updated_at, progress, shown, words, text, after.attempt)
             kept[:] = [self.layout.entry(after, entry)]
             if point is not None:
                 kept.append(self.layout.checkpoint(after, replace(point, at=after.updated_at)))
@@ -284,9 +490,9 @@ class JobStore:
 
         return self._held(job, change, ending=True)
 
-    def hand_over(self, job: Job, reason: str) -> Job:
-        """Gives the job back to the queue: the next worker goes on at its last checkpoint."""
-        return self._held(job, lambda current, now: transitions.handed_over(current, reason, now), ending=True)
+    def requeue(self, job: Job, reason: str) -> Job:
+        """Gives the job back to the queue: the next worker continues it at its last checkpoint."""
+        return self._held(job, lambda current, now: transitions.requeued(current, reason, now), ending=True)
 
     def end_cancelled(self, job: Job) -> Job:
         """Ends a job that its worker has seen to be cancelled."""
@@ -297,7 +503,7 @@ class JobStore:
 
         return self.change(job, change, ending=True)
 
-    # ── anybody's wishes ─────────────────────────────────────────────────────────────────────────
+    # ── what anybody may do ──────────────────────────────────────────────────────────────────────
 
     def cancel(self, job_id: str, reason: str = "") -> Job:
         """A queued job is cancelled now; a running one is told at its next report. Raises BadTransition."""
@@ -315,9 +521,9 @@ class JobStore:
         now = self.clock.now()
         job = self.get(job_id)
         transitions.retried(job, now)  # before anything is written
-        if self._expiry.is_near(job, now):
+        if self._is_near_expiry(job, now):
             job = self._expiry.extended(job, now, now)
-        return self.change(job, lambda current: transitions.retried(current, now), guards=self.sides.hold_unique)
+        return self.change(job, lambda current: transitions.retried(current, now), guards=self.side_items.hold_unique)
 
     def settle(self, job: Job) -> None:
         """Does what is left to do of a job that stands in the claim index for another reason than to be run."""
@@ -325,17 +531,23 @@ class JobStore:
 
     def load(self, job: Job, payload: Payload | None) -> Any:
         """The value of a payload, wherever it lies."""
-        return None if payload is None else self.payloads.load(job, payload)
+        if payload is None:
+            return None
+        return self.payloads.load(job, payload) if payload.text is None else from_json(payload.text)
 
     def queue(self, name: str) -> Queue:
-        return self.sides.queue(name)
+        return self.side_items.queue(name)
 
     def pause(self, queue: str, reason: str = "") -> None:
         """Nothing more is claimed from the queue; what runs goes on."""
-        self.sides.pause(queue, reason, self.clock.now())
+        self.side_items.pause(queue, reason, self.clock.now())
 
     def resume(self, queue: str) -> None:
-        self.sides.resume(queue)
+        self.side_items.resume(queue)
+
+    def _is_near_expiry(self, job: Job, due_at: float) -> bool:
+        """Whether less than half of its time would be left (retention.py, 2)."""
+        return job.expires_at < due_at + self.keep_seconds / 2
 
     # ── how changes are made ─────────────────────────────────────────────────────────────────────
 
@@ -359,14 +571,14 @@ class JobStore:
         for attempt in range(_TRIES):
             changed = change(job)
             now = self.clock.now()
-            if self._expiry.is_near(job, max(now, changed.job.run_at)) and not job.is_terminal:
+            if self._is_near_expiry(job, max(now, changed.job.run_at)) and not job.is_terminal:
                 job = self._kept_longer(job, change, now)
                 changed = change(job)
             actions: list[Action] = []
             if guards:
                 actions = guards(changed.job)
             elif ending:
-                actions = self.sides.given_back(job, changed.job, without_key=kept_key)
+                actions = self.side_items.given_back(job, changed.job, without_key=kept_key)
             try:
                 self._writer.change(job, changed, list(records), actions)
                 return changed.job
@@ -378,15 +590,15 @@ class JobStore:
             except Guarded as refusal:
                 if not guards:
                     kept_key = True  # the unique key is another job's, after this one's own guard was lost
-                elif self._maker.holder(job, refusal.item) is not None:
-                    raise BadJob(f"{job.id}: another job holds its unique key {job.unique!r} now.") from None
+                elif self._unique_holder(job, refusal.item) is not None:
+                    raise BadJob(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
         raise Contended(job.id, _TRIES)
 
     def _kept_longer(self, job: Job, change: Change, now: float) -> Job:
         """The job, which will not expire before long. Who may not make the change is refused here already."""
         job = self._reader.current(job.id)
         due_at = max(now, change(job).job.run_at)
-        if job.is_terminal or not self._expiry.is_near(job, due_at):
+        if job.is_terminal or not self._is_near_expiry(job, due_at):
             return job
         return self._expiry.extended(job, due_at, now)
 

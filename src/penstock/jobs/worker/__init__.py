@@ -1,11 +1,10 @@
 """A worker.
 
-worker.py        the threads, from start to stop
-registry.py      which workers there are, and which schedules have fired
-fetcher.py       where its threads get jobs from
-group_commit.py  short jobs claimed and ended together
-invocation.py    how a task's function is called
-context.py       what a task is given
-heartbeat.py     leases renewed, time limits kept, schedules fired
-outcomes.py      what became of a job, stored and counted
+worker.py      the threads, from start to stop
+fetcher.py     where its threads get jobs from; short jobs claimed and ended together
+invocation.py  how a task's function is called
+outcomes.py    what became of a job, stored and counted
+heartbeat.py   leases renewed, time limits kept, a sign of life given
+scheduler.py   jobs by the clock
+registry.py    which workers there are, and which schedules have fired
 """

@@ -26,15 +26,15 @@ _EXITS: Final = {kind: type(kind.__name__, (_Exit,), {}) for kind in (SystemExit
 """By the same names: they are the kinds of the jobs' errors."""
 
 
-def called_by_a_worker(function: Callable[..., T]) -> Callable[..., T]:
-    """The function, made harmless."""
+def protected(function: Callable[..., T]) -> Callable[..., T]:
+    """The function, as a worker calls it."""
     inner: Any = without_children(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return inner(*args, **kwargs)
         except BaseException as error:
-            _check_shown(error)
+            _check_message(error)
             raise
 
     async def call_async(*args: Any, **kwargs: Any) -> Any:
@@ -43,14 +43,14 @@ def called_by_a_worker(function: Callable[..., T]) -> Callable[..., T]:
         except (SystemExit, KeyboardInterrupt) as error:
             raise _EXITS[SystemExit if isinstance(error, SystemExit) else KeyboardInterrupt](str(error)) from error
         except BaseException as error:
-            _check_shown(error)
+            _check_message(error)
             raise
 
     chosen: Any = call_async if inspect.iscoroutinefunction(function) else call
     return wraps(function)(chosen)
 
 
-def _check_shown(error: BaseException) -> None:
+def _check_message(error: BaseException) -> None:
     try:
         str(error)
     except Exception as trouble:

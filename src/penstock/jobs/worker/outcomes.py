@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import PenstockError
+from penstock.jobs.attempt import Attempt
 from penstock.jobs.model.job import Job, JobCancelled, JobError
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task
-from penstock.jobs.worker.context import Run
-from penstock.jobs.worker.fetcher import Feed
+from penstock.jobs.worker.fetcher import Fetcher
 from penstock.leases import LeaseLost
 from penstock.retry import Failure
 
@@ -36,80 +36,80 @@ class Counts:
     completed: int = 0
     failed: int = 0
     retried: int = 0
-    handed_over: int = 0
+    requeued: int = 0
     cancelled: int = 0
     lost: int = 0
 
     @property
     def total(self) -> int:
-        return self.completed + self.failed + self.retried + self.handed_over + self.cancelled + self.lost
+        return self.completed + self.failed + self.retried + self.requeued + self.cancelled + self.lost
 
 
-class Ends:
+class Outcomes:
     """Of one worker's jobs. Safe to share between its threads."""
 
-    def __init__(self, store: JobStore, feed: Feed, on_end: Callable[[Job, str], None]) -> None:
+    def __init__(self, store: JobStore, fetcher: Fetcher, on_end: Callable[[Job, str], None]) -> None:
         self.counts = Counts()
         self.blocked: dict[str, float] = {}
-        """Limit keys of which as many jobs run as may, and until when that is believed."""
+        """Concurrency keys of which as many jobs run as may, and until when that is believed."""
         self._store = store
-        self._feed = feed
+        self._fetcher = fetcher
         self._on_end = on_end
         self._counting = threading.Lock()
 
-    def end(self, run: Run, how: str, end: Callable[[Job], Job], *, patient: bool = True) -> None:
+    def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job], *, patient: bool = True) -> None:
         """Stores the outcome (1)."""
-        lease = run.job.lease
+        lease = attempt.job.lease
         until = time.monotonic() + (lease.seconds if patient and lease is not None else 0.0)
         while True:
             try:
-                run.finish(end)
+                attempt.finish(end)
             except LeaseLost as lost:
-                self.lost(run, lost)
+                self.lost(attempt, lost)
             except JobCancelled:
-                self.end(run, "cancelled", self._store.end_cancelled, patient=patient)
+                self.end(attempt, "cancelled", self._store.end_cancelled, patient=patient)
             except (PenstockError, OSError) as error:
                 if _may_pass(error) and time.monotonic() < until:
                     time.sleep(_AGAIN_SECONDS)
                     continue
-                self._end_unstored(run, how, error)
+                self._end_unstored(attempt, how, error)
             else:
-                self.count(how, run.job)
+                self.count(how, attempt.job)
             return
 
-    def failed(self, run: Run, task: Task[Any, Any], error: BaseException, *, patient: bool = True) -> None:
+    def failed(self, attempt: Attempt, task: Task[Any, Any], error: BaseException, *, patient: bool = True) -> None:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
-        failures = run.job.failures
+        failures = attempt.job.failures
         at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
-        told = job_error(error)
+        stored = job_error(error)
         how = "failed" if at is None else "retried"
-        self.end(run, how, lambda job: self._store.fail(job, told, retry_at=at), patient=patient)
+        self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at), patient=patient)
 
-    def lost(self, run: Run, lost: LeaseLost) -> None:
+    def lost(self, attempt: Attempt, lost: LeaseLost) -> None:
         """Another worker has the job now."""
         _LOG.warning("%s", lost)
-        self.count("lost", run.job)
+        self.count("lost", attempt.job)
 
     def count(self, how: str, job: Job) -> None:
-        """One more; and the feed is told where that lets other jobs begin."""
+        """One more; and the fetcher is woken where that lets other jobs begin."""
         with self._counting:
             setattr(self.counts, how, getattr(self.counts, how) + 1)
-        if job.limit_key is not None and self.blocked.pop(job.limit_key, None) is not None:
-            self._feed.wake()
+        if job.concurrency_key is not None and self.blocked.pop(job.concurrency_key, None) is not None:
+            self._fetcher.wake()
         if job.has_children and job.is_terminal:
-            self._feed.wake()
+            self._fetcher.wake()
         try:
             self._on_end(job, how)
         except Exception:
-            _LOG.exception("%s has %s, and what was to be told of that raised", job.id, how)
+            _LOG.exception("%s has %s, and its on_end raised", job.id, how)
 
-    def _end_unstored(self, run: Run, how: str, error: Exception) -> None:
+    def _end_unstored(self, attempt: Attempt, how: str, error: Exception) -> None:
         if how == "completed" and not _may_pass(error):
-            self.end(run, "failed", lambda job: self._store.fail(job, job_error(error)))  # (2)
+            self.end(attempt, "failed", lambda job: self._store.fail(job, job_error(error)))  # (2)
         else:
-            _LOG.error("%s has %s, which could not be stored: %s", run.id, how, error)
-            self.count("lost", run.job)
+            _LOG.error("%s has %s, which could not be stored: %s", attempt.job.id, how, error)
+            self.count("lost", attempt.job)
 
 
 def job_error(error: BaseException) -> JobError:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.clock import utc_seconds, utc_text
 from penstock.errors import ConditionalCheckFailedException, ValidationException
-from penstock.jobs.layouts.attributes import number_text
+from penstock.jobs.layouts.item_collection import number_text
 from penstock.jobs.layouts.layout import Item, Layout
 
 BEAT_SECONDS: Final = 10.0

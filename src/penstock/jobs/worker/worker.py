@@ -2,8 +2,8 @@
 
 1. A job is run only under a lease that this worker was granted, and what it writes is fenced by its token.
 2. Leases are renewed beside the task, by one thread for all; a task that reports renews its own.
-3. When the worker is asked to stop it takes nothing more. Tasks finish, or hand over at their next report; what has
-   done neither when the grace is over is given back, and fenced.
+3. When the worker is asked to stop it takes nothing more. Tasks finish, or are requeued at their next report; what has
+   done neither when the grace is over is requeued here, and fenced.
 4. This loop is the one place that catches everything a task may raise, and it is stored with the job.
 """
 
@@ -21,16 +21,27 @@ from typing import Any, Final
 
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
-from penstock.jobs.model.job import Job, JobCancelled
+from penstock.jobs.attempt import Attempt
+from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
-from penstock.jobs.store.claims import LimitReached, short_result
+from penstock.jobs.model.state import TERMINAL
+from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
-from penstock.jobs.worker.context import AsyncRun, HandOver, Run
-from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS, LATER_SECONDS, Feed, Verdict
-from penstock.jobs.worker.group_commit import MOST_TOGETHER, Returned, Turn
-from penstock.jobs.worker.heartbeat import Keeper
-from penstock.jobs.worker.outcomes import Counts, Ends
+from penstock.jobs.worker.fetcher import (
+    DEFAULT_IDLE_SECONDS,
+    LATER_SECONDS,
+    MOST_TOGETHER,
+    Fetcher,
+    Returned,
+    Verdict,
+    WriteGate,
+)
+from penstock.jobs.worker.heartbeat import Heartbeat
+from penstock.jobs.worker.invocation import protected
+from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.jobs.worker.scheduler import Scheduler
 from penstock.leases import LeaseLost, new_owner
 
 _LOG = logging.getLogger("penstock.jobs")
@@ -42,15 +53,15 @@ _TROUBLE_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
-class _Following:
-    """What a thread does next: a run whose job is claimed already, or a candidate that it holds."""
+class _Next:
+    """What a thread does next: an attempt whose job is claimed already, or a candidate that it holds."""
 
-    run: Run | None = None
+    attempt: Attempt | None = None
     candidate: Job | None = None
 
 
 class Worker:
-    """Runs an app's jobs in threads of this process until it is stopped, or (burst) until there are none."""
+    """Attempts an app's jobs in threads of this process until it is stopped, or (burst) until there are none."""
 
     def __init__(
         self,
@@ -71,24 +82,34 @@ class Worker:
         self.app = app
         self.name = name or new_owner()
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
-        # step of every statement: in turn, each job costs half as much.
+        # step of every statement: one at a time, each job costs half as much.
         one_at_a_time = app.store.db.capabilities.parallel_calls == 1
-        turn = Turn() if one_at_a_time else None
-        self._turn: AbstractContextManager[Any] = turn or nullcontext()
+        gate = WriteGate() if one_at_a_time else None
+        self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
-        self.feed = Feed(app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, turn=turn)
-        self._ends = Ends(app.store, self.feed, on_end)
-        self.counts = self._ends.counts
+        self.fetcher = Fetcher(
+            app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, gate=gate
+        )
+        self._outcomes = Outcomes(app.store, self.fetcher, on_end)
+        self.counts = self._outcomes.counts
         self._store = app.store
         self._queues = queues
         self._concurrency = concurrency
         self._grace_seconds = grace_seconds
         self._started_at = self._store.clock.now()
-        self._registry = Registry(self._store.db, self._store.layout)
-        self._keeper = Keeper(self, app, self._registry)
-        # By run: the attempt before, which has overrun its time limit, may still be there beside the next one.
-        self._runs: dict[Run, None] = {}
-        self._places: dict[Run, threading.Thread] = {}
+        registry = Registry(self._store.db, self._store.layout)
+        self._heartbeat = Heartbeat(
+            registry,
+            Scheduler(app, registry, self.fetcher.wake),
+            info=self.info,
+            attempts=lambda: list(self._attempts),
+            fail_at_limit=self._fail_at_limit,
+        )
+        # By attempt: the one before, which has overrun its time limit, may still be there beside the next one.
+        self._attempts: dict[Attempt, None] = {}
+        self._threads_of: dict[Attempt, threading.Thread] = {}
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._stop_reason = "its worker stops"
         self._threads: list[threading.Thread] = []
         self._opening = threading.Lock()
         self._stopping = threading.Event()
@@ -105,8 +126,8 @@ class Worker:
 
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
-        unlisten = self.app.when_enqueued(self.feed.wake)
-        self._keeper.start()
+        unlisten = self.app.when_enqueued(self.fetcher.wake)
+        self._heartbeat.start()
         self._threads = [self._new_thread(number) for number in range(self._concurrency)]
         try:
             for thread in self._threads:
@@ -115,9 +136,9 @@ class Worker:
                 self._stopping.wait(0.1)
             self._wind_down()
         finally:
-            self.feed.stop()
+            self.fetcher.stop()
             unlisten()
-            self._keeper.stop()
+            self._heartbeat.stop()
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
         if self._lost:
@@ -126,7 +147,7 @@ class Worker:
 
     def stop(self, reason: str = "its worker stops") -> None:
         """Asks it to stop; `run` returns when it has. Safe in a signal handler."""
-        self._keeper.stop_reason = reason
+        self._stop_reason = reason
         self._stopping.set()
 
     def _stop_lost(self, reason: str) -> None:
@@ -134,27 +155,27 @@ class Worker:
         self.stop("its database is lost")
 
     def _wind_down(self) -> None:
-        self.feed.stop()
-        while (waiting := self.feed.bundle.begun()) is not None:
-            self._give_back(waiting)
-            self._runs.pop(waiting, None)
-        for run in self.runs:
-            run.stop(self._keeper.stop_reason)
+        self.fetcher.stop()
+        while (waiting := self.fetcher.batch.begin_next()) is not None:
+            self._requeue(waiting)
+            self._attempts.pop(waiting, None)
+        for attempt in list(self._attempts):
+            attempt.stop(self._stop_reason)
         end = time.monotonic() + self._grace_seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
-        self._write_ended(0)
-        for run in self.runs:
-            self._give_back(run)
+        self._write_returned(0)
+        for attempt in list(self._attempts):
+            self._requeue(attempt)
 
-    def _give_back(self, run: Run) -> None:
+    def _requeue(self, attempt: Attempt) -> None:
         """A task that did not stop in time: the job is another worker's now, whatever the task still does."""
         try:
-            run.finish(lambda job: self._store.hand_over(job, "its worker could not wait for it any longer"))
-            self._ends.count("handed_over", run.job)
+            attempt.finish(lambda job: self._store.requeue(job, "its worker could not wait for it any longer"))
+            self._outcomes.count("requeued", attempt.job)
         except PenstockError as error:
-            _LOG.warning("%s could not be handed over: %s", run.id, error)
-        run.give_up(LeaseLost(run.id, None, "its worker has given it back"))
+            _LOG.warning("%s could not be requeued: %s", attempt.job.id, error)
+        attempt.lost = LeaseLost(attempt.job.id, None, "its worker has given it back")
 
     def _new_thread(self, number: int) -> threading.Thread:
         # Daemons: a task that never returns must not keep the process.
@@ -169,20 +190,15 @@ class Worker:
             queues=self._queues,
             tasks=tuple(sorted(self.app.tasks)),
             concurrency=self._concurrency,
-            running=len(self._runs),
+            running=len(self._attempts),
             done=self.counts.total,
-            read_units=self.feed.read_units,
+            read_units=self.fetcher.read_units,
         )
-
-    @property
-    def runs(self) -> list[Run]:
-        """Those under way."""
-        return list(self._runs)
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
     def _verdict(self, job: Job) -> Verdict:
-        if job.is_terminal or job.unregistered:
+        if job.state in TERMINAL or job.unregistered:
             return "take"  # there is something to settle
         if job.task not in self.app.tasks:
             if job.task not in self._unknown:
@@ -191,21 +207,21 @@ class Worker:
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
             return "leave"
-        is_free = job.limit_key is None or self._ends.blocked.get(job.limit_key, 0.0) < time.monotonic()
+        is_free = job.concurrency_key is None or self._outcomes.blocked.get(job.concurrency_key, 0.0) < time.monotonic()
         return "take" if is_free else "later"
 
     def _work(self) -> None:
-        taken: Run | Job | None = None
+        taken: Attempt | Job | None = None
         is_busy = False
         while not self._stopping.is_set():
             try:
                 if taken is None:
                     was_busy, is_busy = is_busy, False
-                    taken = self.feed.take(back=was_busy)
+                    taken = self.fetcher.fetch(is_back=was_busy)
                     if taken is None:
                         return
                     is_busy = True
-                run = self._claimed(taken)
+                attempt = self._attempt_of(taken)
             except Exception as error:
                 # The database is away, or slow: its jobs are still there when it is back.
                 _LOG.warning("No job could be taken: %s", error)
@@ -213,154 +229,160 @@ class Worker:
                 taken = None
                 continue
             taken = None
-            while run is not None:
-                following = _Following()
-                if not self._perform(run, following):
+            while attempt is not None:
+                following = _Next()
+                if not self._perform(attempt, following):
                     return
-                run, taken = following.run, following.candidate
+                attempt, taken = following.attempt, following.candidate
 
-    def _claimed(self, taken: Run | Job) -> Run | None:
-        if isinstance(taken, Run):
-            self._write_ended(0)  # its bundle's thread is held up
+    def _attempt_of(self, taken: Attempt | Job) -> Attempt | None:
+        if isinstance(taken, Attempt):
+            self._write_returned(0)  # the thread of its batch is held up
             return taken
-        with self._turn:
+        with self._gate:
             return self._claim(taken)
 
-    def _claim(self, candidate: Job) -> Run | None:
+    def _claim(self, candidate: Job) -> Attempt | None:
         try:
-            if candidate.is_terminal or candidate.unregistered:
+            if candidate.state in TERMINAL or candidate.unregistered:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
             job = self._store.claim(candidate, self.name, task.settings.lease_seconds)
             if job is None:
-                self.feed.contended()
+                self.fetcher.shuffle()
                 return None
         except LimitReached as reached:
-            self._ends.blocked[reached.limit_key or ""] = time.monotonic() + LATER_SECONDS
+            self._outcomes.blocked[reached.concurrency_key or ""] = time.monotonic() + LATER_SECONDS
             return None
         finally:
-            self.feed.tried(candidate.id)
-        return self._run_of(job)
+            self.fetcher.end_claim(candidate.id)
+        return self._new_attempt(job)
 
-    def _run_of(self, job: Job) -> Run:
-        run = Run(self._store, job, margin_seconds=self.app.tasks[job.task].settings.margin_seconds)
-        self._runs[run] = None
-        return run
+    def _new_attempt(self, job: Job) -> Attempt:
+        attempt = Attempt(self._store, job)
+        self._attempts[attempt] = None
+        return attempt
 
-    def _perform(self, run: Run, following: _Following) -> bool:
+    def _perform(self, attempt: Attempt, following: _Next) -> bool:
         """Runs the job to an end; False if its slot was given to another thread meanwhile."""
-        task = self.app.tasks[run.job.task]
-        run.begin(task.settings.time_limit_seconds)
+        task = self.app.tasks[attempt.job.task]
+        attempt.begin(task.settings.time_limit_seconds, task.settings.soft_time_limit_seconds)
         if self._stopping.is_set():
-            run.stop(self._keeper.stop_reason)
-        self._places[run] = threading.current_thread()
-        self._keeper.watch(run)
+            attempt.stop(self._stop_reason)
+        self._threads_of[attempt] = threading.current_thread()
+        self._heartbeat.watch(attempt)
         is_back = False
         try:
-            arguments = self._store.load(run.job, run.job.args)
-            value = self._call(task, run, arguments)
-            is_back = self._is_back(run)
+            arguments = self._store.load(attempt.job, attempt.job.args)
+            value = self._call(task, attempt, arguments)
+            is_back = self._has_returned(attempt)
             if is_back:
-                self._returned(run, value, following)
+                self._end_returned(attempt, value, following)
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a task's are failures of the task
-            is_back = is_back or self._is_back(run)
+            is_back = is_back or self._has_returned(attempt)
             if is_back:  # otherwise its time was up, and its end has been told
-                self._raised(run, task, error)
-                self._runs.pop(run, None)
+                self._end_raised(attempt, task, error)
+                self._attempts.pop(attempt, None)
         return is_back
 
-    def _raised(self, run: Run, task: Task[Any, Any], error: BaseException) -> None:
+    def _end_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         match error:
             case LeaseLost():
-                self._ends.lost(run, error)
+                self._outcomes.lost(attempt, error)
             case JobCancelled():
-                self._ends.end(run, "cancelled", self._store.end_cancelled)
-            case HandOver():
-                self._ends.end(run, "handed_over", lambda job: self._store.hand_over(job, str(error)))
+                self._outcomes.end(attempt, "cancelled", self._store.end_cancelled)
+            case JobRequeued():
+                self._outcomes.end(attempt, "requeued", lambda job: self._store.requeue(job, str(error)))
             case _:
-                self._ends.failed(run, task, error)
+                self._outcomes.failed(attempt, task, error)
 
-    def _is_back(self, run: Run) -> bool:
+    def _has_returned(self, attempt: Attempt) -> bool:
         """Whether the task has come back before its time was up; if not, its thread has been replaced."""
-        return self._places.pop(run, None) is not None
+        return self._threads_of.pop(attempt, None) is not None
 
-    def _returned(self, run: Run, value: Any, following: _Following) -> None:
+    def _end_returned(self, attempt: Attempt, value: Any, following: _Next) -> None:
         """Ends the job, with the next ones claimed by the same commit; or leaves it to be ended with them."""
-        result = None if run.is_lost else short_result(value)
+        result = None if attempt.lost is not None else short_result(value)
         if result is None:
-            with self._turn:
-                self._ends.end(run, "completed", lambda job: self._store.complete(job, value))
-            self._runs.pop(run, None)
+            with self._gate:
+                self._outcomes.end(attempt, "completed", lambda job: self._store.complete(job, value))
+            self._attempts.pop(attempt, None)
             return
-        run.has_returned()
-        following.run = self.feed.bundle.ended(run, result)
-        if following.run is not None:
-            self.feed.leave_to_watch()
+        attempt.deadline = None  # what is left is to write that down, which has no time limit
+        following.attempt = self.fetcher.batch.add_returned(attempt, result)
+        if following.attempt is not None:
+            self.fetcher.wake_watcher()
             return
-        self._write_ended(self._room())
+        self._write_returned(self._room())
         if not self._stopping.is_set():
-            following.run = self.feed.bundle.begun()
-            if following.run is None:
-                following.candidate = self.feed.take_at_hand()  # not one for a bundle, or there is something to settle
+            following.attempt = self.fetcher.batch.begin_next()
+            if following.attempt is None:
+                following.candidate = self.fetcher.pop_candidate()  # not for a batch, or to be settled
 
     def _room(self) -> int:
         """How many more jobs can be claimed, for this thread and those that are free."""
         if self._stopping.is_set():
             return 0
-        free = self._concurrency - self.feed.active + 1
-        most = 1 if any(run.job.crashes for run in self.runs) else min(self._most_together, free)
-        return max(0, most - len(self.feed.bundle))
+        free = self._concurrency - self.fetcher.active + 1
+        most = 1 if any(attempt.job.crashes for attempt in list(self._attempts)) else min(self._most_together, free)
+        return max(0, most - len(self.fetcher.batch.waiting))
 
-    def _write_ended(self, room: int) -> None:
+    def _write_returned(self, room: int) -> None:
         """Ends what has returned, and claims as many as there is room for of those at hand, with one commit."""
-        with self._turn:
-            returned = self.feed.bundle.take_ended()
-            candidates = self.feed.take_plain(room)
+        with self._gate:
+            returned = self.fetcher.batch.take_returned()
+            candidates = self.fetcher.pop_plain(room)
             if not returned and not candidates:
                 return
-            ended, claimed = self._written(returned, candidates)
+            ended, claimed = self._complete_and_claim(returned, candidates)
             for candidate in candidates:
-                self.feed.tried(candidate.id)
-            self.feed.bundle.add([self._run_of(job) for job in claimed if job is not None])
+                self.fetcher.end_claim(candidate.id)
+            attempts = [self._new_attempt(job) for job in claimed if job is not None]
+            if attempts:
+                self.fetcher.batch.add(attempts)
         for one, job in zip(returned, ended, strict=True):
-            self._told(one, job)  # out of turn: where the database is away, an end is tried for long
+            self._count_returned(one, job)  # outside the gate: where the database is away, an end is tried for long
 
-    def _written(self, returned: list[Returned], candidates: list[Job]) -> tuple[list[Job | None], list[Job | None]]:
+    def _complete_and_claim(
+        self, returned: list[Returned], candidates: list[Job]
+    ) -> tuple[list[Job | None], list[Job | None]]:
         tasks = self.app.tasks
         try:
             with ExitStack() as stack:
                 for one in returned:
-                    stack.enter_context(one.run.finishing())
+                    stack.enter_context(one.attempt.lock)
                 ended, claimed = self._store.complete_and_claim(
-                    [(one.run.job, one.result) for one in returned],
+                    [(one.attempt.job, one.result) for one in returned],
                     [(job, tasks[job.task].settings.lease_seconds) for job in candidates],
                     self.name,
                 )
                 for one, job in zip(returned, ended, strict=True):
                     if job is not None:
-                        one.run.finished(job)
+                        one.attempt.job = job
         except (PenstockError, OSError):
             # Each is tried alone, and what is wrong is told of each; the candidates are still where they were found.
             return [None] * len(returned), []
         if any(job is None for job in claimed):
-            self.feed.contended()
+            self.fetcher.shuffle()
         return ended, claimed
 
-    def _told(self, one: Returned, ended: Job | None) -> None:
+    def _count_returned(self, one: Returned, ended: Job | None) -> None:
         """Counts what has been ended; what could not be ended with the others is ended alone."""
         if ended is None:
-            self._ends.end(one.run, "completed", lambda job: self._store.complete(job, from_json(one.result)))
+            self._outcomes.end(one.attempt, "completed", lambda job: self._store.complete(job, from_json(one.result)))
         else:
-            self._ends.count("completed", ended)
-        self._runs.pop(one.run, None)
+            self._outcomes.count("completed", ended)
+        self._attempts.pop(one.attempt, None)
 
-    def _call(self, task: Task[Any, Any], run: Run, arguments: dict[str, Any]) -> Any:
+    def _call(self, task: Task[Any, Any], attempt: Attempt, arguments: dict[str, Any]) -> Any:
+        function = self._functions.get(task.name) or self._functions.setdefault(task.name, protected(task.function))
+        context = JobContext(attempt)
         if not task.is_async:
-            return task.function(run, **arguments)
-        coroutine: Any = task.function(AsyncRun(run), **arguments)
+            return function(context, **arguments)
+        coroutine: Any = function(AsyncJobContext(context), **arguments)
         future: Future[Any] = asyncio.run_coroutine_threadsafe(coroutine, self._event_loop())
-        self._keeper.cancel_at_limit(run, future)
+        self._heartbeat.cancel_at_limit(attempt, future)
         return future.result()
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
@@ -370,17 +392,18 @@ class Worker:
                 threading.Thread(target=self._loop.run_forever, name="penstock-async", daemon=True).start()
             return self._loop
 
-    def fail_at_limit(self, run: Run, seconds: float) -> None:
+    def _fail_at_limit(self, attempt: Attempt) -> None:
         """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
-        stuck = self._places.pop(run, None)
+        stuck = self._threads_of.pop(attempt, None)
         if stuck is None:
             return  # it has returned at this moment
-        error = TimeoutError(f"it took longer than its time limit of {seconds:g} s")
-        # The keeper calls this: while it waited, nobody's lease would be renewed.
-        self._ends.failed(run, self.app.tasks[run.job.task], error, patient=False)
-        run.give_up(LeaseLost(run.id, None, "its time limit is over"))
-        self._runs.pop(run, None)
-        self.feed.came_back()
+        task = self.app.tasks[attempt.job.task]
+        error = TimeoutError(f"it took longer than its time limit of {task.settings.time_limit_seconds or 0:g} s")
+        # The heartbeat calls this: while it waited, nobody's lease would be renewed.
+        self._outcomes.failed(attempt, task, error, patient=False)
+        attempt.lost = LeaseLost(attempt.job.id, None, "its time limit is over")
+        self._attempts.pop(attempt, None)
+        self.fetcher.release_thread()
         if stuck in self._threads:
             thread = self._new_thread(len(self._threads))
             thread.start()  # first: a list without a living thread means that the work is done

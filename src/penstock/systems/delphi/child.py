@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import IO, Final
 
 from penstock.errors import PenstockError
-from penstock.jobs.worker.context import Run
+from penstock.jobs.context import JobContext
 
 _LOOK_SECONDS: Final = 0.25
 _GRACE_SECONDS: Final = 3.0
@@ -36,7 +36,7 @@ class ChildFailedForGood(ChildFailed):
     """The same, and no retry is left."""
 
 
-def run_child(run: Run, command: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> int:
+def run_child(ctx: JobContext, command: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> int:
     """Runs it to its end; the number of lines it printed. Raises ChildFailed, and whatever `run` raises."""
     process = subprocess.Popen(  # noqa: S603 (the command is ours, and no shell reads it)
         list(command),
@@ -49,12 +49,12 @@ def run_child(run: Run, command: Sequence[str], environment: Mapping[str, str], 
         start_new_session=True,
     )
     try:
-        return _watched(run, process, timeout_seconds)
+        return _watched(ctx, process, timeout_seconds)
     finally:
         end_group(process)
 
 
-def _watched(run: Run, process: subprocess.Popen[str], timeout_seconds: float) -> int:
+def _watched(ctx: JobContext, process: subprocess.Popen[str], timeout_seconds: float) -> int:
     deadline = time.monotonic() + timeout_seconds
     lines: queue.Queue[str | None] = queue.Queue(maxsize=1_000)
     threading.Thread(target=_read, args=(process.stdout, lines), daemon=True).start()
@@ -67,25 +67,25 @@ def _watched(run: Run, process: subprocess.Popen[str], timeout_seconds: float) -
         if line is None:
             break
         if not line:
-            run.stop_if_asked()
-            if run.cancelled:
-                run.log("ended: the job was cancelled, or is another's now")  # raises what it is
+            ctx.stop_if_asked()
+            if ctx.cancelled:
+                ctx.log("ended: the job was cancelled, or is another's now")  # raises what it is
             continue
         count += 1
         last = [*last[1 - _SHOWN :], line]
         if count <= _MOST_LINES:
-            run.log(line)
-    return _ended(run, process, count, last, deadline)
+            ctx.log(line)
+    return _ended(ctx, process, count, last, deadline)
 
 
-def _ended(run: Run, process: subprocess.Popen[str], count: int, last: list[str], deadline: float) -> int:
+def _ended(ctx: JobContext, process: subprocess.Popen[str], count: int, last: list[str], deadline: float) -> int:
     """Its output is closed; it ends now, or at its time limit."""
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         raise ChildFailed("it closed its output and did not end before its time limit") from None
     if count > _MOST_LINES:
-        run.log(f"{count - _MOST_LINES:,} more lines were not kept")
+        ctx.log(f"{count - _MOST_LINES:,} more lines were not kept")
     if code != 0:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         raise ChildFailed(f"its process {how}" + (": " + " | ".join(last) if last else ""))

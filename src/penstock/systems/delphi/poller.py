@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.jobs.app import App
+from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
 from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.store.payloads import INLINE_BYTES, to_json
-from penstock.jobs.worker.context import Run
 from penstock.jobs.worker.worker import Worker
 from penstock.retry import RetryPolicy
 from penstock.systems.delphi.child import ChildFailed, ChildFailedForGood, run_child
@@ -107,16 +107,16 @@ class JobQueue:
         self.app.close()
 
     def _task(self, job_type: str) -> Callable[..., dict[str, Any]]:
-        def perform(run: Run, **config: Any) -> dict[str, Any]:
-            command = self._commands[job_type](run.id, config)
+        def perform(ctx: JobContext, **config: Any) -> dict[str, Any]:
+            command = self._commands[job_type](ctx.id, config)
             timeout = float(config.get("timeout_seconds", DEFAULT_TIMEOUT_SECONDS))
             try:
-                lines = run_child(run, command, child_environment(run.id, config), timeout)
+                lines = run_child(ctx, command, child_environment(ctx.id, config), timeout)
             except ChildFailed as failed:
-                if run.job.failures >= run.job.retries:
+                if ctx.job.failures >= ctx.job.retries:
                     raise ChildFailedForGood(str(failed)) from failed
                 raise
-            return {"lines": lines, "delphi_job_id": run.id}
+            return {"lines": lines, "delphi_job_id": ctx.id}
 
         return perform
 

@@ -16,7 +16,7 @@ import orjson
 
 from penstock.clock import utc_text
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
-from penstock.jobs.layouts.layout import Call, ClaimIndex, Item, Listing, Record
+from penstock.jobs.layouts.layout import ClaimIndex, Item, Listing, ReadCall, Record
 from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.model.new_job import BadJob
 from penstock.jobs.model.state import State
@@ -140,11 +140,11 @@ class QueueLayout(CollectionLayout):
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────
 
-    def record_get(self, job_id: str, record: str) -> Call:
+    def record_get(self, job_id: str, record: str) -> ReadCall:
         key = self.main_key(f"{job_id}#{record}")
-        return Call("GetItem", {"TableName": self.table, "Key": key, "ConsistentRead": True})
+        return ReadCall("GetItem", {"TableName": self.table, "Key": key, "ConsistentRead": True})
 
-    def reads(self, job_id: str) -> tuple[Call, ...]:
+    def reads(self, job_id: str) -> tuple[ReadCall, ...]:
         main = {
             "TableName": self.table,
             "KeyConditionExpression": "#job = :job",
@@ -152,15 +152,15 @@ class QueueLayout(CollectionLayout):
             "ExpressionAttributeValues": {":job": {"S": job_id}},
             "ConsistentRead": True,
         }
-        return Call("Query", main), self._records(job_id)
+        return ReadCall("Query", main), self._records(job_id)
 
-    def entries(self, job_id: str, after: int) -> Call:
+    def entries(self, job_id: str, after: int) -> ReadCall:
         return self._records(job_id, f"progress#{after + 1:09d}", "progress#~")
 
-    def children(self, job_id: str) -> Call:
+    def children(self, job_id: str) -> ReadCall:
         return self._records(job_id, "child#", "child#~")
 
-    def _records(self, job_id: str, first: str = " ", last: str = "~") -> Call:
+    def _records(self, job_id: str, first: str = " ", last: str = "~") -> ReadCall:
         request: dict[str, Any] = {
             "TableName": self.table,
             "IndexName": tables.QUEUE_CONVERSATIONS,
@@ -172,7 +172,7 @@ class QueueLayout(CollectionLayout):
                 ":last": {"S": last},
             },
         }
-        return Call("Query", request)
+        return ReadCall("Query", request)
 
 
 def _beside(record: Record) -> Record:

@@ -22,8 +22,8 @@ from penstock.files import Files
 from penstock.files.content import SavedFile
 from penstock.files.errors import HomeUnreachable
 from penstock.files.file_store import LONGEST_URL_SECONDS
-from penstock.jobs.model.job import JobCancelled, JobNotFound
-from penstock.jobs.worker.context import HandOver, Run
+from penstock.jobs.context import JobContext
+from penstock.jobs.model.job import JobCancelled, JobNotFound, JobRequeued
 from penstock.leases import LeaseLost
 from penstock.retry import RetryPolicy
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
@@ -49,41 +49,41 @@ class ReportMaker:
         self._files = files
         self._source = source or MadeUpProject()
 
-    def make(self, run: Run, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
+    def make(self, ctx: JobContext, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
         """The task: the facts of the finished report. What it raises is in the job's records, too."""
         try:
-            job = self._begun(run, id_project, options)
+            job = self._begun(ctx, id_project, options)
             if job.status == "completed":
                 return dict(job.result or {})
-            return _Making(run, self._jobs, self._files, self._source, job).report()
-        except (LeaseLost, HandOver):
+            return _Making(ctx, self._jobs, self._files, self._source, job).report()
+        except (LeaseLost, JobRequeued):
             raise  # another worker goes on
         except JobCancelled as cancelled:
-            self._fail(run, cancelled)
+            self._fail(ctx, cancelled)
             raise
         except Exception as error:
-            if not RETRIES.allows(error, run.job.failures):
-                self._fail(run, error)
+            if not RETRIES.allows(error, ctx.job.failures):
+                self._fail(ctx, error)
             raise
 
-    def _fail(self, run: Run, error: Exception) -> None:
+    def _fail(self, ctx: JobContext, error: Exception) -> None:
         """The reason itself is what the worker must hear of, whether or not it can be stored here."""
         try:
-            self._jobs.fail_job(run.id, error, token=run.job.token)
+            self._jobs.fail_job(ctx.id, error, token=ctx.job.token)
         except PenstockError as trouble:
-            _LOG.warning("%s: its failure could not be stored: %s", run.id, trouble)
+            _LOG.warning("%s: its failure could not be stored: %s", ctx.id, trouble)
 
-    def _begun(self, run: Run, id_project: str, options: dict[str, Any]) -> ReportJob:
+    def _begun(self, ctx: JobContext, id_project: str, options: dict[str, Any]) -> ReportJob:
         """The job, being processed. Whoever enqueued it may have died before its record was made."""
         try:
-            job = self._jobs.get_job(run.id)
+            job = self._jobs.get_job(ctx.id)
         except JobNotFound:
-            job = created(self._jobs, run.id, id_project, options)
+            job = created(self._jobs, ctx.id, id_project, options)
         if job.status == "completed":
             return job
         if job.status == "failed":
-            self._jobs.update_job_status(run.id, "pending", token=run.job.token)
-        return self._jobs.update_job_status(run.id, "processing", token=run.job.token)
+            self._jobs.update_job_status(ctx.id, "pending", token=ctx.job.token)
+        return self._jobs.update_job_status(ctx.id, "processing", token=ctx.job.token)
 
 
 def created(jobs: ReportJobs, job_id: str, id_project: str, options: dict[str, Any]) -> ReportJob:
@@ -97,8 +97,8 @@ def created(jobs: ReportJobs, job_id: str, id_project: str, options: dict[str, A
 class _Making:
     """One attempt at one report."""
 
-    def __init__(self, run: Run, jobs: ReportJobs, files: Files, source: Source, job: ReportJob) -> None:
-        self._run = run
+    def __init__(self, ctx: JobContext, jobs: ReportJobs, files: Files, source: Source, job: ReportJob) -> None:
+        self._ctx = ctx
         self._jobs = jobs
         self._files = files
         self._source = source
@@ -108,7 +108,7 @@ class _Making:
     def report(self) -> dict[str, Any]:
         project, options = self._job.id_project, self._options
         self._tell("starting")
-        self._tell("initializing", attempt=self._run.attempt)
+        self._tell("initializing", attempt=self._ctx.attempt)
         self._tell("fetching-products")
         products = self._kept("products.jsonl", lambda: _lines(self._source.products(project, options)))
         self._tell("fetching-users")
@@ -118,7 +118,7 @@ class _Making:
         return self._completed(saved, statistics)
 
     def _workbook(self, products: SavedFile, users: SavedFile) -> tuple[SavedFile, dict[str, Any]]:
-        found = self._run.resume("report")
+        found = self._ctx.resume("report")
         if found is not None:
             return SavedFile.parse(found["file"]), found["statistics"]
         self._tell("generating-excel")
@@ -128,7 +128,7 @@ class _Making:
             self._tell("uploading", fileSize=path.stat().st_size)
             with path.open("rb") as stream:
                 saved = self._files.save(self._key(self._file_name()), stream)
-        self._run.checkpoint("report", {"file": saved.form(), "statistics": statistics})
+        self._ctx.checkpoint("report", {"file": saved.form(), "statistics": statistics})
         return saved, statistics
 
     def _written(self, path: Path, products: SavedFile, users: SavedFile) -> Statistics:
@@ -164,12 +164,12 @@ class _Making:
     def _completed(self, saved: SavedFile, statistics: dict[str, Any]) -> dict[str, Any]:
         seconds = int(min(self._jobs.ttl_seconds, LONGEST_URL_SECONDS))
         job = self._jobs.complete_job(
-            self._run.id,
+            self._ctx.id,
             file_name=saved.key.rpartition("/")[2],
             file_key=saved.key,
             download_url=self._files.url(saved.key, seconds=max(1, seconds)),
             statistics={**statistics, "fileSize": saved.size},
-            token=self._run.job.token,
+            token=self._ctx.job.token,
         )
         return dict(job.result or {})
 
@@ -178,23 +178,23 @@ class _Making:
     def _tell(self, step: str, progress: float | None = None, **fields: Any) -> None:
         """Progress, in the job's records; and a look whether this attempt should stop."""
         percent = STEPS[step] if progress is None else progress
-        self._run.progress(percent, step)  # first: it raises where another worker has the job
-        self._jobs.update_job_progress(self._run.id, percent, step, token=self._run.job.token, **fields)
+        self._ctx.progress(percent, step)  # first: it raises where another worker has the job
+        self._jobs.update_job_progress(self._ctx.id, percent, step, token=self._ctx.job.token, **fields)
 
     def _kept(self, name: str, lines: Callable[[], Iterator[bytes]]) -> SavedFile:
         """The file of a step, made by this attempt or by an earlier one (1)."""
         key = self._key(name)
-        return SavedFile.parse(self._run.step(name, lambda: self._files.save(key, lines()).form()))
+        return SavedFile.parse(self._ctx.step(name, lambda: self._files.save(key, lines()).form()))
 
     def _rows(self, file: SavedFile) -> Iterator[Row]:
         with self._files.open(file.key, expect=file) as stream:
             for number, line in enumerate(stream, start=1):
                 if number % _ROWS_BETWEEN_LOOKS == 0:
-                    self._run.log(f"{file.key}: {number:,} rows")  # raises where this attempt should stop
+                    self._ctx.log(f"{file.key}: {number:,} rows")  # raises where this attempt should stop
                 yield orjson.loads(line)
 
     def _key(self, name: str) -> str:
-        return f"{self._run.id}/{name}"
+        return f"{self._ctx.id}/{name}"
 
     def _file_name(self) -> str:
         project = re.sub(r"[^A-Za-z0-9._-]+", "_", self._job.id_project).strip("._")[:_NAME_CHARACTERS]

@@ -17,10 +17,10 @@ from penstock.clock import Clock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.app import App
+from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import BadTransition, State
-from penstock.jobs.worker.context import Run
 from penstock.jobs.worker.worker import Worker
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import Source
@@ -65,8 +65,8 @@ class ExcelReports:
         maker = ReportMaker(self.jobs, files, source)
 
         @self.app.task(TASK, retries=RETRIES, lease_seconds=lease_seconds)
-        def excel_report(run: Run, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
-            return maker.make(run, id_project, options)
+        def excel_report(ctx: JobContext, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
+            return maker.make(ctx, id_project, options)
 
     def prepare(self) -> None:
         """Makes the table of jobs where it is missing; the one of the work is made when it is first used."""
@@ -113,7 +113,7 @@ class ExcelReports:
     def _wake(self) -> None:
         """Workers of this process need not wait until they look again."""
         for worker in list(self._workers):
-            worker.feed.wake()
+            worker.fetcher.wake()
 
     def worker(self, **options: Any) -> Worker:
         """One that makes reports, in this process; `options` are a Worker's."""

@@ -101,7 +101,7 @@ class JobCounter:
     def first(self, store: JobStore, now: float) -> None:
         """Counts a little of each state, for the first page."""
         with self._lock:
-            tenants = store.sides.tenants()[:MOST_TENANTS]
+            tenants = store.side_items.tenants()[:MOST_TENANTS]
             for counter in self._counters:
                 counter.step(store, tenants, FIRST_KEYS, now)
 
@@ -109,7 +109,7 @@ class JobCounter:
         """Counts the small states to their ends, then the large ones a bit further."""
         share = keys // len(self._counters)
         with self._lock:
-            tenants = store.sides.tenants()[:MOST_TENANTS]
+            tenants = store.side_items.tenants()[:MOST_TENANTS]
             unfinished = []
             left = 0
             for counter in self._counters:
@@ -247,7 +247,7 @@ def oldest_waiting(store: JobStore, now: float) -> Job | None:
     """The job that has been due for longest, of the oldest few in each shard."""
     keys: list[str] = []
     id_name = next(iter(store.layout.main_key("")))
-    for tenant in store.sides.tenants()[:_TENANTS_READ]:
+    for tenant in store.side_items.tenants()[:_TENANTS_READ]:
         listing = store.layout.listing(tenant, State.QUEUED, None)
         for partition in listing.partitions:
             request = _partition_query(store, listing, partition, _OLDEST_READ)

@@ -13,8 +13,8 @@ from penstock.client.database import Database
 from penstock.client.wrappers.metering import Meter, Metering
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
+from penstock.jobs.cron import Schedule
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
-from penstock.jobs.scheduler.cron import Schedule
 from penstock.jobs.store.store import JobStore
 from penstock.tables.definitions.sources import Definitions
 

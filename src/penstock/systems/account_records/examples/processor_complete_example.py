@@ -37,4 +37,4 @@ def run(records: RecordModel, say: Callable[[str], None]) -> None:
     say(f"Processed: {report.processed} in {report.attempts} attempts, {report.success_rate:.0%} of the records")
     for error in report.errors:
         say(f"Failed: {error.key['AccountId']} - {error.key['RunTime']}: {error.kind}: {error.message}")
-    say(f"Parked until they are redriven: {sum(group.count for group in processor.failures())}")
+    say(f"Failed until they are redriven: {sum(group.count for group in processor.failures())}")

@@ -143,7 +143,7 @@ def stretches(job: Job, events: Sequence[Event], now: float) -> list[Stretch]:
         if event.type not in _BEGINS and event.type not in _ENDS and event.type != "retried":
             continue
         if attempt:
-            outcome = "lost" if event.type == "taken_over" else event.type
+            outcome = "lost" if event.type == "taken_over" else event.label
             found.append(Stretch(since, event.at, attempt, owner, outcome))
         elif event.at > since and event.type != "retried":
             found.append(Stretch(since, event.at, 0, "", "waiting"))

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.jobs.cron import Schedule
 from penstock.jobs.model.state import State
-from penstock.jobs.scheduler.cron import Schedule
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.worker.registry import Registry
 from penstock.web.dashboard.poller import Feed, PageFeed

@@ -28,8 +28,8 @@ from penstock.jobs.store.store import JobStore
 
 
 def test_a_second_job_with_the_same_key_is_the_first_one(store: JobStore) -> None:
-    first, is_new = store.create(NewJob("report", {"project": "p", "year": 2030}, key="monthly"))
-    again, is_again = store.create(NewJob("report", {"year": 2030, "project": "p"}, key="monthly"))
+    first, is_new = store.create(NewJob("report", {"project": "p", "year": 2030}, idempotency_key="monthly"))
+    again, is_again = store.create(NewJob("report", {"year": 2030, "project": "p"}, idempotency_key="monthly"))
     assert (is_new, is_again) == (True, False)
     assert again.id == first.id
     assert len(store.find().jobs) == 1
@@ -38,35 +38,35 @@ def test_a_second_job_with_the_same_key_is_the_first_one(store: JobStore) -> Non
 @pytest.mark.parametrize("size", [10, INLINE_BYTES + 1])
 def test_the_same_key_with_other_arguments_is_refused(store: JobStore, size: int) -> None:
     """Also where the arguments are too long for the main record."""
-    made(store, args={"text": "x" * size}, key="monthly")
-    assert made(store, args={"text": "x" * size}, key="monthly").version == 1
-    with pytest.raises(BadJob, match=r"same key.*other arguments"):
-        made(store, args={"text": "y" * size}, key="monthly")
+    made(store, args={"text": "x" * size}, idempotency_key="monthly")
+    assert made(store, args={"text": "x" * size}, idempotency_key="monthly").version == 1
+    with pytest.raises(BadJob, match=r"same idempotency key.*other arguments"):
+        made(store, args={"text": "y" * size}, idempotency_key="monthly")
     assert len(store.find().jobs) == 1
 
 
 def test_the_same_key_and_the_same_arguments_in_a_file(store: JobStore, tmp_path: Path, clock: ManualClock) -> None:
     filed = same_table(store, files=open_files(tmp_path / "files"))
     args = {"text": "x" * (RECORD_BYTES + 1)}
-    first = made(filed, args=args, key="monthly")
+    first = made(filed, args=args, idempotency_key="monthly")
     clock.advance(5)
-    assert made(filed, args=args, key="monthly").id == first.id
+    assert made(filed, args=args, idempotency_key="monthly").id == first.id
     with pytest.raises(BadJob, match="other arguments"):
-        made(filed, args={"text": "y" * (RECORD_BYTES + 1)}, key="monthly")
+        made(filed, args={"text": "y" * (RECORD_BYTES + 1)}, idempotency_key="monthly")
 
 
 def test_keys_are_the_tenants_and_the_tasks_own(store: JobStore) -> None:
-    ids = {made(store, task, tenant=tenant, key="k").id for task in ("a", "b") for tenant in ("", "x", "y")}
+    ids = {made(store, task, tenant=tenant, idempotency_key="k").id for task in ("a", "b") for tenant in ("", "x", "y")}
     assert len(ids) == 6
 
 
 def test_a_key_may_be_used_again_when_its_job_has_expired(store: JobStore, clock: ManualClock) -> None:
     """Nothing that the first one left is the second one's, though it is not deleted yet."""
-    job = running(store, args={"n": 1}, key="monthly")
+    job = running(store, args={"n": 1}, idempotency_key="monthly")
     job = store.report(job, progress=50, checkpoint="rows", value=[1])
     store.complete(job)
     clock.advance(31 * DAY)
-    again, is_new = store.create(NewJob("report", {"n": 2}, key="monthly"))
+    again, is_new = store.create(NewJob("report", {"n": 2}, idempotency_key="monthly"))
     assert is_new
     assert again.id == job.id
     assert store.checkpoint(again.id, "rows") is None
@@ -80,11 +80,11 @@ def test_what_an_expired_job_left_is_not_seen_when_only_its_main_record_is_delet
     store: JobStore, clock: ManualClock
 ) -> None:
     """DynamoDB deletes expired items one by one, in any order."""
-    job = running(store, key="monthly")
+    job = running(store, idempotency_key="monthly")
     store.complete(store.report(job, checkpoint="rows", value=[1]))
     clock.advance(31 * DAY)
     store.db.execute("DeleteItem", {"TableName": store.layout.table, "Key": store.layout.main_key(job.id)})
-    again = made(store, key="monthly")
+    again = made(store, idempotency_key="monthly")
     assert store.checkpoint(again.id, "rows") is None
     assert [event.type for event in store.history(again.id).events] == ["created"]
 
@@ -93,72 +93,72 @@ def test_what_an_expired_job_left_is_not_seen_when_only_its_main_record_is_delet
 
 
 def test_a_unique_job_is_alone_until_it_ends(store: JobStore, clock: ManualClock) -> None:
-    first = made(store, unique="sync")
-    assert store.create(NewJob("report", {"other": 1}, unique="sync")) == (first, False)
+    first = made(store, unique_key="sync")
+    assert store.create(NewJob("report", {"other": 1}, unique_key="sync")) == (first, False)
     job = claimed(store, first)
-    assert made(store, unique="sync").id == first.id
+    assert made(store, unique_key="sync").id == first.id
     store.fail(job, FAILURE, retry_at=clock.now())
-    assert made(store, unique="sync").id == first.id, "also between two attempts"
+    assert made(store, unique_key="sync").id == first.id, "also between two attempts"
     job = claimed(store, first)
     store.cancel(first.id)
-    assert made(store, unique="sync").id == first.id, "also while it is told that it is cancelled"
+    assert made(store, unique_key="sync").id == first.id, "also while it is told that it is cancelled"
     store.end_cancelled(job)
-    assert made(store, unique="sync").id != first.id
+    assert made(store, unique_key="sync").id != first.id
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel", "park"])
 def test_every_end_frees_the_unique_key(store: JobStore, clock: ManualClock, end: str) -> None:
-    job = running(store, unique="sync")
+    job = running(store, unique_key="sync")
     if end == "complete":
         store.complete(job)
     elif end == "fail":
         store.fail(job, FAILURE)
     elif end == "cancel":
-        store.hand_over(job, "stop")
+        store.requeue(job, "stop")
         store.cancel(job.id)
     else:
         while store.get(job.id).state is State.PROCESSING:
             clock.advance(60)
             store.claim(store.get(job.id), "w2", 30.0)
     assert store.get(job.id).is_terminal
-    assert made(store, unique="sync").id != job.id
+    assert made(store, unique_key="sync").id != job.id
 
 
 def test_unique_keys_are_the_tenants_and_the_tasks_own(store: JobStore) -> None:
     """Nobody is given another tenant's job."""
-    ids = {made(store, task, tenant=tenant, unique="u").id for task in ("a", "b") for tenant in ("", "x", "y")}
+    ids = {made(store, task, tenant=tenant, unique_key="u").id for task in ("a", "b") for tenant in ("", "x", "y")}
     assert len(ids) == 6
 
 
 def test_the_guard_of_a_job_that_was_deleted_keeps_nobody_out(store: JobStore) -> None:
-    job = made(store, unique="sync")
+    job = made(store, unique_key="sync")
     store.db.execute("DeleteItem", {"TableName": store.layout.table, "Key": store.layout.main_key(job.id)})
-    again, is_new = store.create(NewJob("report", {}, unique="sync"))
+    again, is_new = store.create(NewJob("report", {}, unique_key="sync"))
     assert is_new
-    assert made(store, unique="sync").id == again.id
+    assert made(store, unique_key="sync").id == again.id
 
 
 def test_a_failed_job_is_not_retried_while_another_has_its_unique_key(store: JobStore) -> None:
-    first = running(store, unique="sync")
+    first = running(store, unique_key="sync")
     store.fail(first, FAILURE)
-    second = made(store, unique="sync")
+    second = made(store, unique_key="sync")
     with pytest.raises(BadJob, match="another job holds its unique key 'sync'"):
         store.retry(first.id)
     assert store.get(first.id).state is State.FAILED
     store.cancel(second.id)
     assert store.retry(first.id).state is State.QUEUED
-    assert made(store, unique="sync").id == first.id
+    assert made(store, unique_key="sync").id == first.id
 
 
 def test_a_job_whose_guard_was_lost_ends_without_taking_another_ones(store: JobStore) -> None:
-    job = running(store, unique="sync")
+    job = running(store, unique_key="sync")
     (guard,) = (item for item in items(store) if item["job_id"]["S"].startswith("unique#"))
     key = {name: guard[name] for name in ("job_id", "record")}
     store.db.execute("DeleteItem", {"TableName": store.layout.table, "Key": key})
-    other = made(store, unique="sync")
+    other = made(store, unique_key="sync")
     assert other.id != job.id
     assert store.complete(job).state is State.COMPLETED
-    assert made(store, unique="sync").id == other.id
+    assert made(store, unique_key="sync").id == other.id
 
 
 # ── payloads ─────────────────────────────────────────────────────────────────────────────────────
@@ -272,7 +272,7 @@ loop.append(loop)
     [
         ({"a": [1, float("nan")]}, "args.a[1]", "is nan"),
         ({"a": {"b": float("inf")}}, "args.a.b", "is inf"),
-        ({"data": b"123"}, "args.data", "save it with run.files"),
+        ({"data": b"123"}, "args.data", "save it with ctx.files"),
         ({"at": datetime(2030, 1, 1)}, "args.at", "pass str"),
         ({"rate": Decimal("0.17")}, "args.rate", "pass str"),
         ({"some": {1, 2}}, "args.some", "is a set"),
@@ -346,18 +346,18 @@ def test_names_that_could_be_taken_for_something_else_are_refused(name: Any) -> 
         ({"priority": "high"}, "priority"),
         ({"retries": -1}, "retries"),
         ({"retries": None}, "retries"),
-        ({"limit_key": "k", "limit": 0}, "limit is a whole number from 1"),
-        ({"limit_key": ""}, "limit_key is text of 1 to 1,000 bytes"),
-        ({"unique": "x" * 1_001}, "unique is text"),
-        ({"key": 7}, "key is text"),
-        ({"key": "\ud800"}, "key is text"),
+        ({"concurrency_key": "k", "max_concurrent": 0}, "max_concurrent is a whole number from 1"),
+        ({"concurrency_key": ""}, "concurrency_key is text of 1 to 1,000 bytes"),
+        ({"unique_key": "x" * 1_001}, "unique_key is text"),
+        ({"idempotency_key": 7}, "idempotency_key is text"),
+        ({"idempotency_key": "\ud800"}, "idempotency_key is text"),
         ({"run_at": float("nan")}, "run_at is a time"),
         ({"run_at": float("inf")}, "run_at"),
         ({"run_at": -1.0}, "run_at"),
         ({"run_at": 1_900_000_000_000.0}, "up to the year 3000"),
         ({"run_at": "tomorrow"}, "run_at"),
-        ({"after": "job_1"}, "after is a tuple"),
-        ({"after": tuple(f"job_{n}" for n in range(MOST_DEPENDENCIES + 1))}, "at most 1,000 others"),
+        ({"depends_on": "job_1"}, "depends_on is a tuple"),
+        ({"depends_on": tuple(f"job_{n}" for n in range(MOST_DEPENDENCIES + 1))}, "at most 1,000 others"),
         ({"id": "tenants"}, "may not be called 'tenants'"),
         ({"args": [1, 2]}, "args is a dict"),
     ],
@@ -431,18 +431,18 @@ def test_what_is_no_job_is_not_found(store: JobStore, job_id: Any) -> None:
 
 
 def test_many_jobs_are_made_at_once_each_as_if_alone(store: JobStore) -> None:
-    old = made(store, "report", args={"n": 1}, key="old")
+    old = made(store, "report", args={"n": 1}, idempotency_key="old")
     parent = made(store, "parent")
     long = {"text": "x" * (INLINE_BYTES + 1)}
     news = [
         NewJob("report", {"n": 0}),
-        NewJob("report", {"n": 1}, key="old"),
+        NewJob("report", {"n": 1}, idempotency_key="old"),
         NewJob("report", long),
-        NewJob("report", {"n": 3}, after=(parent.id,)),
-        NewJob("report", {"n": 4}, unique="u"),
-        NewJob("report", {"n": 5}, unique="u"),
-        NewJob("report", {"n": 6}, key="new", tenant="x"),
-        NewJob("report", {"n": 6}, key="new", tenant="x"),
+        NewJob("report", {"n": 3}, depends_on=(parent.id,)),
+        NewJob("report", {"n": 4}, unique_key="u"),
+        NewJob("report", {"n": 5}, unique_key="u"),
+        NewJob("report", {"n": 6}, idempotency_key="new", tenant="x"),
+        NewJob("report", {"n": 6}, idempotency_key="new", tenant="x"),
     ]
     several = store.create_all(news)
     assert [is_new for _, is_new in several] == [True, False, True, True, True, False, True, False]

@@ -10,7 +10,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable
 from penstock.jobs.store.side_items import Queue
-from penstock.jobs.worker.fetcher import Feed
+from penstock.jobs.worker.fetcher import Fetcher
 
 
 class Scripted:
@@ -31,24 +31,24 @@ class Scripted:
         return Claimable(tuple(found), None, False)
 
 
-def test_a_burst_is_not_over_while_a_thread_here_has_a_job_that_it_may_hand_over() -> None:
+def test_a_burst_is_not_over_while_a_thread_here_has_a_job_that_it_may_requeue() -> None:
     """The look that runs while a job moves from one pool to the other finds it in neither."""
     job = Job("job_1", "task", State.QUEUED, 0, 0, 0, 10)
     store = Scripted([[job], []])
-    feed = Feed(store, ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
-    assert feed.take() is job
-    feed.tried(job.id)
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
+    assert fetcher.fetch() is job
+    fetcher.end_claim(job.id)
     others: list[Job | None] = []
-    other = threading.Thread(target=lambda: others.append(feed.take()))
+    other = threading.Thread(target=lambda: others.append(fetcher.fetch()))
     other.start()
     for _ in range(2):  # the first of the job, and one by the other thread
         assert store.looked.acquire(timeout=60)
-    store.looks.append([job])  # it has been handed over
-    feed.came_back()
+    store.looks.append([job])  # it has been requeued
+    fetcher.release_thread()
     other.join(60)
     assert others == [job]
 
 
 def test_a_burst_is_over_when_nobody_has_a_job_and_none_is_found() -> None:
-    feed = Feed(Scripted([]), ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
-    assert feed.take() is None
+    fetcher = Fetcher(Scripted([]), ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
+    assert fetcher.fetch() is None

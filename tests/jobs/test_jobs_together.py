@@ -1,4 +1,4 @@
-"""Short jobs that are claimed and ended together (group_commit.py): as fast as that, and as safe as one by one."""
+"""Short jobs that are claimed and ended together (fetcher.py, 6-9): as fast as that, and as safe as one by one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import pytest
 
 import penstock
 from penstock.errors import InternalServerError
-from penstock.jobs.model.job import Job, altered
+from penstock.jobs.attempt import Attempt
+from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
-from penstock.jobs.worker import fetcher, group_commit
-from penstock.jobs.worker.context import Run
+from penstock.jobs.model.transitions import altered
+from penstock.jobs.worker import fetcher
 from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check
 
@@ -31,7 +32,7 @@ def app(tmp_path: Path) -> Iterator[penstock.App]:
 @pytest.fixture
 def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is just now, no thread comes to help, and nothing is written for its age."""
-    monkeypatch.setattr(group_commit, "LINGER_SECONDS", LONG)
+    monkeypatch.setattr(fetcher, "LINGER_SECONDS", LONG)
     monkeypatch.setattr(fetcher, "_WATCH_SECONDS", LONG)
     monkeypatch.setattr(fetcher, "_LONGEST_WATCH_SECONDS", LONG)
 
@@ -64,9 +65,9 @@ def commits_of(app: penstock.App) -> list[int]:
 @pytest.mark.usefixtures("undisturbed")
 def test_short_jobs_share_their_commits(app: penstock.App) -> None:
     @app.task()
-    def noop(run: penstock.Run) -> None: ...
+    def noop(ctx: penstock.JobContext) -> None: ...
 
-    app.enqueue_all(noop, [{}] * 50)
+    noop.enqueue_many([{}] * 50)
     commits = commits_of(app)
     assert work(app, 8).counts.completed == 50
     # The first is claimed alone. With its end come eight claims; then seven ends and seven claims at a time, because
@@ -79,11 +80,11 @@ def test_a_worker_never_holds_more_jobs_than_it_has_threads(app: penstock.App) -
     held = []
 
     @app.task()
-    def look(run: penstock.Run) -> None:
+    def look(ctx: penstock.JobContext) -> None:
         held.append(len(app.store.find(state=State.PROCESSING, limit=100).jobs))
 
     for _ in range(20):
-        app.enqueue(look)
+        look.enqueue()
     work(app, 4)
     assert max(held) == 4
 
@@ -92,8 +93,8 @@ def test_beside_a_job_that_takes_long_the_others_are_run_and_ended(app: penstock
     jobs: list[Job] = []
 
     @app.task()
-    def one(run: penstock.Run, n: int) -> str:
-        others = [job.id for job in jobs if job.id != run.id]
+    def one(ctx: penstock.JobContext, n: int) -> str:
+        others = [job.id for job in jobs if job.id != ctx.id]
         end = time.monotonic() + 100
         while n == 5 and time.monotonic() < end:
             if all(app.get(other).state is State.COMPLETED for other in others):
@@ -101,7 +102,7 @@ def test_beside_a_job_that_takes_long_the_others_are_run_and_ended(app: penstock
             time.sleep(0.01)
         return "soon"
 
-    jobs += [app.enqueue(one, n=n) for n in range(12)]
+    jobs += [one.enqueue(n=n) for n in range(12)]
     work(app, 3)
     assert app.result(jobs[5].id) == "after all others"
 
@@ -112,13 +113,13 @@ def test_an_end_that_is_refused_is_ended_alone(app: penstock.App) -> None:
     done: list[str] = []
 
     @app.task()
-    def one(run: penstock.Run) -> None:
+    def one(ctx: penstock.JobContext) -> None:
         if len(done) == 3:
             app.cancel(done[-1])
-        done.append(run.id)
+        done.append(ctx.id)
 
     for _ in range(8):
-        app.enqueue(one)
+        one.enqueue()
     counts = work(app, 8).counts
     assert (counts.completed, counts.cancelled) == (7, 1)
     assert app.get(done[2]).state is State.CANCELLED
@@ -129,10 +130,10 @@ def test_where_nothing_can_be_written_together_each_is_written_alone(
     app: penstock.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @app.task()
-    def noop(run: penstock.Run) -> None: ...
+    def noop(ctx: penstock.JobContext) -> None: ...
 
     for _ in range(10):
-        app.enqueue(noop)
+        noop.enqueue()
     real = app.store.complete_and_claim
     failures = iter([False, True, True])
 
@@ -151,13 +152,13 @@ def test_what_waits_when_a_worker_stops_goes_back_to_the_queue(app: penstock.App
     ran: list[str] = []
 
     @app.task()
-    def one(run: penstock.Run) -> None:
-        ran.append(run.id)
+    def one(ctx: penstock.JobContext) -> None:
+        ran.append(ctx.id)
         if len(ran) == 2:
             begun.set()
             may_end.wait(60)
 
-    jobs = [app.enqueue(one) for _ in range(6)]
+    jobs = [one.enqueue() for _ in range(6)]
     worker = Worker(app, concurrency=4)
     thread = threading.Thread(target=worker.run)
     thread.start()
@@ -171,32 +172,30 @@ def test_what_waits_when_a_worker_stops_goes_back_to_the_queue(app: penstock.App
     states = {job.id: app.get(job.id).state for job in jobs}
     assert [states[job.id] for job in jobs if job.id in ran] == [State.COMPLETED] * 2
     assert [states[job.id] for job in jobs if job.id not in ran] == [State.QUEUED] * 4
-    assert (worker.counts.completed, worker.counts.handed_over) == (2, 3)
+    assert (worker.counts.completed, worker.counts.requeued) == (2, 3)
     check(app.store, [job.id for job in jobs], ended=False)
 
 
 def test_a_job_that_has_lost_a_worker_is_in_no_bundle_and_has_none_beside_it(app: penstock.App) -> None:
     @app.task()
-    def noop(run: penstock.Run) -> None: ...
+    def noop(ctx: penstock.JobContext) -> None: ...
 
-    job = app.enqueue(noop)
+    job = noop.enqueue()
     worker = Worker(app, concurrency=8)
     assert app.store.is_plain(job)
     assert not app.store.is_plain(altered(job, {"crashes": 1}))
-    worker._runs[Run(app.store, job)] = None
+    worker._attempts[Attempt(app.store, job)] = None
     assert worker._room() == 8
-    worker._runs[Run(app.store, altered(job, {"crashes": 1}))] = None
+    worker._attempts[Attempt(app.store, altered(job, {"crashes": 1}))] = None
     assert worker._room() == 1
 
 
 def test_the_time_limit_of_a_job_begins_when_it_does(app: penstock.App) -> None:
     @app.task()
-    def noop(run: penstock.Run) -> None: ...
+    def noop(ctx: penstock.JobContext) -> None: ...
 
-    run = Run(app.store, app.enqueue(noop))
-    assert run.seconds_left is None
-    run.begin(10.0)
-    left = run.seconds_left
+    attempt = Attempt(app.store, noop.enqueue())
+    assert attempt.seconds_left is None
+    attempt.begin(10.0, None)
+    left = attempt.seconds_left
     assert left is not None and 0 < left <= 10
-    run.has_returned()
-    assert run.seconds_left is None

@@ -1,0 +1,251 @@
+"""What a task is given: its way to report, to keep what it has done, and to see that it should stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, BinaryIO, TypeVar, cast
+
+from penstock.errors import DynamoDBError, TransportError
+from penstock.files import Data
+from penstock.jobs.attempt import Attempt
+from penstock.jobs.model.job import Job, JobFile, JobRequeued
+from penstock.jobs.model.json_text import NotJson, shown
+from penstock.jobs.model.new_job import BadJob, checked_name
+from penstock.stored_text import storable
+
+T = TypeVar("T")
+_LOG = logging.getLogger("penstock.jobs")
+
+
+class JobContext:
+    """One attempt at a job, seen from its task."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._versions: dict[str, int] = {}
+        self.lost_reports = 0
+        """Progress that could not be stored: the task goes on without."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self._attempt.job.id
+
+    @property
+    def attempt(self) -> int:
+        """1 in the first attempt."""
+        return self._attempt.job.attempt
+
+    @property
+    def tenant(self) -> str:
+        """Whose job it is; empty if nobody's in particular."""
+        return self._attempt.job.tenant
+
+    @property
+    def job(self) -> Job:
+        """The job as this attempt last wrote it."""
+        return self._attempt.job
+
+    @property
+    def files(self) -> JobFiles:
+        """The job's files."""
+        return JobFiles(self._attempt)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """What the jobs that this one depends on have returned, by their ids."""
+        store = self._attempt.store
+        parents = [store.get(one) for one in self.job.depends_on]
+        return {parent.id: store.load(parent, parent.result) for parent in parents}
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody has cancelled the job, or another worker has it: for loops that do not report."""
+        return self._attempt.is_cancelled()
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the time limit; None without one."""
+        return self._attempt.seconds_left
+
+    # ── reports ──────────────────────────────────────────────────────────────────────────────────
+
+    def progress(self, percent: float, step: str | None = None, message: str = "", **data: Any) -> None:
+        """A numbered entry: 0 to 100. Raises LeaseLost, JobCancelled, JobRequeued; other troubles stop no task."""
+        self._report(progress=percent, step=step, message=message, data=data or None)
+
+    def log(self, message: object, **data: Any) -> None:
+        """A numbered entry of words. Bytes and other values, in its data too, are written as Python shows them."""
+        text = message if isinstance(message, str) else repr(message)
+        self._report(message=storable(text), data=data or None)
+
+    def _report(self, **entry: Any) -> None:
+        try:
+            try:
+                self._attempt.report(**entry)
+            except NotJson:  # in its data: a report ends no task
+                self._attempt.report(**{**entry, "data": shown(entry["data"])})
+        except (TransportError, DynamoDBError) as error:
+            if not error.retryable:
+                raise
+            self.lost_reports += 1
+            _LOG.warning("%s: a report was lost: %s", self.id, error)
+        self._attempt.stop_if_asked()
+
+    # ── checkpoints ──────────────────────────────────────────────────────────────────────────────
+
+    def checkpoint(self, name: str, value: Any = None, *, summary: str = "", progress: float | None = None) -> None:
+        """Keeps a value: after a crash, `resume` gives it to the next attempt. Raises where it could not be kept."""
+        checked_name(name, "checkpoint")
+        with self._attempt.lock:
+            version = self._version(name) + 1
+            self._attempt.report(checkpoint=name, value=value, summary=summary, progress=progress, version=version)
+            self._versions[name] = version
+        self._attempt.stop_if_asked()
+
+    def resume(self, name: str, default: Any = None) -> Any:
+        """The value of a checkpoint, of this attempt or an earlier one."""
+        store = self._attempt.store
+        kept = store.checkpoint(self.id, checked_name(name, "checkpoint"))
+        if kept is None:
+            return default
+        self._versions[name] = kept.version
+        return store.load(self.job, kept.data)
+
+    def step(self, name: str, function: Callable[[], T]) -> T:
+        """Does it once: what it returned is a checkpoint, and is what later attempts get."""
+        _check_function(name, function)
+        value = self.resume(name, _MISSING)
+        if value is _MISSING:
+            value = function()
+            self.checkpoint(name, value)
+        return cast(T, value)
+
+    def _version(self, name: str) -> int:
+        if name not in self._versions:
+            kept = self._attempt.store.checkpoint(self.id, name)
+            self._versions[name] = 0 if kept is None else kept.version
+        return self._versions[name]
+
+    # ── stopping ─────────────────────────────────────────────────────────────────────────────────
+
+    def requeue(self, reason: str = "") -> None:
+        """Ends this attempt here: the job goes back to the queue, and continues at its last checkpoint."""
+        raise JobRequeued(reason or "the task asked for it")
+
+    def stop_if_asked(self) -> None:
+        """Raises JobRequeued if the worker stops, or the soft time limit is over. Every report does this."""
+        self._attempt.stop_if_asked()
+
+
+_MISSING = object()
+
+
+def attempt_of(context: JobContext) -> Attempt:
+    """The worker's side of a context: for what runs jobs, not for tasks."""
+    return context._attempt
+
+
+def _check_function(name: str, function: object) -> None:
+    if not callable(function):
+        kind = type(function).__name__
+        raise BadJob(f"ctx.step({name!r}, …) is given a function, not a {kind}: ctx.step({name!r}, lambda: fetch(x)).")
+
+
+class JobFiles:
+    """The job's files, by name. A name may have folders in it."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def save(self, name: str, data: Data) -> JobFile:
+        """Saves it whole or not at all, then puts it into the job's list of files."""
+        file = self._attempt.save_file(name, data)
+        self._attempt.stop_if_asked()
+        return file
+
+    def open(self, name: str) -> BinaryIO:
+        """A stream of the file, checked against its hash."""
+        return cast(BinaryIO, self._attempt.files.open(self._attempt.file_key(name)))
+
+    def read(self, name: str) -> bytes:
+        """All of a small file."""
+        return self._attempt.files.read(self._attempt.file_key(name))
+
+    def exists(self, name: str) -> bool:
+        """Whether the job has saved such a file."""
+        return self._attempt.files.exists(self._attempt.file_key(name))
+
+
+class AsyncJobContext:
+    """The same for `async def` tasks: what writes is awaited, and does not hold up the event loop."""
+
+    def __init__(self, context: JobContext) -> None:
+        self.blocking = context
+        """The context itself, for code that runs in a thread."""
+
+    @property
+    def id(self) -> str:
+        return self.blocking.id
+
+    @property
+    def attempt(self) -> int:
+        return self.blocking.attempt
+
+    @property
+    def tenant(self) -> str:
+        return self.blocking.tenant
+
+    @property
+    def job(self) -> Job:
+        return self.blocking.job
+
+    @property
+    def seconds_left(self) -> float | None:
+        return self.blocking.seconds_left
+
+    async def results(self) -> dict[str, Any]:
+        return await asyncio.to_thread(lambda: self.blocking.results)
+
+    async def cancelled(self) -> bool:
+        return await asyncio.to_thread(lambda: self.blocking.cancelled)
+
+    async def progress(self, percent: float, step: str | None = None, message: str = "", **data: Any) -> None:
+        await asyncio.to_thread(self.blocking.progress, percent, step, message, **data)
+
+    async def log(self, message: object, **data: Any) -> None:
+        await asyncio.to_thread(self.blocking.log, message, **data)
+
+    async def checkpoint(
+        self, name: str, value: Any = None, *, summary: str = "", progress: float | None = None
+    ) -> None:
+        await asyncio.to_thread(self.blocking.checkpoint, name, value, summary=summary, progress=progress)
+
+    async def resume(self, name: str, default: Any = None) -> Any:
+        return await asyncio.to_thread(self.blocking.resume, name, default)
+
+    async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
+        _check_function(name, function)
+        value = await self.resume(name, _MISSING)
+        if value is _MISSING:
+            value = await function()
+            await self.checkpoint(name, value)
+        return cast(T, value)
+
+    def requeue(self, reason: str = "") -> None:
+        """Ends this attempt here: the job goes back to the queue, and continues at its last checkpoint."""
+        self.blocking.requeue(reason)
+
+    def stop_if_asked(self) -> None:
+        """Raises JobRequeued if the worker stops, or the soft time limit is over. Every report does this."""
+        self.blocking.stop_if_asked()
+
+    async def save_file(self, name: str, data: Data) -> JobFile:
+        """As `ctx.files.save`."""
+        return await asyncio.to_thread(self.blocking.files.save, name, data)
+
+    async def read_file(self, name: str) -> bytes:
+        """As `ctx.files.read`."""
+        return await asyncio.to_thread(self.blocking.files.read, name)

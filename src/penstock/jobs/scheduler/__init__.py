@@ -1,4 +1,0 @@
-"""Jobs by the clock.
-
-cron.py  when a schedule is due next
-"""
