@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import connect
-from penstock.cli.logs import log_warnings
+from penstock.cli.kit.output import SafeStream, log_warnings, one_line, printable
 from penstock.cli.main import cli
-from penstock.cli.terminal import Harmless, one_line, printable
 from penstock.jobs.model.job import JobError
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.store.store import JobStore
@@ -103,7 +102,7 @@ def test_our_own_colours_and_progress_get_through() -> None:
     stream = io.StringIO()
     coloured = click.style("failed", fg="red", bold=True)
     for text in (coloured, "\r 10 % of jobs", "\r", "   \r", "a\n"):
-        Harmless(stream).write(text)
+        SafeStream(stream).write(text)
     assert stream.getvalue() == f"{coloured}\r 10 % of jobs\r   \ra\n"
 
 

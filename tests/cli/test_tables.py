@@ -127,7 +127,7 @@ def test_apply_without_yes_and_without_a_terminal_changes_nothing() -> None:
 
 
 def test_apply_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.cli.conversation.sys", _Terminal)
+    monkeypatch.setattr("penstock.cli.kit.options.sys", _Terminal)
     for answer, code in (("n\n", 2), ("y\n", 0)):
         result = CliRunner().invoke(cli, ["tables", "apply", *on("mine:before")], input=answer)
         assert result.exit_code == code

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import penstock
-from penstock.cli import databases
+from penstock.cli.kit import databases
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError

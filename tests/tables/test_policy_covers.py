@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import databases
+from penstock.cli.kit import databases
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.client.wrappers.recording import Recording

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import confirmed, json_option, show_json, yes_option
-from penstock.cli.files.options import ByteLine, count_text, size_text
-from penstock.cli.lazy import INTERRUPTED
+from penstock.cli.kit.exit_codes import INTERRUPTED
+from penstock.cli.kit.options import confirm, json_option, yes_option
+from penstock.cli.kit.output import ByteLine, count_text, print_json, size_text
 from penstock.engine.storage.file_copy import Copied, copy_file, refuse_place
 from penstock.engine.storage.read_only import open_to_look
 
@@ -35,7 +35,7 @@ def command(source: str, dest: str, yes: bool, as_json: bool) -> None:
     open_to_look(source).close()
     refuse_place(source, dest, replace=True)
     if Path(dest).exists():
-        confirmed(f"{dest} is there already. Replace it?", yes=yes)
+        confirm(f"{dest} is there already. Replace it?", yes=yes)
         yes = True
     line = ByteLine(Path(source).stat().st_size, quiet=as_json)
     done = 0
@@ -53,7 +53,7 @@ def command(source: str, dest: str, yes: bool, as_json: bool) -> None:
     finally:
         line.end()
     if as_json:
-        show_json(asdict(copied))
+        print_json(asdict(copied))
     else:
         click.echo(_text(copied))
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.client.database import connect
 from penstock.errors import PenstockError
 from penstock.systems.showings import ALL, Showing, Shown, show_all
@@ -45,7 +46,7 @@ def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
         with connect(folder / DATABASE) as db:
             shown = [screen.ended(one) for one in show_all(db, folder, screen.tell, wanted)]
         if as_json:
-            show_json([_form(one) for one in shown])
+            print_json([_form(one) for one in shown])
         else:
             _summary(shown, folder, keep)
     sys.exit(1 if any(one.outcome == "failed" for one in shown) else 0)

@@ -7,7 +7,7 @@ import sys
 import click
 
 from penstock import __version__
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 # name → (file, what `penstock --help` says of it)
 COMMANDS = {
@@ -31,7 +31,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", prog_name="penstock", message="%(prog)s %(version)s")
 def cli() -> None:
     """DynamoDB on your machine: no Docker, no Java, no account.

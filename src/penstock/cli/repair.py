@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import confirmed, json_option, show_json, yes_option
-from penstock.cli.files.options import count_text, size_text
-from penstock.cli.lazy import INTERRUPTED
-from penstock.cli.tables.screen import Line
+from penstock.cli.kit.exit_codes import INTERRUPTED
+from penstock.cli.kit.options import confirm, json_option, yes_option
+from penstock.cli.kit.output import ProgressLine, count_text, print_json, size_text
 from penstock.engine.repair.examine import examine
 from penstock.engine.repair.findings import Findings, IndexFindings, TableFindings
 from penstock.engine.repair.rescue import Rescued, rescue
@@ -39,7 +38,7 @@ def command(file: str, into: str | None, yes: bool, as_json: bool) -> None:
 
     Exit codes: 0 sound (or everything was saved), 1 it could not be examined, 3 damaged (or something was lost).
     """
-    line = Line(quiet=as_json)
+    line = ProgressLine(quiet=as_json)
     try:
         if into is None:
             _examined(examine(file, lambda what: line.tell(f"examining {what}")), as_json, line)
@@ -50,27 +49,27 @@ def command(file: str, into: str | None, yes: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _examined(found: Findings, as_json: bool, line: Line) -> None:
+def _examined(found: Findings, as_json: bool, line: ProgressLine) -> None:
     line.end()
     if as_json:
-        show_json(_form(found))
+        print_json(_form(found))
     else:
         _show(found)
     if not found.sound:
         raise click.exceptions.Exit(DAMAGED)
 
 
-def _rescued(file: str, into: str, yes: bool, as_json: bool, line: Line) -> None:
+def _rescued(file: str, into: str, yes: bool, as_json: bool, line: ProgressLine) -> None:
     if Path(file).is_file():
         refuse_place(file, into, replace=True)
     if Path(into).exists():
-        confirmed(f"{into} is there already. Replace it?", yes=yes)
+        confirm(f"{into} is there already. Replace it?", yes=yes)
         yes = True
     done = rescue(file, into, replace=yes, tell=lambda what: line.tell(f"at {what}"))
     line.end()
     if as_json:
         form = asdict(done)
-        show_json(form | {"before": _form(done.before), "complete": done.complete})
+        print_json(form | {"before": _form(done.before), "complete": done.complete})
     else:
         _show_rescued(done)
     if not done.complete:

@@ -8,8 +8,8 @@ from typing import Literal
 
 import click
 
-from penstock.cli.conversation import listen_options
 from penstock.cli.endings import end_with_file
+from penstock.cli.kit.options import listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
 from penstock.server.auth.origins import is_loopback

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli import databases
-from penstock.cli.conversation import listen_options
 from penstock.cli.endings import end_with_file
-from penstock.cli.logs import log_warnings
+from penstock.cli.kit import databases
+from penstock.cli.kit.options import listen_options
+from penstock.cli.kit.output import log_warnings
 from penstock.client.database import Database, embedded_engine
 from penstock.client.transports.endpoints import MEMORY
 from penstock.errors import DatabaseLost
@@ -141,7 +141,7 @@ def _database(stack: ExitStack, url: str | None, app: App | None) -> tuple[str, 
     if url is None and app is not None:
         return app.store.db.name, app.store.db
     place = url or _found()
-    return place, stack.enter_context(databases.opened(place, "made"))
+    return place, stack.enter_context(databases.open_database(place, "made"))
 
 
 def _found() -> str:

@@ -9,9 +9,8 @@ import click
 import orjson
 
 from penstock.cli.accounts.options import Place, placed
-from penstock.cli.conversation import continued, json_option, show_json
-from penstock.cli.plain_values import plain
-from penstock.cli.records.options import pairs
+from penstock.cli.kit.options import json_option, parse_pairs, resumable
+from penstock.cli.kit.output import plain, print_json
 from penstock.errors import PenstockError
 
 
@@ -44,20 +43,20 @@ def command(
         raise click.UsageError("Give a FILE of records, or --account and --run-time of one.")
     shown: list[dict[str, Any]] = []
     number = 0
-    with place.records() as records, continued("Records that were added are replaced."):
+    with place.records() as records, resumable("Records that were added are replaced."):
         for form in _forms(file) if file is not None else [_form(account, run_time, texts)]:
             added = records.put_item(form)
             number += 1
             if as_json:
                 shown.append(plain(added))
     if as_json:
-        show_json(shown)
+        print_json(shown)
     else:
         click.echo(f"Added {number:,} record{'' if number == 1 else 's'}.")
 
 
 def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> dict[str, Any]:
-    return {"AccountId": account, "RunTime": run_time, "Processed": 0, **pairs("--set", texts)}
+    return {"AccountId": account, "RunTime": run_time, "Processed": 0, **parse_pairs("--set", texts)}
 
 
 def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.accounts.options import Place, placed
-from penstock.cli.conversation import dry_run_option, json_option, show_json
+from penstock.cli.kit.options import dry_run_option, json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.tables.options import layout_option
 from penstock.systems.account_records.services.dynamodb import create_tables
 from penstock.systems.layouts import Layout
@@ -37,7 +38,7 @@ def command(place: Place, layout: Layout, dry_run: bool, as_json: bool) -> None:
         else:
             made = create_tables(db, place.config, layout)
     if as_json:
-        show_json({"created": made, "skipped": [name for name in names if name not in made], "dry_run": dry_run})
+        print_json({"created": made, "skipped": [name for name in names if name not in made], "dry_run": dry_run})
         return
     for name in names:
         told = ("would be made" if dry_run else "made") if name in made else "is there already"

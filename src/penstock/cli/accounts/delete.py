@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.accounts.options import Place, account_argument, line_of, placed, run_time_argument
-from penstock.cli.conversation import confirmed, dry_run_option, json_option, show_json, yes_option
-from penstock.cli.plain_values import plain
+from penstock.cli.kit.options import confirm, dry_run_option, json_option, yes_option
+from penstock.cli.kit.output import plain, print_json
 from penstock.systems.account_records.models.record import RecordMissing
 
 
@@ -30,11 +30,11 @@ def command(place: Place, account_id: str, run_time: str, dry_run: bool, yes: bo
     with place.records() as records:
         found = records.get_item(account_id, run_time, consistent=True)
         if found is not None and not dry_run:
-            confirmed(f"Delete {line_of(found)}?", yes=yes)
+            confirm(f"Delete {line_of(found)}?", yes=yes)
             found = records.delete_item(account_id, run_time)
         if found is None:
             raise RecordMissing(account_id, run_time)
     if as_json:
-        show_json({"dry_run": dry_run, "deleted": plain(found)})
+        print_json({"dry_run": dry_run, "deleted": plain(found)})
     else:
         click.echo(f"{'Would delete' if dry_run else 'Deleted'} {line_of(found)}")

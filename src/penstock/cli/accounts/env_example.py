@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.systems.account_records.config import DEFAULTS, EXAMPLE
 
 
@@ -18,6 +19,6 @@ def command(as_json: bool) -> None:
       penstock accounts env-example > .env
     """
     if as_json:
-        show_json(DEFAULTS)
+        print_json(DEFAULTS)
     else:
         click.echo(EXAMPLE, nl=False)

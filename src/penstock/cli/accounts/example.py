@@ -7,7 +7,8 @@ from collections.abc import Callable
 import click
 
 from penstock.cli.accounts.options import Place, placed
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.systems.account_records.examples import (
     processor_complete_example,
     processor_example,
@@ -46,4 +47,4 @@ def command(place: Place, name: str, as_json: bool) -> None:
         with place.records() as records:
             _OF_RECORDS[name](records, say)
     if as_json:
-        show_json(lines)
+        print_json(lines)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.accounts.options import Place, placed
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line, print_json
 from penstock.clock import utc_text
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 
@@ -27,7 +27,7 @@ def command(place: Place, as_json: bool) -> None:
     with place.records() as records:
         groups = RecordProcessor(records).failures()
     if as_json:
-        show_json([group.form() for group in groups])
+        print_json([group.form() for group in groups])
         return
     for group in groups:
         click.echo(one_line(f"{group.count:>7,}  {group.kind}: {group.message}  (last at {utc_text(group.last_at)})"))

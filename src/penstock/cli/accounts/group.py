@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.accounts"
 
@@ -25,7 +25,7 @@ COMMANDS = {
 }
 
 
-@click.group("accounts", cls=LazyGroup, lazy=COMMANDS)
+@click.group("accounts", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """Records of accounts, processed in parallel, and users.
 

@@ -8,8 +8,8 @@ import click
 import orjson
 
 from penstock.cli.accounts.options import Place, line_of, placed
-from penstock.cli.conversation import json_option
-from penstock.cli.plain_values import plain
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import plain
 
 
 @click.command("list")

@@ -11,9 +11,9 @@ from typing import Any
 import click
 import orjson
 
-from penstock.cli import databases
-from penstock.cli.databases import Absent
-from penstock.cli.plain_values import plain
+from penstock.cli.kit import databases
+from penstock.cli.kit.databases import Absent
+from penstock.cli.kit.output import plain
 from penstock.client.database import Database
 from penstock.client.tables.values import Item
 from penstock.errors import PenstockError, ResourceNotFoundException
@@ -82,7 +82,7 @@ class Place:
             with open_database(self.config) as db:
                 yield db
         else:
-            with databases.opened(self.config.endpoint, absent, maker=_MAKER) as db:
+            with databases.open_database(self.config.endpoint, absent, maker=_MAKER) as db:
                 yield db
 
 

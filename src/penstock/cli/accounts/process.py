@@ -7,8 +7,9 @@ from dataclasses import replace
 import click
 
 from penstock.cli.accounts.options import SOME_FAILED, Place, placed
-from penstock.cli.conversation import dry_run_option, json_option, show_json
-from penstock.cli.lazy import INTERRUPTED
+from penstock.cli.kit.exit_codes import INTERRUPTED
+from penstock.cli.kit.options import dry_run_option, json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.records.options import load_function
 from penstock.cli.records.process import Bar
 from penstock.records.executors.attempts import Function
@@ -92,7 +93,7 @@ def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool
 
 def _show_count(count: int, as_json: bool) -> None:
     if as_json:
-        show_json({"dry_run": True, "unprocessed": count})
+        print_json({"dry_run": True, "unprocessed": count})
     else:
         click.echo(f"Would process {count:,} record{'' if count == 1 else 's'}.")
 
@@ -103,7 +104,7 @@ def _show(report: Report, as_json: bool) -> None:
             {"key": error.key, "kind": error.kind, "message": error.message, "attempts": error.attempts}
             for error in report.errors
         ]
-        show_json(report.form() | {"errors": errors})
+        print_json(report.form() | {"errors": errors})
         return
     for error in report.errors[:_SHOWN_ERRORS]:
         click.echo(f"failed  {error}", err=True)

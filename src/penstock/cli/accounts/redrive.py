@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.accounts.options import Place, placed
-from penstock.cli.conversation import dry_run_option, json_option, show_json
+from penstock.cli.kit.options import dry_run_option, json_option
+from penstock.cli.kit.output import print_json
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 
 
@@ -33,7 +34,7 @@ def command(place: Place, kind: str | None, limit: int | None, dry_run: bool, as
         else:
             number = processor.redrive(kind=kind, limit=limit)
     if as_json:
-        show_json({"dry_run": dry_run, "redriven": number})
+        print_json({"dry_run": dry_run, "redriven": number})
     else:
         verb = "Would redrive" if dry_run else "Redrove"
         click.echo(f"{verb} {number:,} record{'' if number == 1 else 's'}.")

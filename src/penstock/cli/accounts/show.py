@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.accounts.options import Place, account_argument, line_of, placed, run_time_argument
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.plain_values import plain
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import plain, print_json
 from penstock.systems.account_records.models.record import RecordMissing
 
 
@@ -30,6 +30,6 @@ def command(place: Place, account_id: str, run_time: str, as_json: bool) -> None
         if found is None:
             raise RecordMissing(account_id, run_time)
     if as_json:
-        show_json(plain(found))
+        print_json(plain(found))
     else:
         click.echo(line_of(found))

@@ -8,9 +8,8 @@ import click
 import orjson
 
 from penstock.cli.accounts.options import Place, placed
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.plain_values import plain
-from penstock.cli.records.options import pairs
+from penstock.cli.kit.options import json_option, parse_pairs
+from penstock.cli.kit.output import plain, print_json
 from penstock.systems.account_records.models.user import UserMissing
 
 
@@ -29,7 +28,7 @@ def command(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -
 
     Exit codes: 0 done, 4 there is no such user.
     """
-    changes = pairs("--set", texts)
+    changes = parse_pairs("--set", texts)
     with place.users() as users:
         found: dict[str, Any] | None
         if changes:
@@ -42,6 +41,6 @@ def command(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -
         if found is None:
             raise UserMissing(user_id)
     if as_json:
-        show_json(plain(found))
+        print_json(plain(found))
     else:
         click.echo(orjson.dumps(plain(found)).decode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.construction"
 
@@ -15,7 +15,7 @@ COMMANDS = {
 }
 
 
-@click.group("company", cls=LazyGroup, lazy=COMMANDS)
+@click.group("company", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """Companies and what belongs to them.
 

@@ -6,8 +6,8 @@ import click
 import orjson
 
 from penstock.cli.construction.options import limit_option, opened, place_options, show_page, token_option
-from penstock.cli.conversation import json_option
-from penstock.cli.plain_values import plain
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import plain
 from penstock.client.tables.values import Item
 from penstock.systems.construction_expenses.tables import tables
 

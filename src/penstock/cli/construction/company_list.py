@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.cli.construction.options import limit_option, opened, place_options, show_page, token_option
-from penstock.cli.conversation import json_option
+from penstock.cli.kit.options import json_option
 from penstock.client.tables.values import Item
 
 

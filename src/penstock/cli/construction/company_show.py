@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.construction.options import opened, place_options
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.plain_values import plain
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import plain, print_json
 
 
 @click.command("show")
@@ -28,7 +28,7 @@ def command(company_id: str, url: str, env: str | None, prefix: str | None, as_j
         subscription = books.subscriptions.get(company_id)
         counts = books.summary(company_id)
     if as_json:
-        show_json({"company": plain(company), "subscription": plain(subscription), "counts": counts})
+        print_json({"company": plain(company), "subscription": plain(subscription), "counts": counts})
         return
     click.echo(f"{company['companyId']}  {company.get('name', '')}".rstrip())
     told = "none" if subscription is None else f"{subscription['subscriptionId']} {subscription.get('status', '')}"

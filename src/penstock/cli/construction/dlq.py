@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.construction"
 
@@ -15,7 +15,7 @@ COMMANDS = {
 }
 
 
-@click.group("dlq", cls=LazyGroup, lazy=COMMANDS)
+@click.group("dlq", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """Webhooks that failed for good. Their status is pending, replayed (done after all), or failed (again).
 

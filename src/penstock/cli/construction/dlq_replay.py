@@ -8,7 +8,8 @@ from itertools import islice
 import click
 
 from penstock.cli.construction.options import handler_option, intake_of, opened, place_options, show_receipts
-from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
+from penstock.cli.kit.options import confirm, dry_run_option, json_option, resumable, yes_option
+from penstock.cli.kit.output import print_json
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.dead_letter import Status
 from penstock.systems.construction_expenses.intake import Intake, Receipt
@@ -49,7 +50,7 @@ def command(
     """
     if bool(entry_ids) == (status is not None):
         raise click.UsageError("Give the entries to replay, or --status for all that have it.")
-    with opened(url, env, prefix) as books, continued("What is replayed is marked."):
+    with opened(url, env, prefix) as books, resumable("What is replayed is marked."):
         if dry_run:
             _show_plan(list(_chosen(books, entry_ids, status, limit)), as_json)
             return
@@ -57,7 +58,7 @@ def command(
             1 for _ in _chosen(books, entry_ids, status, limit)
         )  # one that is missing is told before any is done
         if status is not None and number:
-            confirmed(f"Replay {number:,} dead letters of {url}?", yes=yes)
+            confirm(f"Replay {number:,} dead letters of {url}?", yes=yes)
         show_receipts(_replayed(intake_of(books, handler), entry_ids, status, limit), as_json)
 
 
@@ -77,7 +78,7 @@ def _replayed(
 
 def _show_plan(entry_ids: list[str], as_json: bool) -> None:
     if as_json:
-        show_json({"dry_run": True, "entries": entry_ids})
+        print_json({"dry_run": True, "entries": entry_ids})
         return
     for entry_id in entry_ids:
         click.echo(entry_id)

@@ -6,8 +6,8 @@ import click
 import orjson
 
 from penstock.cli.construction.options import opened, place_options
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.plain_values import plain
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import plain, print_json
 
 
 @click.command("show")
@@ -27,7 +27,7 @@ def command(entry_id: str, url: str, env: str | None, prefix: str | None, as_jso
     with opened(url, env, prefix) as books:
         entry = books.dead_letters.required(entry_id)
     if as_json:
-        show_json(plain(entry))
+        print_json(plain(entry))
         return
     for name in ("dlqEntryId", "webhookId", "eventType", "status", "failureReason", "firstFailedAt", "lastFailedAt"):
         click.echo(f"{name:14} {entry[name]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.construction"
 
@@ -18,7 +18,7 @@ COMMANDS = {
 }
 
 
-@click.group("construction", cls=LazyGroup, lazy=COMMANDS)
+@click.group("construction", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """The construction-expenses application: 13 tables of companies, payments and webhooks.
 

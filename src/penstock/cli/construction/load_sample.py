@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from penstock.cli.construction.options import opened, place_options
-from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
-from penstock.cli.tables.screen import Line
+from penstock.cli.kit.options import confirm, dry_run_option, json_option, resumable, yes_option
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.systems.construction_expenses import sample
 
 
@@ -45,9 +45,9 @@ def command(
     if dry_run:
         _show({suffix: sum(1 for _ in rows) for suffix, rows in sample.items(size).items()}, as_json, "Would write")
         return
-    confirmed(f"Write {companies:,} sample companies to {url}?", yes=yes)
-    line = Line(quiet=as_json)
-    with opened(url, env, prefix, absent="made") as books, continued("What is written stays."):
+    confirm(f"Write {companies:,} sample companies to {url}?", yes=yes)
+    line = ProgressLine(quiet=as_json)
+    with opened(url, env, prefix, absent="made") as books, resumable("What is written stays."):
         books.make_tables()
         written = sample.load(books, size, lambda part, text: line.tell(f"{part:4.0%} {text}"))
         line.end()
@@ -56,7 +56,7 @@ def command(
 
 def _show(counts: dict[str, int], as_json: bool, verb: str) -> None:
     if as_json:
-        show_json(counts)
+        print_json(counts)
         return
     for suffix, count in counts.items():
         click.echo(f"{count:>9,}  {suffix}")

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli import databases
-from penstock.cli.conversation import show_json
-from penstock.cli.databases import Absent
-from penstock.cli.plain_values import plain
+from penstock.cli.kit import databases
+from penstock.cli.kit.databases import Absent
+from penstock.cli.kit.output import plain, print_json
 from penstock.cli.tables.options import env_option, prefix_option, url_option
 from penstock.client.reads.pages import Items
 from penstock.client.tables.values import Item
@@ -54,7 +53,7 @@ class NotFound(click.ClickException):
 def opened(url: str, env: str | None, prefix: str | None, *, absent: Absent = "refused") -> Iterator[Books]:
     """The books; what is not there ends with its own exit code."""
     naming = Naming.of(os.environ, prefix=prefix, environment=env)
-    with databases.opened(url, absent) as db:
+    with databases.open_database(url, absent) as db:
         try:
             yield Books(db, naming)
         except NotThere as error:
@@ -87,7 +86,7 @@ def show_page(items: Items, line: Callable[[Item], str], as_json: bool) -> None:
     """A page of items: one on each line, and how to read on."""
     found = list(items)
     if as_json:
-        show_json({"items": [plain(item) for item in found], "token": items.token})
+        print_json({"items": [plain(item) for item in found], "token": items.token})
         return
     for item in found:
         click.echo(line(item))
@@ -115,7 +114,7 @@ def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
         if not as_json:
             click.echo(receipt_line(receipt))
     if as_json:
-        show_json([asdict(receipt) for receipt in found])
+        print_json([asdict(receipt) for receipt in found])
     elif not found:
         click.echo("Nothing to do.")
     if any(receipt.outcome == "dead-lettered" for receipt in found):

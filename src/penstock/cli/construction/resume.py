@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from penstock.cli.construction.options import handler_option, intake_of, opened, place_options, show_receipts
-from penstock.cli.conversation import continued, json_option
+from penstock.cli.kit.options import json_option, resumable
 
 
 @click.command("resume")
@@ -22,5 +22,5 @@ def command(url: str, env: str | None, prefix: str | None, handler: str | None, 
 
     Exit codes: 0 all done, 3 one is in the dead-letter table now, 1 failed.
     """
-    with opened(url, env, prefix) as books, continued("What is done is done."):
+    with opened(url, env, prefix) as books, resumable("What is done is done."):
         show_receipts(intake_of(books, handler).resume(), as_json)

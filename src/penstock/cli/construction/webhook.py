@@ -7,7 +7,7 @@ from typing import BinaryIO
 import click
 
 from penstock.cli.construction.options import handler_option, intake_of, opened, place_options, show_receipts
-from penstock.cli.conversation import continued, json_option
+from penstock.cli.kit.options import json_option, resumable
 from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.webhook import BadWebhook, read_webhooks
 
@@ -38,6 +38,6 @@ def command(
     except BadWebhook as error:
         raise PenstockError(f"{getattr(file, 'name', 'stdin')}: {error}") from error
     settings = {"wait": None} if no_wait else {}
-    with opened(url, env, prefix) as books, continued("What was received is recorded."):
+    with opened(url, env, prefix) as books, resumable("What was received is recorded."):
         intake = intake_of(books, handler, **settings)
         show_receipts((intake.receive(webhook) for webhook in webhooks), as_json)

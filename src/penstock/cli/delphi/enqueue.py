@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.delphi.options import conversation_of, conversation_option, job_form, queue, url_option
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.jobs.model.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY
 from penstock.systems.delphi.clustering import CLUSTERERS
 from penstock.systems.delphi.embedding import EMBEDDERS
@@ -73,6 +74,6 @@ def command(
             clusterer=clusterer,
         )
     if as_json:
-        show_json(job_form(job))
+        print_json(job_form(job))
     else:
         click.echo(job.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.delphi"
 
@@ -22,7 +22,7 @@ COMMANDS = {
 }
 
 
-@click.group("delphi", cls=LazyGroup, lazy=COMMANDS)
+@click.group("delphi", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """Conversations to topics: a Pol.is export becomes vectors, a map, layers of clusters and their names.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.delphi.options import job_form, job_line, queue, url_option
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line, print_json
 from penstock.systems.delphi.queue_layout import STATUSES
 
 
@@ -26,7 +26,7 @@ def command(url: str, status: str | None, limit: int, as_json: bool) -> None:
     with queue(url) as found:
         jobs = found.app.store.find(state=state, limit=limit).jobs
     if as_json:
-        show_json([job_form(job) for job in jobs])
+        print_json([job_form(job) for job in jobs])
         return
     for job in jobs:
         click.echo(one_line(job_line(job)))

@@ -11,9 +11,8 @@ from typing import Any
 import click
 import orjson
 
-from penstock.cli import databases
-from penstock.cli.conversation import Ended
-from penstock.cli.jobs.options import NOT_FOUND
+from penstock.cli.kit import databases
+from penstock.cli.kit.exit_codes import NOT_FOUND, CommandFailed
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
@@ -58,7 +57,7 @@ def working(url: str, files: str | None, namer: Namer) -> Iterator[Delphi]:
 @contextmanager
 def looking(url: str) -> Iterator[tuple[Database, Results]]:
     """The results, for reading: no file is made."""
-    with databases.opened(url, maker="penstock delphi run") as db, not_found_apart():
+    with databases.open_database(url, maker="penstock delphi run") as db, not_found_apart():
         try:
             yield db, Results(db)
         except ResourceNotFoundException as error:
@@ -69,13 +68,13 @@ def looking(url: str) -> Iterator[tuple[Database, Results]]:
 def queue(url: str, files: str | None = None, *, may_make: bool = False) -> Iterator[JobQueue]:
     """The queue of jobs. Only what puts jobs into it, or runs them, makes a database."""
     if not may_make:
-        with databases.opened(url, maker="penstock delphi enqueue"):
+        with databases.open_database(url, maker="penstock delphi enqueue"):
             pass
     found = JobQueue(url, files=files)
     try:
         yield found
     except JobNotFound as error:
-        raise Ended(NOT_FOUND, str(error)) from error
+        raise CommandFailed(NOT_FOUND, str(error)) from error
     finally:
         found.close()
 
@@ -86,7 +85,7 @@ def not_found_apart() -> Iterator[None]:
     try:
         yield
     except RunNotFound as error:
-        raise Ended(NOT_FOUND, str(error)) from error
+        raise CommandFailed(NOT_FOUND, str(error)) from error
 
 
 def conversation_of(file: Path, given: str | None) -> str:

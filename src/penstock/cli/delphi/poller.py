@@ -8,8 +8,8 @@ from types import FrameType
 import click
 
 from penstock.cli.delphi.options import files_option, queue, url_option
-from penstock.cli.jobs.options import FAILED
-from penstock.cli.logs import log_warnings
+from penstock.cli.kit.exit_codes import WORK_FAILED
+from penstock.cli.kit.output import log_warnings
 from penstock.jobs.model.job import Job
 from penstock.jobs.worker.worker import Worker
 from penstock.records.executors.forks import for_handlers, not_in_children
@@ -46,7 +46,7 @@ def command(url: str, files: str | None, interval: float, max_workers: int, burs
         counts = worker.run()
     click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
     if burst and counts.failed:
-        raise SystemExit(FAILED)
+        raise SystemExit(WORK_FAILED)
 
 
 def _tell(job: Job, how: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option
 from penstock.cli.delphi.options import queue, url_option
 from penstock.cli.jobs.choosing import do_to_each
+from penstock.cli.kit.options import json_option
 from penstock.jobs.store.store import JobStore
 
 

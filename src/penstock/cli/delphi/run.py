@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import continued, json_option, show_json
 from penstock.cli.delphi.options import conversation_of, conversation_option, files_option, url_option, working
 from penstock.cli.delphi.topics import show_topics, topic_form
+from penstock.cli.kit.options import json_option, resumable
+from penstock.cli.kit.output import print_json
 from penstock.pipelines import PipelineReport, StepReport
 from penstock.systems.delphi.clustering import CLUSTERERS, Clusterer
 from penstock.systems.delphi.conversation import read_conversation
@@ -89,7 +90,7 @@ def command(
         job = job_id or delphi.new_job_id()
         if not as_json:
             click.echo(f"job {job}", err=True)
-        with continued("the steps that were done are kept. Give --job-id " + job + "."):
+        with resumable("the steps that were done are kept. Give --job-id " + job + "."):
             report = delphi.run(
                 file,
                 conversation_id=conversation_of(comments, conversation),
@@ -105,7 +106,7 @@ def command(
         if out is not None:
             form["written"] = _write(out, form, report)
         if as_json:
-            show_json(form)
+            print_json(form)
         else:
             _show(delphi, form, report)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.delphi.options import looking, url_option
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 
 
 @click.command("runs")
@@ -31,7 +32,7 @@ def command(conversation: str | None, url: str, as_json: bool) -> None:
             for run in results.runs(conversation)
         ]
     if as_json:
-        show_json(found)
+        print_json(found)
         return
     for run in found:
         about = f"{run['comments']:,} comments  {' → '.join(map(str, run['layers']))} clusters"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.delphi.options import job_form, job_line, queue, url_option
 from penstock.cli.jobs.show import entry_form, entry_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 
 
 @click.command("show")
@@ -23,7 +24,7 @@ def command(job_id: str, url: str, as_json: bool) -> None:
     with queue(url) as found:
         history = found.app.store.history(job_id)
     if as_json:
-        show_json({**job_form(history.job), "log": [entry_form(entry) for entry in history.entries]})
+        print_json({**job_form(history.job), "log": [entry_form(entry) for entry in history.entries]})
         return
     click.echo(job_line(history.job))
     if history.job.error is not None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.delphi.options import job_of, job_option, looking, url_option
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 
 _SAMPLE_CHARACTERS = 90
 
@@ -36,7 +37,7 @@ def command(
         results.config(job)
         found = [topic for topic in results.topics(job) if layer is None or topic["layer_id"] == layer]
         if as_json:
-            show_json([topic_form(topic) for topic in found])
+            print_json([topic_form(topic) for topic in found])
         else:
             show_topics(found, samples=samples)
 

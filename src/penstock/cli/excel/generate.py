@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import continued, json_option, show_json
 from penstock.cli.excel.options import Place, end_with, job_line, log_line, place_options
+from penstock.cli.kit.options import json_option, resumable
+from penstock.cli.kit.output import print_json
 from penstock.systems.excel_reports.records import JobWithLogs, job_form
 from penstock.systems.excel_reports.service import ExcelReports
 
@@ -43,12 +44,12 @@ def command(project: str, place: Place, no_wait: bool, as_json: bool, **options:
     with place.opened("made") as service:
         job = service.generate(project, given)
         if no_wait:
-            show_json(job_form(job)) if as_json else click.echo(job.job_id)
+            print_json(job_form(job)) if as_json else click.echo(job.job_id)
             return
-        with continued(f"{job.job_id} is not finished; `penstock excel worker --burst` goes on with it."):
+        with resumable(f"{job.job_id} is not finished; `penstock excel worker --burst` goes on with it."):
             found = _watched(service, job.job_id, quiet=as_json)
         if as_json:
-            show_json(job_form(found.job))
+            print_json(job_form(found.job))
         else:
             _tell(found)
         end_with(found.job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.excel"
 
@@ -20,7 +20,7 @@ COMMANDS = {
 }
 
 
-@click.group("excel", cls=LazyGroup, lazy=COMMANDS)
+@click.group("excel", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """Reports of a project's products and users, as .xlsx files, with the progress of each in numbered records.
 

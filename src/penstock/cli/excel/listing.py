@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, job_line, place_options
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line, print_json
 from penstock.systems.excel_reports.records import job_form
 
 
@@ -28,7 +28,7 @@ def command(place: Place, status: str | None, limit: int, as_json: bool) -> None
     with place.opened() as service:
         jobs = service.jobs.list_jobs(status=status, limit=limit)
     if as_json:
-        show_json([job_form(job) for job in jobs])
+        print_json([job_form(job) for job in jobs])
         return
     for job in jobs:
         click.echo(one_line(job_line(job)))

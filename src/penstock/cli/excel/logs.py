@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, job_argument, log_line, place_options
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line, print_json
 from penstock.systems.excel_reports.records import log_form
 
 
@@ -26,7 +26,7 @@ def command(job_id: str, place: Place, as_json: bool) -> None:
     with place.opened() as service:
         logs = service.read(job_id).logs
     if as_json:
-        show_json([log_form(log) for log in logs])
+        print_json([log_form(log) for log in logs])
         return
     for log in logs:
         click.echo(one_line(log_line(log)))

@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from penstock.cli import databases
-from penstock.cli.conversation import Ended
-from penstock.cli.databases import Absent
-from penstock.cli.jobs.options import FAILED, NOT_FOUND
+from penstock.cli.kit import databases
+from penstock.cli.kit.databases import Absent
+from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
@@ -45,7 +44,7 @@ class Place:
     @contextmanager
     def opened(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
         """What is not found, or cannot be, ends with its own exit code."""
-        with databases.opened(self.url, absent, maker="penstock excel generate") as db:
+        with databases.open_database(self.url, absent, maker="penstock excel generate") as db:
             service = ExcelReports(db, self._home(), layout=self.layout, settings=self.settings)
             try:
                 if absent == "made":
@@ -57,7 +56,7 @@ class Place:
                     f"in another one (--table, {TABLE_VARIABLE})."
                 ) from error
             except JobNotFound as error:
-                raise Ended(NOT_FOUND, str(error)) from error
+                raise CommandFailed(NOT_FOUND, str(error)) from error
             except BadReport as error:
                 raise click.UsageError("\n".join(error.errors)) from error
             finally:
@@ -146,4 +145,4 @@ def log_line(log: Log) -> str:
 def end_with(job: ReportJob) -> None:
     """Exit code 3 for a report that has failed."""
     if job.status == "failed":
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(WORK_FAILED)

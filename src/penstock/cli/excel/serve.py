@@ -8,9 +8,9 @@ import sys
 import click
 import orjson
 
-from penstock.cli.conversation import json_option, listen_options
 from penstock.cli.excel.options import Place, place_options
-from penstock.cli.logs import log_warnings
+from penstock.cli.kit.options import json_option, listen_options
+from penstock.cli.kit.output import log_warnings
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen
 from penstock.systems.excel_reports.http import excel_api

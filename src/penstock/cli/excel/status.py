@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, end_with, job_argument, job_line, place_options
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.clock import utc_text
 from penstock.systems.excel_reports.records import ReportJob, job_form
 
@@ -27,7 +28,7 @@ def command(job_id: str, place: Place, as_json: bool) -> None:
     with place.opened() as service:
         job = service.read(job_id).job
     if as_json:
-        show_json(job_form(job))
+        print_json(job_form(job))
     else:
         _show(job)
     end_with(job)

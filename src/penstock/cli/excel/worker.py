@@ -7,10 +7,10 @@ from types import FrameType
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.excel.options import Place, place_options
-from penstock.cli.jobs.options import FAILED
-from penstock.cli.logs import log_warnings
+from penstock.cli.kit.exit_codes import WORK_FAILED
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import log_warnings, print_json
 from penstock.jobs.worker.worker import Worker
 from penstock.records.executors.forks import for_handlers, not_in_children
 
@@ -40,9 +40,9 @@ def command(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
         _stop_on_signals(worker)
         counts = worker.run()
     if as_json:
-        show_json({"completed": counts.completed, "failed": counts.failed, "retried": counts.retried})
+        print_json({"completed": counts.completed, "failed": counts.failed, "retried": counts.retried})
     if burst and counts.failed:
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(WORK_FAILED)
 
 
 def _stop_on_signals(worker: Worker) -> None:

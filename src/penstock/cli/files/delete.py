@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
 from penstock.cli.files.group import NOT_FOUND
-from penstock.cli.files.options import count_text, home_argument, opened
+from penstock.cli.files.options import home_argument, opened
+from penstock.cli.kit.options import confirm, dry_run_option, json_option, resumable, yes_option
+from penstock.cli.kit.output import count_text, print_json
 
 
 @click.command("delete")
@@ -34,11 +35,11 @@ def command(home: str, keys: tuple[str, ...], dry_run: bool, yes: bool, as_json:
         for key in keys:
             click.echo(f"  - {key}")
     if not dry_run:
-        confirmed(f"Delete {count_text(len(keys))} of {files.where}?", yes=yes)
-        with continued("those before the one it was at are deleted."):
+        confirm(f"Delete {count_text(len(keys))} of {files.where}?", yes=yes)
+        with resumable("those before the one it was at are deleted."):
             for key in keys:
                 files.delete(key)
     if as_json:
-        show_json({"deleted": [] if dry_run else list(keys), "would_delete": list(keys) if dry_run else []})
+        print_json({"deleted": [] if dry_run else list(keys), "would_delete": list(keys) if dry_run else []})
     else:
         click.echo(f"{'Would delete' if dry_run else 'Deleted'} {count_text(len(keys))}.")

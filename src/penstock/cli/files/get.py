@@ -12,8 +12,9 @@ from typing import BinaryIO
 
 import click
 
-from penstock.cli.conversation import continued, json_option, show_json
-from penstock.cli.files.options import ByteLine, home_argument, opened, size_text
+from penstock.cli.files.options import home_argument, opened
+from penstock.cli.kit.options import json_option, resumable
+from penstock.cli.kit.output import ByteLine, print_json, size_text
 from penstock.files import Files
 from penstock.files.content import BLOCK_BYTES
 
@@ -37,15 +38,15 @@ def command(home: str, key: str, out: str | None, force: bool, as_json: bool) ->
     files = opened(home)
     target = out or key.rsplit("/", 1)[-1]
     if target == "-":
-        with continued("what was written is not whole."):
+        with resumable("what was written is not whole."):
             _copy(files, key, sys.stdout.buffer, quiet=True)
         return
     if Path(target).exists() and not force:
         raise click.UsageError(f"{target} is there already. Give --force to replace it, or another --out.")
-    with continued(f"nothing was written to {target}."), _replaced(Path(target)) as stream:
+    with resumable(f"nothing was written to {target}."), _replaced(Path(target)) as stream:
         size = _copy(files, key, stream, quiet=as_json)
     if as_json:
-        show_json({"key": key, "file": target, "size": size})
+        print_json({"key": key, "file": target, "size": size})
     else:
         click.echo(f"{target}: {size_text(size)}, as it was saved")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.files"
 
@@ -27,7 +27,7 @@ class NotFound(click.ClickException):
     exit_code = NOT_FOUND
 
 
-class FilesGroup(LazyGroup):
+class FilesGroup(Group):
     """What is not there has an exit code of its own."""
 
     def invoke(self, ctx: click.Context) -> object:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
 from penstock.cli.files.options import home_argument
+from penstock.cli.kit.options import confirm, dry_run_option, json_option, resumable, yes_option
+from penstock.cli.kit.output import print_json
 from penstock.files import open_files
 from penstock.files.bucket import BucketFiles
 from penstock.files.lifecycle import EXPIRY_DAYS, Change, apply, described, inspected, planned
@@ -38,14 +39,14 @@ def command(home: str, days: int, dry_run: bool, yes: bool, as_json: bool) -> No
     if not as_json:
         _show(files.where, changes)
     if changes and not dry_run:
-        confirmed(f"Change the settings of s3://{files.s3.bucket}? Files older than {days} days are deleted.", yes=yes)
-        with continued("the settings before the one it was at are made."):
+        confirm(f"Change the settings of s3://{files.s3.bucket}? Files older than {days} days are deleted.", yes=yes)
+        with resumable("the settings before the one it was at are made."):
             apply(files.s3, changes)
         if not as_json:
             click.echo("Done.")
     if as_json:
         lines = [line for change in changes for line in described(change)]
-        show_json({"home": files.where, "changes": lines, "applied": bool(changes) and not dry_run})
+        print_json({"home": files.where, "changes": lines, "applied": bool(changes) and not dry_run})
 
 
 def _show(where: str, changes: tuple[Change, ...]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.files.options import count_text, home_argument, opened, size_text
+from penstock.cli.files.options import home_argument, opened
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import count_text, print_json, size_text
 from penstock.clock import utc_text
 from penstock.files.content import ListedFile
 
@@ -35,7 +36,7 @@ def command(home: str, prefix: str, limit: int | None, as_json: bool) -> None:
         else:
             click.echo(f"{file.size:>15,}  {utc_text(file.changed_at)}  {file.key}")
     if as_json:
-        show_json([_form(file) for file in found])
+        print_json([_form(file) for file in found])
     else:
         click.echo(f"{count_text(number)}, {size_text(size)}", err=True)
 

@@ -9,8 +9,9 @@ from typing import BinaryIO
 
 import click
 
-from penstock.cli.conversation import continued, json_option, show_json
-from penstock.cli.files.options import ByteLine, home_argument, size_text
+from penstock.cli.files.options import home_argument
+from penstock.cli.kit.options import json_option, resumable
+from penstock.cli.kit.output import ByteLine, print_json, size_text
 from penstock.files import open_files
 
 _STDIN = "-"
@@ -36,11 +37,11 @@ def command(home: str, file: str, key: str | None, content_type: str | None, as_
         raise click.UsageError("Give a KEY: what comes from stdin has no name.")
     key = key or PurePath(file).name
     line = ByteLine(None if file == _STDIN else Path(file).stat().st_size, quiet=as_json)
-    with continued(f"nothing of {key} was saved."), _opened(file) as stream:
+    with resumable(f"nothing of {key} was saved."), _opened(file) as stream:
         saved = open_files(home).save(key, Counted(stream, line), content_type=content_type)
     line.end()
     if as_json:
-        show_json(saved.form())
+        print_json(saved.form())
     else:
         click.echo(f"{saved.key}: {size_text(saved.size)}, SHA-256 {saved.sha256}")
 

@@ -7,8 +7,9 @@ from typing import TextIO
 
 import click
 
-from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
-from penstock.cli.files.options import Age, count_text, home_argument, opened, size_text
+from penstock.cli.files.options import home_argument, opened
+from penstock.cli.kit.options import AgeType, confirm, dry_run_option, json_option, resumable, yes_option
+from penstock.cli.kit.output import count_text, print_json, size_text
 from penstock.files import Files, ListedFile, Swept
 from penstock.files.file_store import Keep
 
@@ -16,7 +17,7 @@ from penstock.files.file_store import Keep
 @click.command("sweep")
 @home_argument
 @click.option("--keep", type=click.File("r"), metavar="FILE", help="The keys that are known, one a line; - is stdin.")
-@click.option("--older-than", type=Age(), default="24h", show_default=True, help="Leave alone what is younger.")
+@click.option("--older-than", type=AgeType(), default="24h", show_default=True, help="Leave alone what is younger.")
 @dry_run_option
 @yes_option
 @json_option
@@ -36,14 +37,14 @@ def command(home: str, keep: TextIO | None, older_than: float, dry_run: bool, ye
     if not as_json:
         _show(found, planned)
     if found and not dry_run:
-        confirmed(f"Remove {count_text(len(found))} from {files.where}?", yes=yes)
+        confirm(f"Remove {count_text(len(found))} from {files.where}?", yes=yes)
         planned = _swept(files, known, older_than, as_json)
     if as_json:
-        show_json(asdict(planned) | {"dry_run": dry_run, "keys": [file.key for file in found]})
+        print_json(asdict(planned) | {"dry_run": dry_run, "keys": [file.key for file in found]})
 
 
 def _swept(files: Files, known: Keep | None, older_than: float, as_json: bool) -> Swept:
-    with continued("what was removed is gone, the rest is as it was."):
+    with resumable("what was removed is gone, the rest is as it was."):
         swept = files.sweep(known, older_than_seconds=older_than)
     if not as_json:
         click.echo(f"Removed {count_text(swept.leftovers + swept.orphans)}, {size_text(swept.size)}.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
 from penstock.cli.files.options import home_argument, opened
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.files import errors
 from penstock.files.file_store import LONGEST_URL_SECONDS, URL_SECONDS
 
@@ -30,6 +31,6 @@ def command(home: str, key: str, seconds: int, as_json: bool) -> None:
         raise errors.missing(files.name_of(key))
     url = files.url(key, seconds=seconds)
     if as_json:
-        show_json({"key": key, "url": url, "seconds": seconds if home.startswith("s3:") else None})
+        print_json({"key": key, "url": url, "seconds": seconds if home.startswith("s3:") else None})
     else:
         click.echo(url)

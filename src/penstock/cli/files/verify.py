@@ -6,9 +6,10 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.conversation import continued, json_option, show_json
-from penstock.cli.files.options import ByteLine, count_text, home_argument, opened, size_text
-from penstock.files.file_store import Verified, verify
+from penstock.cli.files.options import home_argument, opened
+from penstock.cli.kit.options import json_option, resumable
+from penstock.cli.kit.output import ByteLine, count_text, print_json, size_text
+from penstock.files.verifying import Verified, verify
 
 
 @click.command("verify")
@@ -26,11 +27,11 @@ def command(home: str, prefix: str, as_json: bool) -> None:
     Exit codes: 0 all as they were saved, 1 some changed or gone.
     """
     line = ByteLine(quiet=as_json)
-    with continued("it reads only, so nothing has changed."):
+    with resumable("it reads only, so nothing has changed."):
         found = verify(opened(home), prefix, line.add)
     line.end()
     if as_json:
-        show_json(_form(found))
+        print_json(_form(found))
     else:
         _show(found)
     if not found.good:

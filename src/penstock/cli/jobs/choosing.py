@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import confirmed, dry_run_option, json_option, yes_option
-from penstock.cli.jobs.options import FAILED, NOT_FOUND, opened, place_options, print_json
+from penstock.cli.jobs.options import opened, place_options, print_json
+from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED
+from penstock.cli.kit.options import confirm, dry_run_option, json_option, yes_option
 from penstock.errors import PenstockError
 from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.model.state import State
@@ -69,7 +70,7 @@ def run_on_jobs(verb: str, act: Callable[[JobStore, str], Job], states: tuple[St
             _tell([{"id": one, "would": verb} for one in chosen], choice.as_json)
             return
         if chosen and not choice.job_ids:
-            confirmed(f"{verb.capitalize()} them?", yes=choice.yes)
+            confirm(f"{verb.capitalize()} them?", yes=choice.yes)
         raise SystemExit(do_to_each(store, act, chosen, choice.as_json))
 
 
@@ -92,7 +93,7 @@ def do_to_each(store: JobStore, act: Callable[[JobStore, str], Job], chosen: Ite
         try:
             told.append({"id": job_id, "state": act(store, job_id).state.value})
         except PenstockError as error:
-            code = NOT_FOUND if isinstance(error, JobNotFound) else code or FAILED
+            code = NOT_FOUND if isinstance(error, JobNotFound) else code or WORK_FAILED
             told.append({"id": job_id, "error": str(error)})
     _tell(told, as_json)
     return code

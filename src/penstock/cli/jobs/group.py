@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.jobs"
 
@@ -25,7 +25,7 @@ COMMANDS = {
 }
 
 
-@click.group("jobs", cls=LazyGroup, lazy=COMMANDS)
+@click.group("jobs", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """See jobs, wait for them, and say what should become of them.
 

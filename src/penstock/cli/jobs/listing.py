@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import click
 
-from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_form, opened, place_options, print_json
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line
 from penstock.jobs.explain import span
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli import databases
-from penstock.cli.conversation import Ended
+from penstock.cli.kit import databases
+from penstock.cli.kit.exit_codes import CommandFailed
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException, ValidationException
 from penstock.files import Files, open_files
@@ -56,7 +56,7 @@ def place_options(command: F) -> F:
 def opened(url: str | None, table: str) -> Iterator[JobStore]:
     """The store; what is not found, lost or failed ends with its own exit code."""
     place = url or _only_database()
-    with databases.opened(place, maker="penstock worker") as db:
+    with databases.open_database(place, maker="penstock worker") as db:
         try:
             yield JobStore.of_table(db, table, files=_files(place))
         except ResourceNotFoundException as error:
@@ -68,9 +68,9 @@ def opened(url: str | None, table: str) -> Iterator[JobStore]:
                 f"{table} of {place} is no table of jobs ({error}): name theirs with --table."
             ) from error
         except JobNotFound as error:
-            raise Ended(NOT_FOUND, str(error)) from error
+            raise CommandFailed(NOT_FOUND, str(error)) from error
         except LeaseLost as error:
-            raise Ended(LEASE_LOST, str(error)) from error
+            raise CommandFailed(LEASE_LOST, str(error)) from error
 
 
 def _files(place: str) -> Files | None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.tables.written import out_file_option, write
+from penstock.cli.kit.options import out_file_option
+from penstock.cli.kit.output import write_text
 from penstock.jobs.iam_policy import ROLES, policy
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.tables.plan.iam_policy import policy_text
@@ -47,6 +48,6 @@ def command(
 
     The table itself is made by another: `penstock tables policy jobs --for apply`.
     """
-    write(
+    write_text(
         policy_text(policy(roles, table=table, files=files, region=region, account=account, partition=partition)), out
     )

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_argument, job_form, opened, place_options, print_json, why_unread
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.explain import explain, gather

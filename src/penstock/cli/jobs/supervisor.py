@@ -11,13 +11,13 @@ from typing import Final
 
 import click
 
-from penstock.cli.jobs.options import FAILED, LEASE_LOST
+from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED
 
 _LOOK_SECONDS: Final = 0.1
 _RESTART_SECONDS: Final = 0.5
 """Between two starts of one that dies at once: a broken app must not burn the machine."""
 _KILL_SECONDS: Final = 5.0
-_ENDED: Final = (0, FAILED, LEASE_LOST)
+_ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
 """How a worker ends by itself; whatever else it ends with, it has died."""
 
 

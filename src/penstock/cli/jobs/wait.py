@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option
 from penstock.cli.jobs.following import follow
 from penstock.cli.jobs.options import exit_of, job_argument, job_form, opened, place_options, print_json
+from penstock.cli.kit.options import json_option
 from penstock.jobs.explain import explain, gather
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import job_argument, opened, place_options, print_json
+from penstock.cli.kit.options import json_option
 from penstock.jobs.explain import explain, gather
 
 

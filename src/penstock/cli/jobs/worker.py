@@ -10,10 +10,10 @@ from types import FrameType
 
 import click
 
-from penstock.cli.jobs.options import FAILED, LEASE_LOST, names_told
+from penstock.cli.jobs.options import names_told
 from penstock.cli.jobs.supervisor import Supervisor
-from penstock.cli.logs import log_warnings
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED
+from penstock.cli.kit.output import log_warnings, one_line
 from penstock.jobs.app_names import load_app
 from penstock.jobs.model.job import Job
 from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
@@ -93,7 +93,7 @@ def command(
         click.echo(_counted(counts), err=True)
         click.echo(f"Looking for jobs took {worker.feed.read_units:,.0f} read units.", err=True)
     if burst and (counts.lost or counts.failed):
-        raise SystemExit(LEASE_LOST if counts.lost else FAILED)
+        raise SystemExit(LEASE_LOST if counts.lost else WORK_FAILED)
 
 
 def _counted(counts: Counts) -> str:

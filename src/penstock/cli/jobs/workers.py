@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.conversation import json_option
 from penstock.cli.jobs.options import names_told, opened, place_options, print_json
-from penstock.cli.terminal import one_line
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line
 from penstock.jobs.explain import span
 from penstock.jobs.worker.registry import Registry
 

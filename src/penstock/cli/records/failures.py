@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line, print_json
 from penstock.cli.records.options import bookkeeping_option, table_argument, url_option
-from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
 from penstock.records.processor import RecordProcessor
 from penstock.records.state.failed_records import FailureGroup
@@ -29,10 +29,10 @@ def command(table: str, url: str, bookkeeping: str, as_json: bool) -> None:
 
     Reads the whole table.
     """
-    with opened(url) as db:
+    with open_database(url) as db:
         groups = RecordProcessor(db.table(table), bookkeeping=bookkeeping).failures()
     if as_json:
-        show_json([group.form() for group in groups])
+        print_json([group.form() for group in groups])
         return
     for group in groups:
         _show(group)

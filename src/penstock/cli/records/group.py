@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.records"
 
@@ -16,7 +16,7 @@ COMMANDS = {
 }
 
 
-@click.group("records", cls=LazyGroup, lazy=COMMANDS)
+@click.group("records", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """Process every pending record of a table, in parallel: none twice at once, none lost.
 

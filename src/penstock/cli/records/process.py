@@ -14,19 +14,11 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import dry_run_option, json_option, show_json
-from penstock.cli.databases import opened
-from penstock.cli.lazy import INTERRUPTED
-from penstock.cli.records.options import (
-    FAILED,
-    bookkeeping_option,
-    load_function,
-    pairs,
-    table_argument,
-    url_option,
-    value_of,
-)
-from penstock.cli.tables.screen import Line
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.exit_codes import INTERRUPTED, WORK_FAILED
+from penstock.cli.kit.options import dry_run_option, json_option, parse_pairs, parse_value
+from penstock.cli.kit.output import ProgressLine, print_json
+from penstock.cli.records.options import bookkeeping_option, load_function, table_argument, url_option
 from penstock.client.database import Database, embedded_engine
 from penstock.client.tables.conditions import Condition, F
 from penstock.errors import PenstockError
@@ -98,7 +90,7 @@ def command(table: str, function: str, url: str, dry_run: bool, as_json: bool, *
     if options["processes"] and options["dask"]:
         raise click.UsageError("--processes and --dask do not go together: a cluster has its own processes.")
     found = load_function(function)
-    with opened(url) as db:
+    with open_database(url) as db:
         if dry_run:
             _show_plan(_processor(db, table, options, None), table, function, as_json)
             return
@@ -108,7 +100,7 @@ def command(table: str, function: str, url: str, dry_run: bool, as_json: bool, *
     if report.interrupted:
         raise click.exceptions.Exit(INTERRUPTED)
     if report.failed:
-        raise click.exceptions.Exit(FAILED)
+        raise click.exceptions.Exit(WORK_FAILED)
 
 
 def _processor(db: Database, table: str, options: dict[str, Any], executor: ExecutorOrMaker | None) -> RecordProcessor:
@@ -118,7 +110,7 @@ def _processor(db: Database, table: str, options: dict[str, Any], executor: Exec
         index=options["index"],
         values=_values(db, table, options["index"], options["values"]),
         where=_condition(options["where"]),
-        set=pairs("--set", options["marks"]),
+        set=parse_pairs("--set", options["marks"]),
         remove=options["remove"],
         bookkeeping=options["bookkeeping"],
         max_workers=options["workers"] or (min(2 * processes, MOST_WORKERS) if processes else 5),
@@ -133,14 +125,14 @@ def _processor(db: Database, table: str, options: dict[str, Any], executor: Exec
 def _values(db: Database, table: str, index: str | None, texts: Sequence[str]) -> list[Any]:
     """Of the index's key: its type says whether `0` is a number or a text."""
     if not texts or index is None:
-        return [value_of(text) for text in texts]
+        return [parse_value(text) for text in texts]
     is_text = key_type(db, table, index) == "S"
-    return [text if is_text and not text.startswith('"') else value_of(text) for text in texts]
+    return [text if is_text and not text.startswith('"') else parse_value(text) for text in texts]
 
 
 def _condition(where: Sequence[str]) -> Condition | None:
     condition: Condition | None = None
-    for name, value in pairs("--where", where).items():
+    for name, value in parse_pairs("--where", where).items():
         one = F(name) == value
         condition = one if condition is None else condition & one
     return condition
@@ -217,7 +209,7 @@ class Bar:
     """`[####····] 40 %  4,000 of 10,000 done, 2 failed, 310 a second, 19 s left`; nothing without a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._line = Line(quiet=quiet)
+        self._line = ProgressLine(quiet=quiet)
         self._told_at = 0.0
 
     def tell(self, progress: Progress, report: Report) -> None:
@@ -249,14 +241,14 @@ def bar_text(progress: Progress) -> str:
 def _show_plan(processor: RecordProcessor, table: str, place: str, as_json: bool) -> None:
     pending = processor.count()
     if as_json:
-        show_json({"pending": pending, "dry_run": True})
+        print_json({"pending": pending, "dry_run": True})
     else:
         click.echo(f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed.")
 
 
 def _show(report: Report, table: str, url: str, as_json: bool) -> None:
     if as_json:
-        show_json(report.form() | {"errors": [_error_form(one) for one in report.errors]})
+        print_json(report.form() | {"errors": [_error_form(one) for one in report.errors]})
     else:
         click.echo(f"{report}.")
         for error in report.errors[:_SHOWN_ERRORS]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import confirmed, continued, dry_run_option, json_option, show_json, yes_option
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import confirm, dry_run_option, json_option, resumable, yes_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.records.options import bookkeeping_option, table_argument, url_option
 from penstock.records.processor import RecordProcessor
 
@@ -38,16 +39,16 @@ def command(
       penstock records redrive Records --url app.db --kind ValueError
       penstock records redrive Records --url app.db --limit 10 --yes
     """
-    with opened(url) as db:
+    with open_database(url) as db:
         processor = RecordProcessor(db.table(table), bookkeeping=bookkeeping)
         count = processor.count_failures(kind=kind, message=message)
         wanted = count if limit is None else min(count, limit)
         if wanted and not dry_run:
-            confirmed(f"Make {wanted:,} of {table} pending again?", yes=yes)
-            with continued("what was redriven is pending, the rest is parked as it was."):
+            confirm(f"Make {wanted:,} of {table} pending again?", yes=yes)
+            with resumable("what was redriven is pending, the rest is parked as it was."):
                 wanted = processor.redrive(kind=kind, message=message, limit=limit)
     if as_json:
-        show_json({"redriven": 0 if dry_run else wanted, "parked": count, "dry_run": dry_run})
+        print_json({"redriven": 0 if dry_run else wanted, "parked": count, "dry_run": dry_run})
     elif dry_run:
         click.echo(f"{wanted:,} would be pending again. Nothing was changed.")
     elif wanted:

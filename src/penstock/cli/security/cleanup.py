@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import confirmed, dry_run_option, json_option, show_json, yes_option
-from penstock.cli.files.options import Age
+from penstock.cli.kit.options import AgeType, confirm, dry_run_option, json_option, yes_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.security.options import opened, storage_options
 from penstock.systems.security_assistant.job import counted
 
 
 @click.command("cleanup")
-@click.option("--older-than", type=Age(), default="24h", show_default=True, help="Leave files alone that are younger.")
+@click.option(
+    "--older-than", type=AgeType(), default="24h", show_default=True, help="Leave files alone that are younger."
+)
 @storage_options
 @dry_run_option
 @yes_option
@@ -34,10 +36,10 @@ def command(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
             told = f"{counted(found.jobs, 'expired job')}, {counted(files, 'file')} of no job"
             click.echo(f"Plan: {told} ({found.files.size:,} bytes).")
         if (found.jobs or files) and not dry_run:
-            confirmed(f"Remove them from {storage.shelf.where}?", yes=yes)
+            confirm(f"Remove them from {storage.shelf.where}?", yes=yes)
             found = storage.clean_up(older_than_seconds=older_than)
             files = found.files.orphans + found.files.leftovers
             if not as_json:
                 click.echo(f"Removed {counted(found.jobs, 'job')} and {counted(files, 'file')}.")
     if as_json:
-        show_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "names": names, "dry_run": dry_run})
+        print_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "names": names, "dry_run": dry_run})

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import Ended, json_option, show_json
+from penstock.cli.kit.exit_codes import CommandFailed
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.security.options import NOT_READY, company_option, job_argument, opened, storage_options
 from penstock.systems.security_assistant.stages import KINDS, file_of_kind
 
@@ -45,10 +47,12 @@ def command(
         job = storage.job(job_id)
         key = file_of_kind(job, kind)
         if key is None:
-            raise Ended(NOT_READY, f"{job.id} is {job.state.value}, and has no {kind} file yet. Ask again later.")
+            raise CommandFailed(
+                NOT_READY, f"{job.id} is {job.state.value}, and has no {kind} file yet. Ask again later."
+            )
         if url_only:
             url = storage.presigned_url(key)
-            show_json({"key": key, "url": url}) if as_json else click.echo(url)
+            print_json({"key": key, "url": url}) if as_json else click.echo(url)
             return
         target = out or Path(key.rpartition("/")[2])
         if target.exists() and not force:
@@ -56,6 +60,6 @@ def command(
         data = storage.get(key, expect=job.saved.get(key))
     target.write_bytes(data)
     if as_json:
-        show_json({"key": key, "file": str(target), "size": len(data)})
+        print_json({"key": key, "file": str(target), "size": len(data)})
     else:
         click.echo(f"{target}: {len(data):,} bytes, as it was saved")

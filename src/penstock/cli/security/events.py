@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line, print_json
 from penstock.cli.security.options import company_option, job_argument, opened, storage_options
-from penstock.cli.terminal import one_line
 from penstock.clock import utc_text
 
 
@@ -25,7 +25,7 @@ def command(job_id: str, company: str | None, as_json: bool, **place: str | None
     with opened(place, company) as storage:
         events = storage.events(job_id)
     if as_json:
-        show_json([event.item() for event in events])
+        print_json([event.item() for event in events])
         return
     for event in events:
         took = "" if event.duration_ms is None else f"{event.duration_ms} ms"

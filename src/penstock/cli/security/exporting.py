@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import dry_run_option, json_option, show_json
+from penstock.cli.kit.options import dry_run_option, json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.security.options import company_option, opened, storage_options
 from penstock.systems.security_assistant.job import counted
 from penstock.systems.security_assistant.json_shelf import JsonShelf
@@ -42,7 +43,7 @@ def command(target: str, replace: bool, company: str | None, dry_run: bool, as_j
 def show_moved(moved: Moved, target: str, *, dry_run: bool, as_json: bool) -> None:
     """Exit code 1 if jobs were left as they are in the target, in another version."""
     if as_json:
-        show_json(moved.form() | {"dry_run": dry_run})
+        print_json(moved.form() | {"dry_run": dry_run})
     else:
         verb = "Would copy" if dry_run else "Copied"
         told = f"{counted(moved.copied, 'job')} and {counted(moved.events, 'event')}"

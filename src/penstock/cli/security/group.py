@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.security"
 
@@ -25,7 +25,7 @@ COMMANDS = {
 }
 
 
-@click.group("security", cls=LazyGroup, lazy=COMMANDS)
+@click.group("security", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """A security drawing (PDF) in, a component schedule (.xlsx) out.
 

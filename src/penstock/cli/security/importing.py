@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import dry_run_option, json_option
+from penstock.cli.kit.options import dry_run_option, json_option
 from penstock.cli.security.exporting import show_moved
 from penstock.cli.security.options import company_option, opened, storage_options
 from penstock.systems.security_assistant.json_shelf import JOBS_FILE, JsonShelf

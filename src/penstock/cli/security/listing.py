@@ -6,9 +6,9 @@ import itertools
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import one_line, print_json
 from penstock.cli.security.options import company_option, job_form, line_of, opened, storage_options
-from penstock.cli.terminal import one_line
 from penstock.systems.security_assistant.job import STATUSES
 from penstock.systems.security_assistant.shelf import JobPage
 from penstock.systems.security_assistant.storage import LONGEST_PAGE, Storage, moment_of
@@ -63,7 +63,7 @@ def command(
         else:
             page = _between(storage, since, until, limit, token)
     if as_json:
-        show_json({"jobs": [job_form(job) for job in page.jobs], "token": page.token})
+        print_json({"jobs": [job_form(job) for job in page.jobs], "token": page.token})
         return
     for job in page.jobs:
         click.echo(one_line(line_of(job)))

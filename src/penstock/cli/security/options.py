@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli.conversation import Ended
+from penstock.cli.kit.exit_codes import CommandFailed
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.files import FileMissing
@@ -81,7 +81,7 @@ def opened(place: dict[str, str | None], company: str | None = None, *, make: bo
         with opened_storage(settings_of(place), make=make) as storage:
             yield storage if company is None else storage.for_company(company)
     except (JobNotFound, FileMissing, NothingThere) as error:
-        raise Ended(NOT_FOUND, str(error)) from error
+        raise CommandFailed(NOT_FOUND, str(error)) from error
 
 
 def job_form(job: DrawingJob) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.lazy import INTERRUPTED
+from penstock.cli.kit.exit_codes import INTERRUPTED
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.security.options import (
     agents_option,
     end_with,
@@ -85,7 +86,7 @@ def command(
         if not queue:
             job = _done(job, _processor(storage, agents, time_limit, quiet=as_json))
         if as_json:
-            show_json(job_form(job))
+            print_json(job_form(job))
         elif queue:
             click.echo(f"{job.id} is queued. `penstock security worker` does it.")
         else:

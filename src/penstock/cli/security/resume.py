@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.security.options import (
     agents_option,
     company_option,
@@ -47,7 +48,7 @@ def command(job_id: str | None, company: str | None, agents: str | None, as_json
         jobs = list(storage.interrupted_jobs()) if job_id is None else [_ready(storage, storage.job(job_id))]
         done = [finished(processor, job) if not job.is_terminal else job for job in jobs]
     if as_json:
-        show_json([job_form(job) for job in done])
+        print_json([job_form(job) for job in done])
     elif not done:
         click.echo("No job was interrupted.")
     else:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.systems.security_assistant.sample import Building
 
 
@@ -30,7 +31,7 @@ def command(target: Path, levels: int, doors: int, force: bool, as_json: bool) -
     target.write_bytes(data)
     counts = building.counts()
     if as_json:
-        show_json({"file": str(target), "size": len(data), "counts": counts})
+        print_json({"file": str(target), "size": len(data), "counts": counts})
     else:
         told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         click.echo(f"{target}: {len(data):,} bytes; {sum(counts.values())} components: {told}")

@@ -9,8 +9,8 @@ from typing import TextIO
 import click
 import orjson
 
-from penstock.cli.conversation import json_option, listen_options
-from penstock.cli.logs import log_warnings
+from penstock.cli.kit.options import json_option, listen_options
+from penstock.cli.kit.output import log_warnings
 from penstock.cli.security.options import agents_option, opened, storage_options
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.security.options import (
     company_option,
     end_with,
@@ -34,7 +35,7 @@ def command(job_id: str, company: str | None, as_json: bool, **place: str | None
     with opened(place, company) as storage:
         job = storage.job(job_id)
         if as_json:
-            show_json(job_form(job))
+            print_json(job_form(job))
         else:
             show_job(job)
     end_with(job)

@@ -6,7 +6,8 @@ import time
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.security.options import agents_option, opened, storage_options
 from penstock.cli.security.process import StageLines
 from penstock.records.leases import LeaseLost
@@ -62,6 +63,6 @@ def command(once: bool, idle: float, time_limit: float, agents: str | None, as_j
 
 def _show(job: DrawingJob, as_json: bool) -> None:
     if as_json:
-        show_json({"job_id": job.id, "status": job.state.value, "error": job.error})
+        print_json({"job_id": job.id, "status": job.state.value, "error": job.error})
     else:
         click.echo(f"{job.id} is {job.state.value}")

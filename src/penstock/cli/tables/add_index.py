@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import propose
 from penstock.cli.tables.index_options import Said, defined_table, full_name, index_options
@@ -56,7 +56,7 @@ def command(
     naming = order.naming if order is not None else Naming.of(os.environ, prefix=prefix, environment=env)
     wanted = _wanted(order, table, index, Said(**said))
     policy = order.policy_command("add-index") if order is not None else "penstock tables policy"
-    with opened(url) as db:
+    with open_database(url) as db:
         live = existing(db, full_name(order, table), policy)
         plan = plan_addition(db, live, wanted, naming)
         if not force:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.databases import note_missing_file, opened
+from penstock.cli.kit.databases import note_missing_file, open_database
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import agreed, carry_out
 from penstock.cli.tables.options import Manner, Order, manner_options, ordered, url_option
@@ -31,10 +31,10 @@ def command(order: Order, url: str, manner: Manner) -> None:
     policy = order.policy_command("apply")
     if manner.dry_run:
         note_missing_file(url)
-    with opened(url, "empty") as db:
+    with open_database(url, "empty") as db:
         found = survey(db, order.tables, order.naming, policy=policy)
     if agreed(found, manner, f"Apply this to {url}?", show=lambda: _show(found)):
-        with opened(url, "made") as db:  # a file is made only now that somebody wants it
+        with open_database(url, "made") as db:  # a file is made only now that somebody wants it
             carry_out(db, found, manner, policy)
 
 

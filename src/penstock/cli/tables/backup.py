@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import continued, dry_run_option, json_option, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import dry_run_option, json_option, resumable
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import permitted, url_option
-from penstock.cli.tables.screen import Line
 from penstock.tables.data import backups
 from penstock.tables.data.dump_folder import replace_file
 from penstock.tables.formats.export_file import export_text
@@ -37,8 +37,8 @@ def command(table: str, name: str | None, definition: Path | None, url: str, dry
       penstock tables backup orders --url aws://eu-west-2 --definition orders.json
       penstock tables restore orders-again --backup ARN --definition orders.json --url aws://eu-west-2
     """
-    line = Line(quiet=as_json)
-    with permitted("backup", table), opened(url) as db, continued("the backup goes on by itself."):
+    line = ProgressLine(quiet=as_json)
+    with permitted("backup", table), open_database(url) as db, resumable("the backup goes on by itself."):
         live = required(db, table)
         backup = name or backups.default_name(table, time.time())
         if dry_run:
@@ -50,7 +50,7 @@ def command(table: str, name: str | None, definition: Path | None, url: str, dry
     line.end()
     details, source = made["BackupDetails"], made["SourceTableDetails"]
     if as_json:
-        show_json(
+        print_json(
             {"table": table, "arn": details["BackupArn"], "name": details["BackupName"], "items": source["ItemCount"]}
         )
         return
@@ -60,6 +60,6 @@ def command(table: str, name: str | None, definition: Path | None, url: str, dry
 
 def _show_planned(table: str, backup: str, items: int, as_json: bool) -> None:
     if as_json:
-        show_json({"table": table, "name": backup, "items": items, "dry_run": True})
+        print_json({"table": table, "name": backup, "items": items, "dry_run": True})
     else:
         click.echo(f"{table}: {items:,} items would be backed up as {backup}")

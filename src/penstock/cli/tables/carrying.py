@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import confirmed, show_json
+from penstock.cli.kit.options import confirm
+from penstock.cli.kit.output import print_json
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import INTERRUPTED, Manner
 from penstock.client.database import Database
@@ -44,10 +45,10 @@ def agreed(
         show()
     if manner.dry_run:
         if manner.as_json:
-            show_json(screen.survey_json(survey) | (more or {}) | {"dry_run": True})
+            print_json(screen.survey_json(survey) | (more or {}) | {"dry_run": True})
         return False
     if not survey.plan.is_empty:
-        confirmed(question, yes=manner.yes)
+        confirm(question, yes=manner.yes)
     return manner.as_json or any(one.has_work for one in survey.tables)
 
 
@@ -85,6 +86,6 @@ def carry_out(
 
 def _show(report: ApplyReport, as_json: bool, more: dict[str, Any] | None) -> None:
     if as_json:
-        show_json(screen.report_json(report) | (more or {}))
+        print_json(screen.report_json(report) | (more or {}))
     else:
         screen.show_report(report)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import click
 
-from penstock.cli.conversation import confirmed, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import confirm
+from penstock.cli.kit.output import print_json
 from penstock.cli.tables import screen
 from penstock.cli.tables.add_index import index_json, show_index
 from penstock.cli.tables.carrying import carry_out
@@ -73,7 +74,7 @@ def command(
     order = order_of(definitions, env=env, prefix=prefix, layout=layout)
     policy = order.policy_command("change-index")
     new_name = successor or successor_name(index)
-    with opened(url) as db:
+    with open_database(url) as db:
         live = existing(db, full_name(order, table), policy)
         wanted = _wanted(live, defined_table(order, table), index, new_name, Said(**said), no_sort_key)
         plan = plan_addition(db, live, wanted, order.naming)
@@ -86,10 +87,10 @@ def command(
                 screen.show_plan(removal.plan)
         if manner.dry_run:
             if manner.as_json:
-                show_json({"add": screen.survey_json(plan.survey), "drop": screen.survey_json(removal)})
+                print_json({"add": screen.survey_json(plan.survey), "drop": screen.survey_json(removal)})
             return
         if not plan.exists:
-            confirmed(f"Add index {new_name} to {db.name}?", yes=manner.yes)
+            confirm(f"Add index {new_name} to {db.name}?", yes=manner.yes)
         told = index_json(plan) | {"replaces": index}
         if not plan.exists or live.in_motion or (manner.as_json and keep_old):
             carry_out(db, plan.survey, manner, policy, more=told, last=keep_old)
@@ -97,7 +98,7 @@ def command(
             click.echo(f"Both are there. Move the queries from {index} to {new_name}, then run it again.", err=True)
             return
         if not removal.plan.is_empty:
-            confirmed(f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?", yes=manner.yes)
+            confirm(f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?", yes=manner.yes)
         if manner.as_json or not removal.plan.is_empty:
             carry_out(db, removal, manner, policy, more=told)
     click.echo(f"Write index {new_name} instead of {index} into the definition.", err=True)

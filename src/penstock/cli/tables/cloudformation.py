@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import json_option
+from penstock.cli.kit.options import json_option, out_file_option
+from penstock.cli.kit.output import write_text
 from penstock.cli.tables.options import Order, ordered, unused_url_option
-from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.formats.cloudformation import template_text
 
 
@@ -26,4 +26,4 @@ def command(order: Order, out: Path | None, as_json: bool) -> None:
       penstock tables cloudformation infrastructure/schemas --out template.json
     """
     del as_json  # a template is JSON
-    write(template_text(order.tables, order.naming), out)
+    write_text(template_text(order.tables, order.naming), out)

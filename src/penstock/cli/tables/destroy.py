@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
 from penstock.cli.tables import screen
 from penstock.cli.tables.carrying import propose
 from penstock.cli.tables.options import Manner, Order, manner_options, ordered, url_option
@@ -30,7 +30,7 @@ def command(order: Order, url: str, manner: Manner) -> None:
     """
     policy = order.policy_command("destroy")
     names = [order.naming.full_name(table.name) for table in order.tables]
-    with opened(url) as db:
+    with open_database(url) as db:
         found = survey_to_delete(db, names, order.naming, policy=policy)
         doomed = found.plan.counts["delete"]
         question = f"Delete {doomed} of the tables in {db.name}, with all their items?"

@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 import click
 
-from penstock.cli.conversation import continued, json_option, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import json_option, resumable
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
-from penstock.cli.tables.screen import Line
 from penstock.tables.data import compare as comparing
 from penstock.tables.data.compare import Comparison, Difference
 from penstock.tables.data.transfers import ItemTable
@@ -49,12 +49,12 @@ def command(
 
     Read only. Exit code 1 where they differ.
     """
-    line = Line(quiet=as_json)
+    line = ProgressLine(quiet=as_json)
     with (
         permitted("diff-data", first, second),
-        opened(url) as db,
-        nullcontext(db) if other_url is None else opened(other_url) as other,
-        continued("nothing was changed."),
+        open_database(url) as db,
+        nullcontext(db) if other_url is None else open_database(other_url) as other,
+        resumable("nothing was changed."),
     ):
         for place, name in ((db, first), (other, second)):
             required(place, name, settings=False)
@@ -71,7 +71,7 @@ def command(
     line.end()
     if as_json:
         shown = [one.form() for one in found.differences]
-        show_json(asdict(found) | {"differences": shown, "same": found.same})
+        print_json(asdict(found) | {"differences": shown, "same": found.same})
     else:
         _show(found)
     if not found.same:

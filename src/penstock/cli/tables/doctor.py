@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.tables.options import Order, ordered
 from penstock.tables.doctor.examine import examine_definitions, examine_live
 from penstock.tables.doctor.rules import Finding
@@ -39,7 +40,7 @@ def command(order: Order, url: str | None, exit_code: bool, as_json: bool) -> No
     if url is None:
         findings = examine_definitions(order.tables, order.naming)
     else:
-        with opened(url) as db:
+        with open_database(url) as db:
             findings = examine_live(db, order.tables, order.naming, policy=order.policy_command("doctor"))
     _show(findings, as_json)
     if exit_code and any(one.severity == "warning" for one in findings):
@@ -52,7 +53,7 @@ def _show(findings: Iterable[Finding], as_json: bool) -> None:
     if as_json:
         members = ("rule", "severity", "table", "index", "text", "mend")
         found = [{member: getattr(one, member) for member in members} for one in several]
-        show_json({"findings": found, "warnings": warnings})
+        print_json({"findings": found, "warnings": warnings})
         return
     for one in several:
         click.echo(click.style(str(one), fg="yellow" if one.severity == "warning" else None))

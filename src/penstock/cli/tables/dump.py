@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import continued, dry_run_option, json_option, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import dry_run_option, json_option, resumable
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
-from penstock.cli.tables.screen import Line
 from penstock.tables.data import dump as dumping
 from penstock.tables.plan.costs import count
 from penstock.tables.plan.inspect import Live, required
@@ -34,8 +34,8 @@ def command(table: str, out: Path, segments: int, url: str, rate: float | None, 
     Read only. Interrupted, it continues where it was when it is run again. Each item is as it was at some moment
     of the dump; for one moment of the whole table, dump a table restored from a point in time.
     """
-    line = Line(quiet=as_json)
-    with permitted("dump", table), opened(url) as db, continued(f"{out} holds what was written so far."):
+    line = ProgressLine(quiet=as_json)
+    with permitted("dump", table), open_database(url) as db, resumable(f"{out} holds what was written so far."):
         if dry_run:
             _show_planned(required(db, table), out, as_json)
             return
@@ -43,7 +43,7 @@ def command(table: str, out: Path, segments: int, url: str, rate: float | None, 
     line.end()
     size = sum(part.bytes for part in done.parts)
     if as_json:
-        show_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
+        print_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
         return
     click.echo(f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}")
 
@@ -52,6 +52,6 @@ def _show_planned(live: Live, out: Path, as_json: bool) -> None:
     dumping.check_folder(out)
     facts = live.facts
     if as_json:
-        show_json({"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True})
+        print_json({"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True})
     else:
         click.echo(f"{facts.name}: {count(facts.items, 'item')} would be written to {out}")

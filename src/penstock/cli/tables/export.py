@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import dry_run_option, json_option, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import dry_run_option, json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import Order, ordered, url_option
 from penstock.tables.formats.export import DEFAULT_FOLDER, ExportReport, export
@@ -41,11 +42,11 @@ def command(order: Order, url: str, out: Path, warm: bool, dry_run: bool, as_jso
 
     Exit codes: 0 all written, 1 a table is missing or could not be read.
     """
-    with opened(url) as db:
+    with open_database(url) as db:
         policy = order.policy_command("export")
         report = export(db, order.tables, order.naming, out, warm=warm, dry_run=dry_run, policy=policy)
     if as_json:
-        show_json(_json(report, dry_run))
+        print_json(_json(report, dry_run))
     else:
         _show(report, out, dry_run)
     if not report.is_whole:

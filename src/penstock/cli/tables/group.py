@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.kit.groups import Group
 
 _HERE = "penstock.cli.tables"
 
@@ -30,7 +30,7 @@ COMMANDS = {
 }
 
 
-@click.group("tables", cls=LazyGroup, lazy=COMMANDS)
+@click.group("tables", cls=Group, lazy=COMMANDS)
 def command() -> None:
     """Tables as code: planned, applied, verified, exported.
 

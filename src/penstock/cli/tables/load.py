@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import continued, dry_run_option, json_option, show_json
-from penstock.cli.databases import creating, opened
+from penstock.cli.kit.databases import absent_file, open_database
+from penstock.cli.kit.options import dry_run_option, json_option, resumable
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
-from penstock.cli.tables.screen import Line
 from penstock.tables.data import load as loading_data
 
 
@@ -44,11 +44,11 @@ def command(
 
     Checksums are verified before anything is written. Interrupted, it continues with the part it was at.
     """
-    line = Line(quiet=as_json)
+    line = ProgressLine(quiet=as_json)
     with (
         permitted("load", table),
-        opened(url, creating(create, dry_run=dry_run), maker="--create") as db,
-        continued(f"a part of the items is in {table}."),
+        open_database(url, absent_file(create, dry_run=dry_run), maker="--create") as db,
+        resumable(f"a part of the items is in {table}."),
     ):
         done = loading_data.load(
             db,
@@ -63,7 +63,7 @@ def command(
         )
     line.end()
     if as_json:
-        show_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
+        print_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
         return
     made = " (made as it was dumped)" if done.created else ""
     earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""

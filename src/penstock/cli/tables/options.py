@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli.conversation import dry_run_option, json_option, yes_option
+from penstock.cli.kit.options import dry_run_option, json_option, yes_option
 from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError

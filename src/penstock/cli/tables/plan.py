@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.databases import note_missing_file, opened
+from penstock.cli.kit.databases import note_missing_file, open_database
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import CHANGES, Order, ordered, url_option
 from penstock.tables.plan.survey import survey
@@ -29,10 +30,10 @@ def command(order: Order, url: str, exit_code: bool, as_json: bool) -> None:
     Exit codes: 0 done; 7 changes, with --exit-code; 1 failed.
     """
     note_missing_file(url)
-    with opened(url, "empty") as db:
+    with open_database(url, "empty") as db:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("plan"))
     if as_json:
-        show_json(screen.survey_json(found))
+        print_json(screen.survey_json(found))
     else:
         screen.show_plan(found.plan)
         screen.show_under_way(found)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import json_option
+from penstock.cli.kit.options import json_option, out_file_option
+from penstock.cli.kit.output import write_text
 from penstock.cli.tables.options import naming_options, order_of, tables_option, unused_url_option
-from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.iam_policy import COMMANDS, policy, policy_text
@@ -73,4 +73,4 @@ def command(
         order = order_of(definitions, env=env, prefix=prefix, layout=layout, only=only)
         tables, naming = order.tables, order.naming
     document = policy(commands, tables, naming, region=region, account=account, partition=partition, also=names)
-    write(policy_text(document), out)
+    write_text(policy_text(document), out)

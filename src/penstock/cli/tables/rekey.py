@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import confirmed, continued, json_option, show_json, yes_option
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import confirm, json_option, resumable, yes_option
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
-from penstock.cli.tables.screen import Line
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.formats.export_file import read_export
@@ -57,8 +57,8 @@ def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> 
     continues when it is run again. Until `confirm`, `rollback` deletes the new table and leaves all as it was.
     """
     action, table = _words(words)
-    line = Line(quiet=as_json)
-    with permitted("rekey", table, *filter(None, [options["into"]])), opened(url) as db:
+    line = ProgressLine(quiet=as_json)
+    with permitted("rekey", table, *filter(None, [options["into"]])), open_database(url) as db:
         run = rekey.Rekey(db, JobStore(db, lease_seconds=options["lease"]), _options(db, line, options))
         if action == "status":
             _status(db, table, as_json)
@@ -67,7 +67,7 @@ def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> 
         elif action == "rollback":
             _rollback(db, run, table, yes=options["yes"])
         elif action == "confirm":
-            with continued("nothing was confirmed."):
+            with resumable("nothing was confirm."):
                 job = run.confirm(table, force=options["force"])
             line.end()
             _show(job, as_json, _CONFIRMED)
@@ -83,7 +83,7 @@ def _words(words: tuple[str, ...]) -> tuple[str, str]:
     raise click.UsageError(f"Give a TABLE, or one of {', '.join(_ACTIONS)} and a TABLE.")
 
 
-def _options(db: Database, line: Line, given: dict[str, Any]) -> rekey.Options:
+def _options(db: Database, line: ProgressLine, given: dict[str, Any]) -> rekey.Options:
     return rekey.Options(
         segments=given["segments"],
         max_lag_seconds=given["max_lag"],
@@ -92,14 +92,14 @@ def _options(db: Database, line: Line, given: dict[str, Any]) -> rekey.Options:
     )
 
 
-def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool, given: dict[str, Any]) -> None:
+def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_json: bool, given: dict[str, Any]) -> None:
     found = JobStore(db).read(table)
     if found is not None and found.phase != "confirmed":
         _same_job(found, given)
         if given["dry_run"]:
             click.echo(f"Would go on with the rekey of {table} into {found.into}, which is {found.phase}.")
             return
-        with continued("what was done is kept."):
+        with resumable("what was done is kept."):
             job = run.go_on(table, given["mapping"])
     else:
         if not given["key"] or not given["into"]:
@@ -109,7 +109,7 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool,
             click.echo(_plan(db, planned))
         if given["dry_run"]:
             return
-        with continued("what was done is kept."):
+        with resumable("what was done is kept."):
             job = run.start(planned)
     line.end()
     _show(job, as_json, _READY)
@@ -138,8 +138,8 @@ def _plan(db: Database, job: Job) -> str:
 def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
     job = JobStore(db).read(table)
     if job is not None and job.phase != "confirmed":
-        confirmed(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
-    with continued("the rollback is not finished."):
+        confirm(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
+    with resumable("the rollback is not finished."):
         job = run.rollback(table)
     click.echo(f"Rolled back: {job.into} is deleted, {table} is as it was.")
 
@@ -191,7 +191,7 @@ def _show(job: Job, as_json: bool, text: str, *, held_by: str | None = None) -> 
         form = asdict(job) | {"held_by": held_by}
         for inner in ("places", "shards", "doubts", "definition"):
             del form[inner]
-        show_json(form)
+        print_json(form)
         return
     click.echo(f"{job.source} → {job.into}: {_progress(job)}")
     if held_by:

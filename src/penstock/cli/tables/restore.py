@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from penstock.cli.conversation import continued, dry_run_option, json_option, show_json
-from penstock.cli.databases import creating, opened
+from penstock.cli.kit.databases import absent_file, open_database
+from penstock.cli.kit.options import dry_run_option, json_option, resumable
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
-from penstock.cli.tables.screen import Line
 from penstock.tables.data import backups
 from penstock.tables.data.backups import Backup, DumpFolder, PointInTime, Source
 
@@ -51,13 +51,13 @@ def command(
     Nothing that exists is written over. Exit code 1 if the restored table differs from its source's definition.
     """
     source = _source(origin, at, backup, dump)
-    line = Line(quiet=as_json)
-    absent = creating(dump is not None, dry_run=dry_run)
+    line = ProgressLine(quiet=as_json)
+    absent = absent_file(dump is not None, dry_run=dry_run)
     # A dump is loaded by us and goes on by itself; DynamoDB's own restores go on without us.
     with (
         permitted("restore", *_tables(source, table)),
-        opened(url, absent) as db,
-        continued(f"{table} may be there in part (add --finish once DynamoDB has made it)."),
+        open_database(url, absent) as db,
+        resumable(f"{table} may be there in part (add --finish once DynamoDB has made it)."),
     ):
         done = backups.restore(
             db,
@@ -72,7 +72,7 @@ def command(
         )
     line.end()
     if as_json:
-        show_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
+        print_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
         return
     if dry_run:
         click.echo(f"{table}: would be restored with {done.items:,} items and the settings of {done.settings_from}")

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import orjson
 
-from penstock.cli.conversation import json_option
+from penstock.cli.kit.options import json_option, out_file_option
+from penstock.cli.kit.output import write_text
 from penstock.cli.tables.options import Order, ordered, unused_url_option
-from penstock.cli.tables.written import out_file_option, write
 from penstock.tables.formats.terraform import template_text
 
 
@@ -27,4 +27,4 @@ def command(order: Order, out: Path | None, as_json: bool) -> None:
       penstock tables terraform infrastructure/schemas --out tables.tf
     """
     text = template_text(order.tables, order.naming)
-    write(orjson.dumps({"file": "tables.tf", "text": text}).decode() + "\n" if as_json else text, out)
+    write_text(orjson.dumps({"file": "tables.tf", "text": text}).decode() + "\n" if as_json else text, out)

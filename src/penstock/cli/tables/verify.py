@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.cli.databases import opened
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json
 from penstock.cli.tables import screen
 from penstock.cli.tables.options import Order, ordered, url_option
 from penstock.tables.plan.costs import count
@@ -26,11 +27,11 @@ def command(order: Order, url: str, as_json: bool) -> None:
 
     Read only. Exit codes: 0 all equal, 1 something differs, is missing or cannot be read.
     """
-    with opened(url) as db:
+    with open_database(url) as db:
         found = survey(db, order.tables, order.naming, policy=order.policy_command("verify"))
     plan = found.plan
     if as_json:
-        show_json({"equal": plan.is_empty, **screen.survey_json(found)})
+        print_json({"equal": plan.is_empty, **screen.survey_json(found)})
     elif plan.is_empty:
         click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
         screen.show_under_way(found)
