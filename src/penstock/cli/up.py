@@ -26,9 +26,9 @@ from penstock.jobs.app import FILES_VARIABLE, App
 from penstock.jobs.app_names import load_app
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.worker.worker import Worker
+from penstock.registry import system_tables
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen, running_server
-from penstock.systems import SYSTEMS
 from penstock.tables.definitions.sources import load
 from penstock.web.dashboard.app import make_dashboard, serve_dashboard
 from penstock.web.dashboard.source import Source
@@ -93,7 +93,7 @@ def command(
     log_warnings()
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(18)
-    wanted = None if definitions is None else load(definitions, SYSTEMS, variables=os.environ)
+    wanted = None if definitions is None else load(definitions, system_tables(), variables=os.environ)
     sockets = listen(host, port)  # before a file is made: a taken port leaves nothing behind
     with ExitStack() as stack:
         stack.callback(_close, sockets)

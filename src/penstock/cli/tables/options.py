@@ -16,7 +16,7 @@ from penstock.cli.kit.options import dry_run_option, json_option, yes_option
 from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
-from penstock.systems import SYSTEMS
+from penstock.registry import system_tables
 from penstock.tables.apply.failures import TableFailed
 from penstock.tables.apply.side_by_side import MAX_WAIT_SECONDS
 from penstock.tables.definitions.definition import Table
@@ -113,7 +113,7 @@ def order_of(
     definitions: str, *, env: str | None, prefix: str | None, layout: str = "safe", only: tuple[str, ...] = ()
 ) -> Order:
     """Loads DEFINITIONS; raises if a name cannot be."""
-    found = load(definitions, SYSTEMS, layout=layout, variables=os.environ)
+    found = load(definitions, system_tables(), layout=layout, variables=os.environ)
     naming = Naming.of(os.environ, prefix=prefix, environment=env, default_prefix=found.prefix)
     kept = Definitions(found.source, _chosen(found, naming, only), found.prefix)
     check_names(kept.tables, naming)

@@ -14,12 +14,16 @@ from typing import Any, Final
 
 import orjson
 
+from penstock.client.database import Database
 from penstock.clock import utc_text
+from penstock.files import Files
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Call, ClaimIndex, Item, Listing, Record
 from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
 from penstock.jobs.model.new_job import BadJob
 from penstock.jobs.model.state import State
+from penstock.jobs.sources import JobSource, StoreSource, TableDescription
+from penstock.jobs.store.store import JobStore
 from penstock.systems.delphi import tables
 from penstock.tables.definitions.definition import Table
 
@@ -203,3 +207,10 @@ def _conversation(job: Job) -> str:
             return str(found)
     kept = job.others.get("conversation_id")
     return "" if kept is None else str(kept["S"])
+
+
+def queue_source(db: Database, table: TableDescription, files: Files | None) -> JobSource | None:
+    """Delphi's queue, for `penstock jobs list` and the dashboard."""
+    if table.name != tables.QUEUE or tables.CLAIM_INDEX not in table.indexes:
+        return None
+    return StoreSource(JobStore(db, QueueLayout(), files=files), "delphi", "penstock delphi")

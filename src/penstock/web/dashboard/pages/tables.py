@@ -17,7 +17,7 @@ from starlette.routing import Route
 from penstock.client.database import Database, embedded_engine
 from penstock.engine.ttl.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
-from penstock.systems import SYSTEMS
+from penstock.registry import system_tables
 from penstock.tables.apply.table_states import percent_of
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
@@ -236,7 +236,7 @@ class Drift:
 
 
 def choices(own: Definitions | None) -> list[Choice]:
-    found = [Choice(name, name) for name in SYSTEMS]
+    found = [Choice(name, name) for name in system_tables()]
     return found if own is None else [Choice(OWN, own.source), *found]
 
 
@@ -263,15 +263,15 @@ def read_drift(db: Database, own: Definitions | None, chosen: str, environment: 
 def _definitions(own: Definitions | None, chosen: str, layout: str) -> Definitions:
     if chosen == OWN and own is not None:
         return own
-    if chosen not in SYSTEMS:
+    if chosen not in system_tables():
         raise Problem(
             400,
             "These definitions may not be named here.",
-            f"Choose one of {', '.join(SYSTEMS)}, or start with `penstock up --definitions MODULE:NAME`.",
+            f"Choose one of {', '.join(system_tables())}, or start with `penstock up --definitions MODULE:NAME`.",
         )
     variables: Mapping[str, str] = os.environ
     try:
-        return load(chosen, SYSTEMS, layout="compat" if layout == "compat" else "safe", variables=variables)
+        return load(chosen, system_tables(), layout="compat" if layout == "compat" else "safe", variables=variables)
     except (PenstockError, ValueError) as error:
         raise Problem(400, str(error), "Choose another layout.") from None
 
