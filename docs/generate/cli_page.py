@@ -23,7 +23,7 @@ def cli_page() -> str:
     ]
     groups = sorted(cli.list_commands(click.Context(cli)))
     for name in groups:
-        lines.append(f"| [`penstock {name}`](#penstock-{name}) | {cli.lazy[name][1]} |")
+        lines.append(f"| [`penstock {name}`](#penstock-{name}) | {cli.summary(name)} |")
     lines.append("")
     for name in groups:
         command = cli.get_command(click.Context(cli), name)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.cli.accounts.group import COMMANDS
 from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.records.run.run import Interrupted
+from penstock.systems.account_records.commands import command
 from penstock.systems.account_records.config import DEFAULTS, EXAMPLE
 from penstock.systems.account_records.services.record_processor import RecordProcessor
 
@@ -22,7 +22,7 @@ KEY = ("ACC12345", "2026-02-17T12:00:00Z")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in (*DEFAULTS, "PENSTOCK_URL"):
+    for name in (*DEFAULTS, "PENSTOCK_DB"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / ".env").write_text("DYNAMODB_ENDPOINT=accounts.db\n")
@@ -49,7 +49,7 @@ def add(number: int = 1) -> None:
     run("add", "-", given="\n".join(json.dumps(form) for form in forms))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", command.commands)
 def test_every_command_has_help_with_an_example(name: str) -> None:
     text = run(name, "--help").output
     assert f"penstock accounts {name}" in text
@@ -71,7 +71,7 @@ def test_S4_3_create_tables_makes_what_is_missing(here: Path) -> None:
 def test_S4_2_another_file_and_another_url(here: Path) -> None:
     (here / "other.env").write_text("DYNAMODB_ENDPOINT=other.db\n")
     run("create-tables", "--env-file", "other.env")
-    run("create-tables", "--url", "third.db")
+    run("create-tables", "--db", "third.db")
     assert sorted(path.name for path in here.glob("*.db")) == ["other.db", "third.db"]
     (here / ".env").write_text("nonsense\n")
     assert ".env:1: a line is NAME=value" in run("list", code=1).output
@@ -124,7 +124,7 @@ def test_S4_6_many_records_are_added_from_a_file(made: None, here: Path) -> None
         (("process", "nonsense"), None, 2, "MODULE:FUNCTION"),
         (("process", "json:nothing"), None, 1, "json has no function named nothing"),
         (("process", "json:decoder"), None, 1, "function"),
-        (("list", "--url", "none.db"), None, 1, "none.db: there is no such database"),
+        (("list", "--db", "none.db"), None, 1, "none.db: there is no such database"),
         (("list", "--env-file", "none.env"), None, 1, "none.env: it cannot be read"),
         (("user", "nobody"), None, 4, "There is no user 'nobody'"),
         (("user", "a#b"), None, 1, "has no #"),

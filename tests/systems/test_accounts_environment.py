@@ -25,7 +25,7 @@ from penstock.systems.account_records.services.dynamodb import create_tables, de
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in (*DEFAULTS, "PENSTOCK_URL"):
+    for name in (*DEFAULTS, "PENSTOCK_DB"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 

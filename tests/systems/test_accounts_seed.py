@@ -32,7 +32,7 @@ from penstock.systems.layouts import Layout
 def configured(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Layout]:
     """cp .env.example .env, with the port of this test's server; then create-tables."""
     monkeypatch.chdir(tmp_path)
-    for name in (*DEFAULTS, "PENSTOCK_URL"):
+    for name in (*DEFAULTS, "PENSTOCK_DB"):
         monkeypatch.delenv(name, raising=False)
     with Engine() as engine, running_server(engine) as server:
         (tmp_path / ".env").write_text(f"DYNAMODB_ENDPOINT={server.url}\n")

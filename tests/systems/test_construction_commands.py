@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 from construction_world import event
 
-from penstock.cli.construction.group import COMMANDS
 from penstock.cli.main import cli
 from penstock.client.database import connect
+from penstock.systems.construction_expenses.commands import command
 
 LETTER = "dlq_sample-evt-wrong"
 
@@ -23,7 +23,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PENSTOCK_URL", "expenses.db")
+    monkeypatch.setenv("PENSTOCK_DB", "expenses.db")
     return tmp_path
 
 
@@ -43,7 +43,7 @@ def told(*arguments: str, **options: Any) -> Any:
 
 
 def all_commands() -> list[tuple[str, ...]]:
-    return [(name,) for name in COMMANDS] + [
+    return [(name,) for name in command.commands] + [
         (group, name) for group in ("company", "dlq") for name in _group(group).list_commands(click.Context(cli))
     ]
 
@@ -106,7 +106,7 @@ def test_a_company_is_shown_listed_and_found(loaded: None) -> None:
         (("company", "find", "companies", "name=x"), 1, "cannot be asked by name. It can by companyId; apple"),
         (("company", "list", "--token", "x"), 1, "oken"),
         (("company", "list", "--env", "dev"), 1, "`penstock tables apply construction-expenses` makes them"),
-        (("company", "list", "--url", "none.db"), 1, "none.db: there is no such database"),
+        (("company", "list", "--db", "none.db"), 1, "none.db: there is no such database"),
         (("dlq", "show", "nothing"), 4, "has no dlqEntryId 'nothing'"),
         (("dlq", "replay", LETTER, "nothing"), 4, "Error: construction-expenses-paddle-webhook-dlq has no dlqEntryId"),
         (("dlq", "replay"), 2, "Give the entries to replay, or --status"),

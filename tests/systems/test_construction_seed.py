@@ -39,7 +39,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     with Engine() as engine, running_server(engine, options=Options(per_account=True)) as running:
-        monkeypatch.setenv("PENSTOCK_URL", running.url)
+        monkeypatch.setenv("PENSTOCK_DB", running.url)
         yield running.url
 
 
@@ -232,7 +232,7 @@ def test_S1_12_a_wait_has_a_deadline_and_the_next_run_joins_it(monkeypatch: pyte
     clock = ManualClock()
     settings = Settings(index_delay_seconds=60)
     with Engine(clock=clock, settings=settings) as engine, running_server(engine) as slow:
-        monkeypatch.setenv("PENSTOCK_URL", slow.url)
+        monkeypatch.setenv("PENSTOCK_DB", slow.url)
         run("apply", "construction-expenses", "--table", "companies", "--yes")
         for _ in range(2):
             ended = add_index(code=1, **SIMPLE, MAX_WAIT="0").output

@@ -26,7 +26,7 @@ ALL = sorted([*RANGES, "Delphi_JobQueue"])
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    clean = {"DELPHI_JOB_ID": None, "DELPHI_REPORT_ID": None, "PENSTOCK_URL": None, "PENSTOCK_FILES": None}
+    clean = {"DELPHI_JOB_ID": None, "DELPHI_REPORT_ID": None, "PENSTOCK_DB": None, "PENSTOCK_FILES": None}
     return CliRunner().invoke(cli, [*arguments], env={**clean, **environment})
 
 
@@ -153,7 +153,7 @@ def test_no_command_of_delphi_imports_a_heavy_library_to_show_its_help():
 
 def test_S3_9_recreating_deletes_exactly_delphis_tables_and_makes_them_again(tmp_path: Path):
     url = str(tmp_path / "d.db")
-    assert run("tables", "apply", "delphi", "--url", url, "--yes").exit_code == 0
+    assert run("tables", "apply", "delphi", "--db", url, "--yes").exit_code == 0
     with penstock.connect(url) as db:
         db.execute(
             "CreateTable",
@@ -164,21 +164,21 @@ def test_S3_9_recreating_deletes_exactly_delphis_tables_and_makes_them_again(tmp
                 "BillingMode": "PAY_PER_REQUEST",
             },
         )
-    refused = run("tables", "destroy", "delphi", "--url", url)
+    refused = run("tables", "destroy", "delphi", "--db", url)
     assert refused.exit_code == 2
-    destroyed = run("tables", "destroy", "delphi", "--url", url, "--yes")
+    destroyed = run("tables", "destroy", "delphi", "--db", url, "--yes")
     assert destroyed.exit_code == 0, destroyed.output
     with penstock.connect(url) as db:
         assert db.tables() == ["Delphi_of_somebody_else"]
-    assert run("tables", "apply", "delphi", "--url", url, "--yes").exit_code == 0
+    assert run("tables", "apply", "delphi", "--db", url, "--yes").exit_code == 0
     with penstock.connect(url) as db:
         assert sorted(db.tables()) == sorted([*ALL, "Delphi_of_somebody_else"])
 
 
 def test_S3_11_verify_compares_keys_and_indexes_and_ends_with_1_on_a_difference(tmp_path: Path):
     url = str(tmp_path / "d.db")
-    run("tables", "apply", "delphi", "--url", url, "--yes")
-    same = run("tables", "verify", "delphi", "--url", url)
+    run("tables", "apply", "delphi", "--db", url, "--yes")
+    same = run("tables", "verify", "delphi", "--db", url)
     assert same.exit_code == 0, same.output
     with penstock.connect(url) as db:
         db.execute(
@@ -188,7 +188,7 @@ def test_S3_11_verify_compares_keys_and_indexes_and_ends_with_1_on_a_difference(
                 "GlobalSecondaryIndexUpdates": [{"Delete": {"IndexName": "ConversationIdIndex"}}],
             },
         )
-    different = run("tables", "verify", "delphi", "--url", url)
+    different = run("tables", "verify", "delphi", "--db", url)
     assert different.exit_code == 1
     assert "Delphi_UMAPGraph" in different.output
 
@@ -203,7 +203,7 @@ def endpoint(tmp_path: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = str(tmp_path / "served.db")
-    assert run("tables", "apply", "delphi", "--url", url, "--yes").exit_code == 0
+    assert run("tables", "apply", "delphi", "--db", url, "--yes").exit_code == 0
     command = [sys.executable, "-m", "penstock", "serve", "--port", str(port), "--db", url]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
@@ -277,7 +277,7 @@ def test_the_pages_python_prints_what_stands_under_it(
 def test_what_cannot_be_read_leaves_no_database_and_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("empty.csv").write_bytes(b"")
-    result = CliRunner().invoke(cli, ["delphi", "run", "empty.csv", "--url", "d.db"])
+    result = CliRunner().invoke(cli, ["delphi", "run", "empty.csv", "--db", "d.db"])
     assert result.exit_code == 1
     assert "empty.csv has no column comment-id" in result.output
     assert [path.name for path in tmp_path.iterdir()] == ["empty.csv"]
@@ -288,9 +288,9 @@ def test_a_job_that_cannot_be_cancelled_stops_no_other(tmp_path: Path) -> None:
     comments = tmp_path / "comments.csv"
     comments.write_text("comment-id,comment-body\n1,More buses\n")
     runner = CliRunner()
-    made = runner.invoke(cli, ["delphi", "enqueue", str(comments), "--url", url, "--json"])
+    made = runner.invoke(cli, ["delphi", "enqueue", str(comments), "--db", url, "--json"])
     job = json.loads(made.stdout)["job_id"]
-    result = runner.invoke(cli, ["delphi", "cancel", "job_none", job, "--url", url, "--json"])
+    result = runner.invoke(cli, ["delphi", "cancel", "job_none", job, "--db", url, "--json"])
     assert result.exit_code == 4
     told = json.loads(result.stdout)
     assert "error" in told[0]

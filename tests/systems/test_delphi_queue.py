@@ -211,11 +211,11 @@ def test_S3_13_the_poller_runs_a_conversation_to_its_topics(tmp_path: Path):
     database = str(tmp_path / "delphi.db")
     penstock = [sys.executable, "-m", "penstock", "delphi"]
     made = subprocess.run(
-        [*penstock, "enqueue", str(world.SAMPLE), "--url", database, "--conversation", "town", "--report-id", "r9"],
+        [*penstock, "enqueue", str(world.SAMPLE), "--db", database, "--conversation", "town", "--report-id", "r9"],
         check=True, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
     job_id = made.stdout.strip()
-    command = [*penstock, "poller", "--url", database, "--burst", "--interval", "0.1", "--max-workers", "2"]
+    command = [*penstock, "poller", "--db", database, "--burst", "--interval", "0.1", "--max-workers", "2"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DELPHI_")}
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240, env=environment)
     assert ended.returncode == 0, ended.stderr

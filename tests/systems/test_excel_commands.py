@@ -19,7 +19,7 @@ PROJECT = "mlab_bodwassho_usa_3"
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("JOBS_TABLE", "JOB_TTL_HOURS", "PENSTOCK_FILES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PENSTOCK_URL", "reports.db")
+    monkeypatch.setenv("PENSTOCK_DB", "reports.db")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

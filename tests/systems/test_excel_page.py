@@ -31,7 +31,7 @@ def test_the_example_prints_what_it_says() -> None:
 
 def test_the_commands_print_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("JOBS_TABLE", "JOB_TTL_HOURS", "PENSTOCK_FILES", "PENSTOCK_URL"):
+    for name in ("JOBS_TABLE", "JOB_TTL_HOURS", "PENSTOCK_FILES", "PENSTOCK_DB"):
         monkeypatch.delenv(name, raising=False)
     (console,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
     made = ""

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from security_world import BUILDING, PROJECT, clock_at, drawing, made, storage_of
 
 from penstock.cli.main import cli
-from penstock.cli.security.group import COMMANDS
+from penstock.systems.security_assistant.commands import command
 from penstock.systems.security_assistant.pdf_writer import PdfPage, pdf
 from penstock.systems.security_assistant.processor import Processor
 
@@ -26,7 +26,7 @@ def security(*words: str) -> Result:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the commands run; `drawing.pdf` is there."""
     monkeypatch.chdir(tmp_path)
-    for name in ("STORAGE_MODE", "LOCAL_OUTPUT_DIR", "PENSTOCK_URL", "PENSTOCK_FILES", "DYNAMODB_TABLE", "S3_BUCKET"):
+    for name in ("STORAGE_MODE", "LOCAL_OUTPUT_DIR", "PENSTOCK_DB", "PENSTOCK_FILES", "DYNAMODB_TABLE", "S3_BUCKET"):
         monkeypatch.delenv(name, raising=False)
     Path("drawing.pdf").write_bytes(drawing())
     return tmp_path
@@ -47,7 +47,7 @@ def processed(*place: str) -> dict[str, Any]:
 
 def test_every_command_has_help_with_an_example() -> None:
     assert "penstock security process" in security("--help").output
-    for name in COMMANDS:
+    for name in command.commands:
         told = security(name, "--help")
         assert told.exit_code == 0 and f"penstock security {name}" in told.output, name
         assert "--json" in told.output, name
@@ -105,7 +105,7 @@ def test_S2_17_what_is_called_wrongly_is_told() -> None:
         (["list", "--status", "queued", "--month", "2024-01"], 2, "Say which jobs"),
         (["list", "--month", "January"], 1, "is no month"),
         (["list", "--since", "soon"], 1, "is no date"),
-        (["list", "--status", "queued", "--folder", "a", "--url", "b"], 2, "--folder or --url"),
+        (["list", "--status", "queued", "--folder", "a", "--db", "b"], 2, "--folder or --db"),
         (["status", "job_none"], 4, "There is no job"),
         (["status", "../x"], 4, "There is no job"),
         (["download", "job_none", "excel"], 4, "There is no job"),
@@ -180,7 +180,7 @@ def test_S2_14_the_environment_chooses_the_storage(monkeypatch: pytest.MonkeyPat
     assert Path("elsewhere/jobs.json").is_file()
     for name, value in {
         "STORAGE_MODE": "aws",
-        "PENSTOCK_URL": "x.db",
+        "PENSTOCK_DB": "x.db",
         "PENSTOCK_FILES": "f",
         "DYNAMODB_TABLE": "mine",
     }.items():

@@ -33,7 +33,7 @@ def steady(text: str) -> str:
 
 def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("STORAGE_MODE", "LOCAL_OUTPUT_DIR", "PENSTOCK_URL", "PENSTOCK_FILES", "DYNAMODB_TABLE"):
+    for name in ("STORAGE_MODE", "LOCAL_OUTPUT_DIR", "PENSTOCK_DB", "PENSTOCK_FILES", "DYNAMODB_TABLE"):
         monkeypatch.delenv(name, raising=False)
     console = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)[0]
     job = ""

@@ -66,7 +66,7 @@ def aws(moto_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[
     bucket = f"bucket-{token_hex(6)}"
     boto3.client("s3", endpoint_url=moto_url).create_bucket(Bucket=bucket)
     table = f"jobs-{token_hex(6)}"
-    return {"STORAGE_MODE": "aws", "S3_BUCKET": bucket, "DYNAMODB_TABLE": table, "PENSTOCK_URL": moto_url}
+    return {"STORAGE_MODE": "aws", "S3_BUCKET": bucket, "DYNAMODB_TABLE": table, "PENSTOCK_DB": moto_url}
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────

@@ -7,20 +7,15 @@ import sys
 import click
 
 from penstock import __version__
-from penstock.cli.kit.groups import Group
+from penstock.cli.system_commands import RootGroup
 
-# name → (file, what `penstock --help` says of it)
+# name → (file, what `penstock --help` says of it). Systems bring their own commands (system_commands.py).
 COMMANDS = {
-    "accounts": ("penstock.cli.accounts.group", "Account records: add, process in parallel, see failures, redrive."),
     "backup": ("penstock.cli.backup", "Copy a database file while it is in use."),
-    "construction": ("penstock.cli.construction.group", "Construction expenses: companies, webhooks, dead letters."),
-    "delphi": ("penstock.cli.delphi.group", "Conversations to topics: from a Pol.is export to a map with names."),
-    "demo": ("penstock.cli.demo", "See the five systems work, on an embedded database, in a minute."),
-    "excel": ("penstock.cli.excel.group", "Excel reports of a project, with their progress: generate, serve and more."),
+    "demo": ("penstock.cli.demo", "See the installed systems work, on an embedded database, in a minute."),
     "files": ("penstock.cli.files.group", "Files in a folder or in S3: list, get, put, verify, and more."),
     "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
-    "security": ("penstock.cli.security.group", "Security drawings to schedules: process, list, serve, and more."),
     "records": ("penstock.cli.records.group", "Run a function on every pending record of a table, in parallel."),
     "repair": ("penstock.cli.repair", "Look for damage in a database file; save what can be read into a new one."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
@@ -31,7 +26,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=Group, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=RootGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", prog_name="penstock", message="%(prog)s %(version)s")
 def cli() -> None:
     """DynamoDB on your machine: no Docker, no Java, no account.

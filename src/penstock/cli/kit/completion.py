@@ -78,6 +78,6 @@ def _jobs(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def _systems(incomplete: str) -> list[CompletionItem]:
-    from penstock.systems import SYSTEMS
+    from penstock.registry import system_tables
 
-    return [CompletionItem(name) for name in sorted(SYSTEMS) if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in system_tables() if name.startswith(incomplete)]

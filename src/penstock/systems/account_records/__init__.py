@@ -7,7 +7,7 @@ SYSTEM = System(
     "account-records",
     "Account records",
     commands=Commands(
-        "accounts", "Account records: add, process in parallel, see failures, redrive.", f"{__name__}.commands:accounts"
+        "accounts", "Account records: add, process in parallel, see failures, redrive.", f"{__name__}.commands:command"
     ),
     tables=SystemTables(f"{__name__}.tables", variables={"users": "USER_TABLE", "records": "RECORD_TABLE"}),
     demo=f"{__name__}.demo:demo",

@@ -43,18 +43,24 @@ class Config:
         return f"Config({self.endpoint!r}, {self.region!r}, {self.user_table!r}, {self.record_table!r})"
 
     @classmethod
-    def load(cls, file: str | Path | None = None, environment: Mapping[str, str] | None = None) -> Config:
+    def load(
+        cls,
+        file: str | Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        default_endpoint: str | None = None,
+    ) -> Config:
         """The configuration: a variable of the real environment is never overridden by the file.
 
         `.env` of this folder is read if it is there; a `file` that is named must be. An empty variable is one that is
-        not set. Raises BadEnvironmentFile.
+        not set. `default_endpoint` is taken where neither names one. Raises BadEnvironmentFile.
         """
         given = os.environ if environment is None else environment
         path = Path(ENVIRONMENT_FILE if file is None else file)
         written = read_environment_file(path) if file is not None or path.is_file() else {}
         said = {name: given.get(name) or written.get(name) or "" for name in DEFAULTS}
         return cls(
-            endpoint=said["DYNAMODB_ENDPOINT"] or DEFAULTS["DYNAMODB_ENDPOINT"],
+            endpoint=said["DYNAMODB_ENDPOINT"] or default_endpoint or DEFAULTS["DYNAMODB_ENDPOINT"],
             region=said["AWS_REGION"] or DEFAULTS["AWS_REGION"],
             access_key_id=said["AWS_ACCESS_KEY_ID"],
             secret_access_key=said["AWS_SECRET_ACCESS_KEY"],

@@ -9,7 +9,7 @@ SYSTEM = System(
     commands=Commands(
         "construction",
         "Construction expenses: companies, webhooks, dead letters.",
-        f"{__name__}.commands:construction",
+        f"{__name__}.commands:command",
     ),
     tables=SystemTables(f"{__name__}.tables", prefix="construction-expenses"),
     demo=f"{__name__}.demo:demo",

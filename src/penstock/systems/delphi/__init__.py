@@ -7,7 +7,7 @@ SYSTEM = System(
     "delphi",
     "Delphi",
     commands=Commands(
-        "delphi", "Conversations to topics: from a Pol.is export to a map with names.", f"{__name__}.commands:delphi"
+        "delphi", "Conversations to topics: from a Pol.is export to a map with names.", f"{__name__}.commands:command"
     ),
     tables=SystemTables(f"{__name__}.tables"),
     demo=f"{__name__}.demo:demo",

@@ -121,7 +121,7 @@ class JobQueue:
         return perform
 
     def _pipeline_command(self, job_id: str, config: Config) -> list[str]:
-        command = [sys.executable, "-m", "penstock", "delphi", "run", "--url", self._url]
+        command = [sys.executable, "-m", "penstock", "delphi", "run", "--db", self._url]
         command += ["--conversation", str(config["conversation_id"]), "--seed", str(config.get("seed", DEFAULT_SEED))]
         command += [f"--{name}={config[name]}" for name in ("embedder", "clusterer") if name in config]
         command += [] if self._files is None else ["--files", self._files]

@@ -9,7 +9,7 @@ SYSTEM = System(
     commands=Commands(
         "excel",
         "Excel reports of a project, with their progress: generate, serve and more.",
-        f"{__name__}.commands:excel",
+        f"{__name__}.commands:command",
     ),
     tables=SystemTables(f"{__name__}.tables", variables={"jobs": "JOBS_TABLE"}),
     demo=f"{__name__}.demo:demo",

@@ -7,7 +7,7 @@ SYSTEM = System(
     "security-assistant",
     "Security assistant",
     commands=Commands(
-        "security", "Security drawings to schedules: process, list, serve, and more.", f"{__name__}.commands:security"
+        "security", "Security drawings to schedules: process, list, serve, and more.", f"{__name__}.commands:command"
     ),
     tables=SystemTables(f"{__name__}.tables", variables={"jobs": "DYNAMODB_TABLE"}),
     demo=f"{__name__}.demo:demo",
