@@ -16,7 +16,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.worker import Worker
-from penstock.systems.delphi.poller import JobQueue
+from penstock.systems.delphi.queue.poller import JobQueue
 
 SOURCES = Path(penstock.__file__).parent
 
@@ -79,7 +79,7 @@ FORBIDDEN_MEMBERS = {
 IMPORTERS = {  # who imports by a name that is not written there: tables of our own modules, and the command line's word
     "__init__.py", "records/__init__.py", "engine/maintenance/maintenance.py", "engine/operations/__init__.py",
     "cli/lazy.py",
-    "systems/delphi/libraries.py", "systems/showings.py", "user_modules.py",
+    "systems/delphi/analysis/libraries.py", "systems/showings.py", "user_modules.py",
 }  # fmt: skip
 
 

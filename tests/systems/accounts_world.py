@@ -12,13 +12,13 @@ from penstock.server.server import running_server
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import Record, RecordModel
 from penstock.systems.account_records.services.dynamodb import create_tables
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
-LAYOUTS: tuple[Layout, ...] = ("safe", "compat")
+LAYOUTS: tuple[SchemaVariant, ...] = ("safe", "compat")
 
 
 @contextmanager
-def new_database(layout: Layout = "safe", place: str = "embedded") -> Iterator[Database]:
+def new_database(layout: SchemaVariant = "safe", place: str = "embedded") -> Iterator[Database]:
     """Users and Records, in this process or behind our own server."""
     if place == "embedded":
         with connect(":memory:") as db:

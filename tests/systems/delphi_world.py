@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.jobs.app import App
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic
 from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.delphi.results import Results
 from penstock.systems.delphi.tables import RANGES
-from penstock.systems.delphi.topics import KeywordNamer, Topic
 
 SAMPLE = Path(str(files("penstock.systems.delphi"))) / "sample" / "comments.csv"
 TIMES = ("processed_date", "created_at")

@@ -7,11 +7,11 @@ from typing import Any, get_args
 from penstock.client.database import Database
 from penstock.clock import ManualClock
 from penstock.systems.excel_reports.store import ReportJobs
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
 START = 2_000_000_000.789
 """In the future: the engine has the machine's clock, and deletes what has expired by it."""
-LAYOUTS = get_args(Layout)
+LAYOUTS = get_args(SchemaVariant)
 
 SEED_MAIN = {
     "recordId": "job_job_mbzlks74_rfi5i0_1734383256789_abc123",
@@ -41,7 +41,7 @@ SEED_LOG = {
 }
 
 
-def new_jobs(db: Database, layout: Layout, clock: ManualClock | None = None, **options: Any) -> ReportJobs:
+def new_jobs(db: Database, layout: SchemaVariant, clock: ManualClock | None = None, **options: Any) -> ReportJobs:
     jobs = ReportJobs(db, layout=layout, clock=clock or ManualClock(START), **options)
     jobs.create_table()
     return jobs

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from security_world import storage_of
 
-from penstock.systems.security_assistant import stages
-from penstock.systems.security_assistant.job import DrawingJob
-from penstock.systems.security_assistant.processor import Processor
+from penstock.systems.security_assistant.jobs import stages
+from penstock.systems.security_assistant.jobs.job import DrawingJob
+from penstock.systems.security_assistant.jobs.processor import Processor
 
 PATIENCE_SECONDS = 60.0
 

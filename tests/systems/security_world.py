@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clock import Clock, ManualClock
-from penstock.systems.security_assistant.intake import NewDrawing, take_in
-from penstock.systems.security_assistant.job import DrawingJob
-from penstock.systems.security_assistant.sample import Building
-from penstock.systems.security_assistant.settings import Settings, opened_storage
-from penstock.systems.security_assistant.storage import Storage
+from penstock.systems.security_assistant.drawing.sample import Building
+from penstock.systems.security_assistant.jobs.job import DrawingJob
+from penstock.systems.security_assistant.jobs.storage import Storage
+from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
+from penstock.systems.security_assistant.settings import Settings, open_storage
 
 START = 1_894_701_600.0
 """2030-01-15T10:00:00Z, after today: the engine deletes what has expired by the machine's own clock."""
@@ -42,7 +42,7 @@ def settings_of(kind: str, folder: Path) -> Settings:
 
 @contextmanager
 def storage_of(kind: str, folder: Path, clock: Clock | None = None) -> Iterator[Storage]:
-    with opened_storage(settings_of(kind, folder), clock=clock) as storage:
+    with open_storage(settings_of(kind, folder), clock=clock) as storage:
         yield storage
 
 
@@ -51,7 +51,7 @@ def new_drawing(company: str = "7central", client: str = CLIENT, **others: Any) 
 
 
 def made(storage: Storage, company: str = "7central", client: str = CLIENT, **others: Any) -> DrawingJob:
-    return take_in(storage, new_drawing(company, client, **others))
+    return submit_drawing(storage, new_drawing(company, client, **others))
 
 
 def ids(jobs: Any) -> list[str]:

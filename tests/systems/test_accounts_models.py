@@ -17,7 +17,7 @@ from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import SHARDS, RecordMissing, RecordModel, pending_shard
 from penstock.systems.account_records.models.user import UserMissing, UserModel
 from penstock.systems.account_records.services.dynamodb import create_tables
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
 
 @pytest.fixture(params=[(layout, place) for layout in LAYOUTS for place in ("embedded", "http")], ids="-".join)
@@ -36,7 +36,7 @@ def records(db: Database) -> RecordModel:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_S4_3_create_tables_makes_users_and_records_once(layout: Layout) -> None:
+def test_S4_3_create_tables_makes_users_and_records_once(layout: SchemaVariant) -> None:
     with new_database(layout) as db:
         assert db.tables() == ["Records", "Users"]
         assert create_tables(db, Config(), layout) == ()
@@ -206,7 +206,9 @@ COMMANDS = st.lists(
 @pytest.mark.parametrize("layout", LAYOUTS)
 @settings(max_examples=40)
 @given(commands=COMMANDS)
-def test_S4_6_the_model_is_a_dict_whatever_is_done_to_it(layout: Layout, commands: list[tuple[str, int, int]]) -> None:
+def test_S4_6_the_model_is_a_dict_whatever_is_done_to_it(
+    layout: SchemaVariant, commands: list[tuple[str, int, int]]
+) -> None:
     expected: dict[int, int] = {}
     with new_database(layout) as db:
         records = model(db)

@@ -25,11 +25,13 @@ from penstock.systems.account_records.examples import (
 from penstock.systems.account_records.models.record import RecordModel
 from penstock.systems.account_records.models.user import UserModel
 from penstock.systems.account_records.services.dynamodb import create_tables, default_database
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
 
 @pytest.fixture(params=LAYOUTS)
-def configured(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Layout]:
+def configured(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SchemaVariant]:
     """cp .env.example .env, with the port of this test's server; then create-tables."""
     monkeypatch.chdir(tmp_path)
     for name in (*DEFAULTS, "PENSTOCK_DB"):
@@ -41,7 +43,7 @@ def configured(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
         default_database().close()
 
 
-def test_S4_18_the_usage_of_the_record_model(configured: Layout) -> None:
+def test_S4_18_the_usage_of_the_record_model(configured: SchemaVariant) -> None:
     # import { RecordModel } from "./models/Record.js";
     from penstock.systems.account_records.models.record import RecordModel
 
@@ -80,7 +82,7 @@ def test_S4_18_the_usage_of_the_record_model(configured: Layout) -> None:
     assert account_records == processed
 
 
-def test_S4_18_the_usage_of_the_record_processor(configured: Layout, capsys: pytest.CaptureFixture[str]) -> None:
+def test_S4_18_the_usage_of_the_record_processor(configured: SchemaVariant, capsys: pytest.CaptureFixture[str]) -> None:
     # import { RecordProcessor } from "./services/RecordProcessor.js";
     # import type { Record } from "./models/Record.js";
     from penstock.systems.account_records.models.record import Record

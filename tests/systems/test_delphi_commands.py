@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 import penstock
 from penstock.cli.main import cli
 from penstock.extras import ExtraMissing
-from penstock.systems.delphi import libraries
+from penstock.systems.delphi.analysis import libraries
 from penstock.systems.delphi.tables import RANGES
 
 ALL = sorted([*RANGES, "Delphi_JobQueue"])

@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.systems.delphi.conversation import BadConversation, Skipped, parse_conversation, read_conversation
-from penstock.systems.delphi.keywords import Vocabulary
-from penstock.systems.delphi.vectors import packed, unpacked
-from penstock.systems.delphi.words import STOP_WORDS, stem, terms, unspaced, words
+from penstock.systems.delphi.analysis.conversation import (
+    BadConversation,
+    Skipped,
+    parse_conversation,
+    read_conversation,
+)
+from penstock.systems.delphi.analysis.embeddings import packed, unpacked
+from penstock.systems.delphi.analysis.keywords import STOP_WORDS, Vocabulary, stem, terms, unspaced, words
 
 HEADER = "timestamp,comment-id,author-id,agrees,disagrees,moderated,comment-body\n"
 
@@ -147,7 +151,7 @@ def test_a_vector_that_is_no_vector_is_refused(component: float):
 
 def test_S3_12_keywords_do_not_depend_on_the_order_of_sets_which_is_another_in_every_process():
     code = (
-        "from penstock.systems.delphi.keywords import Vocabulary\n"
+        "from penstock.systems.delphi.analysis.keywords import Vocabulary\n"
         "texts = ['計程車司機應考職業駕照', '職業駕照太貴', '考職業駕照', '河流氾濫', 'school lunch menu']\n"
         "print([keyword for keyword in Vocabulary(texts).keywords([0, 1, 2])])\n"
     )

@@ -20,8 +20,8 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.model.state import State
 from penstock.records.leases import LeaseLost
-from penstock.systems.delphi.poller import JobQueue
-from penstock.systems.delphi.queue_layout import QueueLayout
+from penstock.systems.delphi.queue.layout import QueueLayout
+from penstock.systems.delphi.queue.poller import JobQueue
 from penstock.systems.delphi.results import Results
 
 PATIENCE_SECONDS = 120

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.systems.delphi.clustering import OUTLIER, Clusterer, Layers, clustered, evoc_is_compiled
-from penstock.systems.delphi.conversation import Conversation, Skipped, read_conversation
-from penstock.systems.delphi.embedding import TfidfEmbedder
-from penstock.systems.delphi.libraries import one_thread
-from penstock.systems.delphi.projection import projected
-from penstock.systems.delphi.topics import KeywordNamer, Topic, described
+from penstock.systems.delphi.analysis.clusters import OUTLIER, Clusterer, Layers, clustered, evoc_is_compiled
+from penstock.systems.delphi.analysis.conversation import Conversation, Skipped, read_conversation
+from penstock.systems.delphi.analysis.embeddings import TfidfEmbedder
+from penstock.systems.delphi.analysis.libraries import one_thread
+from penstock.systems.delphi.analysis.projection import projected
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, described
 
 HERE = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("PENSTOCK_POLIS_DATA", HERE.parent / "shared" / "data" / "polis"))

@@ -16,13 +16,14 @@ import pytest
 import penstock
 from penstock.jobs.app import App
 from penstock.pipelines import JobIdRequired, PipelineReport
-from penstock.systems.delphi.clustering import Clusterer, Layers, clustered
-from penstock.systems.delphi.conversation import Comment, Conversation, parse_conversation
+from penstock.systems.delphi.analysis.clusters import Clusterer, Layers, clustered
+from penstock.systems.delphi.analysis.conversation import Comment, Conversation, parse_conversation
+from penstock.systems.delphi.analysis.embeddings import TfidfEmbedder
+from penstock.systems.delphi.analysis.libraries import one_thread
+from penstock.systems.delphi.analysis.projection import Projection, projected
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, described
 from penstock.systems.delphi.converter import DataConverter
-from penstock.systems.delphi.embedding import TfidfEmbedder
-from penstock.systems.delphi.libraries import one_thread
 from penstock.systems.delphi.pipeline import Delphi
-from penstock.systems.delphi.projection import Projection, projected
 from penstock.systems.delphi.results import (
     ASSIGNMENTS,
     CONFIG,
@@ -34,7 +35,6 @@ from penstock.systems.delphi.results import (
     RunNotFound,
 )
 from penstock.systems.delphi.tables import RANGES
-from penstock.systems.delphi.topics import KeywordNamer, Topic, described
 
 pytest.importorskip("umap", reason="needs the extra: pip install 'penstock[delphi]'")
 

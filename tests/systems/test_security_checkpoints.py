@@ -20,15 +20,15 @@ from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.jobs.model.state import State
 from penstock.records.leases import LeaseLost
-from penstock.systems.security_assistant import changes
-from penstock.systems.security_assistant.agents import Agents, Answer, default_agents, load_agents
-from penstock.systems.security_assistant.components import Components
-from penstock.systems.security_assistant.context import Context
-from penstock.systems.security_assistant.drawing import Drawing
-from penstock.systems.security_assistant.job import DrawingJob
-from penstock.systems.security_assistant.processor import Processor
-from penstock.systems.security_assistant.stages import STAGES, stages_of
-from penstock.systems.security_assistant.storage import Storage
+from penstock.systems.security_assistant.drawing.agents import Agents, Answer, default_agents, load_agents
+from penstock.systems.security_assistant.drawing.components import Components
+from penstock.systems.security_assistant.drawing.context import Context
+from penstock.systems.security_assistant.drawing.pdf import Drawing
+from penstock.systems.security_assistant.jobs import transitions
+from penstock.systems.security_assistant.jobs.job import DrawingJob
+from penstock.systems.security_assistant.jobs.processor import Processor
+from penstock.systems.security_assistant.jobs.stages import STAGES, stages_of
+from penstock.systems.security_assistant.jobs.storage import Storage
 
 HERE = Path(__file__).parent
 CONTEXT = {"context_name": "notes.txt", "context": b"Standard: EN 60839\nEvery reader shall be flush.\n"}
@@ -119,7 +119,7 @@ def test_S2_4_a_stage_that_is_done_again_takes_those_after_it_along(storage: Sto
 
 def test_S2_4_the_file_is_there_before_the_checkpoint_that_points_to_it(storage: Storage) -> None:
     seen: list[str] = []
-    replace_job = storage.shelf.replace
+    replace_job = storage.store.replace
 
     def watching(job: DrawingJob, events: Any = ()) -> None:
         for point in job.checkpoints.values():
@@ -129,7 +129,7 @@ def test_S2_4_the_file_is_there_before_the_checkpoint_that_points_to_it(storage:
             assert storage.exists(key)
         replace_job(job, events)
 
-    storage.shelf.replace = watching  # type: ignore[method-assign]
+    storage.store.replace = watching  # type: ignore[method-assign]
     done = Processor(storage).process(made(storage))
     assert done is not None and done.state is State.COMPLETED and seen
 
@@ -153,7 +153,9 @@ def test_S2_4_versions_are_given_out_once_however_many_ask(storage: Storage, clo
 
     def begin() -> None:
         for _ in range(5):
-            job = storage.change_held(claimed, lambda job: changes.stage_begun(job, "pdf", frozenset(), clock.now()))
+            job = storage.change_held(
+                claimed, lambda job: transitions.stage_begun(job, "pdf", frozenset(), clock.now())
+            )
             numbers.append(job.stage_versions["pdf"])
 
     threads = [threading.Thread(target=begin) for _ in range(4)]
@@ -166,13 +168,13 @@ def test_S2_4_versions_are_given_out_once_however_many_ask(storage: Storage, clo
 
 def test_S2_4_a_stage_that_kills_its_workers_is_parked(storage: Storage, clock: ManualClock) -> None:
     job = made(storage)
-    for _ in range(changes.MOST_CRASHES):
+    for _ in range(transitions.MOST_CRASHES):
         assert Processor(storage).claim(storage.job(job.id)) is not None
         clock.advance(60)
     assert Processor(storage).claim(storage.job(job.id)) is None
     parked = storage.job(job.id)
     assert parked.state is State.FAILED and parked.error is not None and "lost 3 workers" in parked.error["message"]
-    ready = storage.change(parked, lambda job: changes.retried(job, clock.now()))
+    ready = storage.change(parked, lambda job: transitions.retried(job, clock.now()))
     assert ready.expires_at is None
     done = Processor(storage).process(ready)
     assert done is not None and done.state is State.COMPLETED
@@ -297,7 +299,8 @@ def test_S2_16_other_agents_are_loaded_by_their_name(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     Path("security_plugin_of_a_test.py").write_text(
-        "from penstock.systems.security_assistant.agents import default_agents\nmake = default_agents\nwrong = dict\n"
+        "from penstock.systems.security_assistant.drawing.agents import default_agents\n"
+        "make = default_agents\nwrong = dict\n"
     )
     assert isinstance(load_agents("security_plugin_of_a_test:make"), Agents)
     for place, reason in (

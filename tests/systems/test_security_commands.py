@@ -12,8 +12,8 @@ from security_world import BUILDING, PROJECT, clock_at, drawing, made, storage_o
 
 from penstock.cli.main import cli
 from penstock.systems.security_assistant.commands import command
-from penstock.systems.security_assistant.pdf_writer import PdfPage, pdf
-from penstock.systems.security_assistant.processor import Processor
+from penstock.systems.security_assistant.drawing.sample import PdfPage, pdf
+from penstock.systems.security_assistant.jobs.processor import Processor
 
 WHOSE = ("--company", "7central", "--client", "St. Mary's Hospital", "--project", PROJECT)
 

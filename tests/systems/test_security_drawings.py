@@ -10,11 +10,18 @@ from openpyxl import load_workbook
 from pypdf import PdfReader, PdfWriter
 from security_world import docx
 
-from penstock.systems.security_assistant import drawing as drawings
-from penstock.systems.security_assistant.agents import ComponentCounter, NothingFound
-from penstock.systems.security_assistant.components import Component, Components, count_components
-from penstock.systems.security_assistant.context import BadContext, Context, context_text, read_context
-from penstock.systems.security_assistant.drawing import (
+from penstock.systems.security_assistant.drawing import pdf as drawings
+from penstock.systems.security_assistant.drawing.agents import ComponentCounter, NothingFound
+from penstock.systems.security_assistant.drawing.components import (
+    Component,
+    Components,
+    count_components,
+    legend_of,
+    type_of,
+)
+from penstock.systems.security_assistant.drawing.context import BadContext, Context, context_text, read_context
+from penstock.systems.security_assistant.drawing.evaluation import CHECKS, evaluate
+from penstock.systems.security_assistant.drawing.pdf import (
     BadDrawing,
     BrokenDrawing,
     Drawing,
@@ -25,11 +32,8 @@ from penstock.systems.security_assistant.drawing import (
     check_drawing,
     read_drawing,
 )
-from penstock.systems.security_assistant.evaluation import CHECKS, evaluate
-from penstock.systems.security_assistant.legend import legend_of, type_of
-from penstock.systems.security_assistant.pdf_writer import PdfPage, pdf
-from penstock.systems.security_assistant.sample import LEGEND, Building
-from penstock.systems.security_assistant.schedule import Heading, read_schedule, schedule_sheets, workbook
+from penstock.systems.security_assistant.drawing.sample import LEGEND, Building, PdfPage, pdf
+from penstock.systems.security_assistant.drawing.schedule import Heading, read_schedule, schedule_sheets, workbook
 
 HEADING = Heading("7central", "St. Mary's", "Wing", "job_1", "a.pdf", "2030-01-15T10:00:00.000Z")
 

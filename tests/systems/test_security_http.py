@@ -16,15 +16,14 @@ from starlette.testclient import TestClient
 
 from penstock.client.database import connect
 from penstock.jobs.model.state import State
-from penstock.systems.security_assistant.agents import Agents, Answer, default_agents
-from penstock.systems.security_assistant.components import Components
-from penstock.systems.security_assistant.context import CONTEXT_BYTES, Context
-from penstock.systems.security_assistant.drawing import DRAWING_BYTES, Drawing
+from penstock.systems.security_assistant.drawing.agents import Agents, Answer, default_agents
+from penstock.systems.security_assistant.drawing.components import Components
+from penstock.systems.security_assistant.drawing.context import CONTEXT_BYTES, Context
+from penstock.systems.security_assistant.drawing.pdf import DRAWING_BYTES, Drawing
+from penstock.systems.security_assistant.drawing.sample import Building, PdfPage, pdf
 from penstock.systems.security_assistant.http import Tenants, security_api
-from penstock.systems.security_assistant.pdf_writer import PdfPage, pdf
-from penstock.systems.security_assistant.sample import Building
-from penstock.systems.security_assistant.settings import Settings, opened_storage, table_storage
-from penstock.systems.security_assistant.storage import Storage
+from penstock.systems.security_assistant.jobs.storage import Storage
+from penstock.systems.security_assistant.settings import Settings, open_storage, table_storage
 from penstock.web.server import running
 
 BUILDING = Building(levels=1, doors=3)
@@ -35,7 +34,7 @@ PATIENCE_SECONDS = 60.0
 @pytest.fixture(params=["local", "safe", "compat"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     if request.param == "local":
-        with opened_storage(Settings(folder=str(tmp_path / "out"))) as storage:
+        with open_storage(Settings(folder=str(tmp_path / "out"))) as storage:
             yield storage
         return
     with connect(":memory:") as db:
@@ -46,7 +45,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]
 
 @pytest.fixture
 def simple(tmp_path: Path) -> Iterator[Storage]:
-    with opened_storage(Settings(folder=str(tmp_path / "out"))) as storage:
+    with open_storage(Settings(folder=str(tmp_path / "out"))) as storage:
         yield storage
 
 
@@ -220,7 +219,7 @@ def test_S2_17_health_and_description(client: TestClient, simple: Storage) -> No
     assert set(document["paths"]) >= {"/process-drawing", "/status/{id}", "/download/{id}/{kind}", "/health"}
     responses = document["paths"]["/process-drawing"]["post"]["responses"]
     assert set(responses) >= {"202", "400", "413", "422"}
-    Path(simple.shelf.where).write_text("{")
+    Path(simple.store.where).write_text("{")
     away = client.get("/health")
     assert away.status_code == 503 and "is corrupt" in away.text
 

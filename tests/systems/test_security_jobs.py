@@ -18,14 +18,15 @@ from penstock.clock import ManualClock
 from penstock.files import open_files
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import BadTransition, State
-from penstock.systems.security_assistant import changes, tables
-from penstock.systems.security_assistant.job import BadItem, DrawingJob, job_of
-from penstock.systems.security_assistant.moving import copy_jobs
-from penstock.systems.security_assistant.names import BadName, job_name, part_of
-from penstock.systems.security_assistant.processor import Processor
-from penstock.systems.security_assistant.shelf import BadToken, Conflict
-from penstock.systems.security_assistant.storage import Storage, moment_of
-from penstock.systems.security_assistant.table_shelf import SHARDS, TableShelf
+from penstock.systems.security_assistant import tables
+from penstock.systems.security_assistant.jobs import transitions
+from penstock.systems.security_assistant.jobs.copy import copy_jobs
+from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, job_of
+from penstock.systems.security_assistant.jobs.names import BadName, job_name, part_of
+from penstock.systems.security_assistant.jobs.processor import Processor
+from penstock.systems.security_assistant.jobs.storage import Storage, moment_of
+from penstock.systems.security_assistant.jobs.store import BadToken, Conflict
+from penstock.systems.security_assistant.jobs.table_store import SHARDS, TableJobStore
 
 DAY = 86_400.0
 SEED_ITEM: dict[str, Any] = json.loads(
@@ -95,8 +96,8 @@ def tabled(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
 
 def raw(storage: Storage, job: DrawingJob) -> dict[str, Any]:
     """The item as it lies in the table."""
-    assert isinstance(storage.shelf, TableShelf)
-    item = storage.shelf.db.table(tables.JOBS).get({tables.JOB_KEY: job.key})
+    assert isinstance(storage.store, TableJobStore)
+    item = storage.store.db.table(tables.JOBS).get({tables.JOB_KEY: job.key})
     assert item is not None
     return item
 
@@ -114,8 +115,8 @@ def test_S2_1_a_job_is_one_item_with_every_attribute_of_the_schema(tabled: Stora
 
 
 def test_S2_1_the_table_has_no_sort_key(tabled: Storage) -> None:
-    assert isinstance(tabled.shelf, TableShelf)
-    described = tabled.shelf.db.execute("DescribeTable", {"TableName": tables.JOBS})["Table"]
+    assert isinstance(tabled.store, TableJobStore)
+    described = tabled.store.db.execute("DescribeTable", {"TableName": tables.JOBS})["Table"]
     assert described["KeySchema"] == [{"AttributeName": "company#client#job", "KeyType": "HASH"}]
 
 
@@ -154,16 +155,16 @@ def test_S2_2_a_job_is_found_by_its_id_alone(storage: Storage) -> None:
 def test_S2_2_a_job_that_another_program_made_is_processed(storage: Storage) -> None:
     item = {name: value for name, value in SEED_ITEM.items() if name != "ttl"} | {"status": "queued", "checkpoints": {}}
     storage.save(item["input_files"]["drawing"], drawing())
-    if isinstance(storage.shelf, TableShelf):
-        shelf = storage.shelf
+    if isinstance(storage.store, TableJobStore):
+        store = storage.store
         indexed = {
             "status#shard": "queued#00",
             "date_bucket#shard": "2024-01#00",
             "company#client": "7central#st_marys",
         }
-        shelf.db.table(tables.JOBS).put(item | (indexed if shelf.layout == "safe" else {}))
+        store.db.table(tables.JOBS).put(item | (indexed if store.layout == "safe" else {}))
     else:
-        storage.shelf.insert(job_of(item))
+        storage.store.insert(job_of(item))
     storage.save(item["input_files"]["context"], docx("Standard: EN 60839"))
     done = Processor(storage).process_next()
     assert done is not None and done.state is State.COMPLETED, done.error
@@ -180,8 +181,8 @@ def test_S2_2_an_id_that_no_job_can_have_is_not_found(storage: Storage, job_id: 
 def test_S2_2_a_job_that_the_index_does_not_know_yet_is_found(tabled: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     """DynamoDB's indexes are a little late; and compat has none for ids."""
     job = made(tabled)
-    assert isinstance(tabled.shelf, TableShelf)
-    table = tabled.shelf._jobs
+    assert isinstance(tabled.store, TableJobStore)
+    table = tabled.store._jobs
     monkeypatch.setattr(table, "query", lambda **question: iter(()))
     monkeypatch.setattr(table, "scan", lambda **question: iter(()))
     assert tabled.for_company("7central").job(job.id) == job
@@ -192,7 +193,7 @@ def test_S2_2_a_job_that_the_index_does_not_know_yet_is_found(tabled: Storage, m
 def test_S2_2_the_item_of_the_schema_itself_is_read_and_completed(storage: Storage) -> None:
     """It has no date_bucket, no attributes of ours, and times without milliseconds."""
     item = SEED_ITEM | {"ttl": int(START) + 60}
-    storage.shelf.insert(job_of(item))
+    storage.store.insert(job_of(item))
     found = storage.job("job_1734567890")
     assert found == job_of(item) and found.name.client == "st_marys"
     assert ids(storage.query_by_month("2024-01").jobs) == ["job_1734567890"]
@@ -223,13 +224,13 @@ def test_S2_3_states_change_by_the_one_table(storage: Storage) -> None:
     job = made(storage)
     assert job.state is State.QUEUED
     with pytest.raises(BadTransition):
-        changes.completed(job, {}, START)
+        transitions.completed(job, {}, START)
     claimed = Processor(storage).claim(job)
     assert claimed is not None and claimed.state is State.PROCESSING
     done = Processor(storage).run(claimed)
     assert done.state is State.COMPLETED and storage.job(job.id) == done
     with pytest.raises(BadTransition):
-        changes.retried(done, START)
+        transitions.retried(done, START)
 
 
 def test_S2_3_a_change_of_an_old_version_is_refused(storage: Storage) -> None:
@@ -238,10 +239,10 @@ def test_S2_3_a_change_of_an_old_version_is_refused(storage: Storage) -> None:
     assert first is not None and first.lease is not None and first.lease.owner == "one"
     assert Processor(storage, owner="two").claim(job) is None
     with pytest.raises(Conflict) as conflict:
-        storage.shelf.replace(changes.started(job, "two", 30, START))
+        storage.store.replace(transitions.started(job, "two", 30, START))
     assert conflict.value.current == first
     with pytest.raises(Conflict):
-        storage.shelf.insert(job)
+        storage.store.insert(job)
 
 
 def fill(storage: Storage, clock: ManualClock, count: int = 7) -> list[str]:
@@ -316,8 +317,8 @@ def test_S2_5_in_safe_a_status_and_a_month_are_on_many_partitions(tmp_path: Path
 def test_S2_5_in_compat_the_indexes_are_those_of_the_schema(tmp_path: Path, clock: ManualClock) -> None:
     with storage_of("compat", tmp_path, clock) as storage:
         made(storage)
-        assert isinstance(storage.shelf, TableShelf)
-        table = storage.shelf.db.table(tables.JOBS)
+        assert isinstance(storage.store, TableJobStore)
+        table = storage.store.db.table(tables.JOBS)
         assert len(list(table.query(index="StatusDateIndex", key={"status": "queued"}))) == 1
         assert len(list(table.query(index="ClientProjectIndex", key={"client_name": CLIENT}))) == 1
         assert len(list(table.query(index="DateRangeIndex", key={"date_bucket": "2030-01"}))) == 1
@@ -354,20 +355,20 @@ def test_S2_13_jobs_move_between_the_file_and_tables(source: str, target: str, t
         for number in range(3):
             made(one, company="acme" if number else "7central", job_id=f"job_{number}")
         Processor(one).process(one.job("job_1"))
-        seen = copy_jobs(one.shelf, two.shelf, now=START, dry_run=True)
-        assert (seen.copied, list(two.shelf.everything())) == (3, [])
-        moved = copy_jobs(one.shelf, two.shelf, now=START)
+        seen = copy_jobs(one.store, two.store, now=START, dry_run=True)
+        assert (seen.copied, list(two.store.everything())) == (3, [])
+        moved = copy_jobs(one.store, two.store, now=START)
         assert (moved.copied, moved.same, moved.kept) == (3, 0, ()) and moved.events >= 3
         for number in range(3):
             assert two.job(f"job_{number}") == one.job(f"job_{number}")
             assert two.events(f"job_{number}") == one.events(f"job_{number}")
         assert ids(two.query_by_status("completed").jobs) == ["job_1"]
-        again = copy_jobs(one.shelf, two.shelf, now=START)
+        again = copy_jobs(one.store, two.store, now=START)
         assert (again.copied, again.same, again.events) == (0, 3, 0)
         Processor(one).claim(one.job("job_2"))
-        kept = copy_jobs(one.shelf, two.shelf, now=START)
+        kept = copy_jobs(one.store, two.store, now=START)
         assert kept.kept == (one.job("job_2").key,) and two.job("job_2").state is State.QUEUED
-        assert copy_jobs(one.shelf, two.shelf, now=START, replace_existing=True).replaced == 1
+        assert copy_jobs(one.store, two.store, now=START, replace_existing=True).replaced == 1
         assert two.job("job_2").state is State.PROCESSING
 
 
@@ -375,8 +376,8 @@ def test_S2_13_what_has_expired_is_not_moved(tmp_path: Path, clock: ManualClock)
     with storage_of("local", tmp_path / "one", clock) as one, storage_of("safe", tmp_path / "two", clock) as two:
         Processor(one).process(made(one))
         later = clock.now() + 30 * DAY
-        assert copy_jobs(one.shelf, two.shelf, now=later).copied == 0
-        assert copy_jobs(one.shelf, two.shelf, now=later - 1).copied == 1
+        assert copy_jobs(one.store, two.store, now=later).copied == 0
+        assert copy_jobs(one.store, two.store, now=later - 1).copied == 1
 
 
 @pytest.mark.parametrize("layout", TABLES)
@@ -395,11 +396,11 @@ def test_S2_7_pages_of_any_jobs_put_together_are_all_of_them_in_order(
         for number, moment in enumerate(moments)
     ]
     with connect(":memory:") as db:
-        shelf = TableShelf(db, layout)
-        shelf.prepare()
+        store = TableJobStore(db, layout)
+        store.prepare()
         for job in jobs:
-            shelf.insert(job)
-        storage = Storage(shelf, open_files("unused"), clock=clock_at())
+            store.insert(job)
+        storage = Storage(store, open_files("unused"), clock=clock_at())
         wanted = ids(sorted(jobs, key=lambda job: (job.created_at, job.key), reverse=True))
         assert all_pages(lambda **page: storage.query_by_status("completed", **page), limit) == wanted
         assert all_pages(lambda **page: storage.query_by_dates(START, START + 90 * DAY, **page), limit) == wanted

@@ -21,16 +21,15 @@ from penstock.files import BadKey, FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
 from penstock.systems.security_assistant import tables
-from penstock.systems.security_assistant.events import EVENT_TYPES
-from penstock.systems.security_assistant.intake import take_in
-from penstock.systems.security_assistant.job import BadItem
-from penstock.systems.security_assistant.json_shelf import CorruptJobs, JsonShelf
-from penstock.systems.security_assistant.names import BadName
-from penstock.systems.security_assistant.processor import Processor
-from penstock.systems.security_assistant.settings import BadSettings, Settings, opened_storage
-from penstock.systems.security_assistant.shelf import Conflict
-from penstock.systems.security_assistant.storage import Storage
-from penstock.systems.security_assistant.table_shelf import TableShelf
+from penstock.systems.security_assistant.jobs.job import EVENT_TYPES, BadItem
+from penstock.systems.security_assistant.jobs.json_store import CorruptJobs, JsonJobStore
+from penstock.systems.security_assistant.jobs.names import BadName
+from penstock.systems.security_assistant.jobs.processor import Processor
+from penstock.systems.security_assistant.jobs.storage import Storage
+from penstock.systems.security_assistant.jobs.store import Conflict
+from penstock.systems.security_assistant.jobs.submission import submit_drawing
+from penstock.systems.security_assistant.jobs.table_store import TableJobStore
+from penstock.systems.security_assistant.settings import BadSettings, Settings, open_storage
 
 HERE = Path(__file__).parent
 DAY = 86_400.0
@@ -76,8 +75,8 @@ def test_S2_9_events_are_kept_for_7_days_in_a_table_of_their_own(tmp_path: Path,
     with storage_of("safe", tmp_path, clock) as storage:
         job = made(storage)
         Processor(storage).process(job)
-        assert isinstance(storage.shelf, TableShelf)
-        items = list(storage.shelf.db.table(tables.EVENTS).query(key={"job_id": job.id}))
+        assert isinstance(storage.store, TableJobStore)
+        items = list(storage.store.db.table(tables.EVENTS).query(key={"job_id": job.id}))
         for item in items:
             moment, _, event_id = item["timestamp#event_id"].partition("#")
             assert moment == "2030-01-15T10:00:00.000Z" and event_id.startswith("evt_")
@@ -197,21 +196,21 @@ def test_S2_13_two_processes_lose_nothing_of_each_others(tmp_path: Path) -> None
     writers = [subprocess.Popen([*command, prefix, str(count)]) for prefix in ("one", "two")]
     assert [writer.wait(timeout=120) for writer in writers] == [0, 0]
     with storage_of("local", tmp_path) as storage:
-        assert len(list(storage.shelf.everything())) == 2 * count
+        assert len(list(storage.store.everything())) == 2 * count
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"a#b#c": 1}', "\x00\x01", '{"a": {}', "null"])
 def test_S2_13_a_corrupt_file_is_an_error_and_is_left_as_it_is(text: str, tmp_path: Path) -> None:
     path = tmp_path / "jobs.json"
     path.write_text(text)
-    shelf = JsonShelf(tmp_path)
-    for ask in (shelf.prepare, lambda: shelf.get("a#b#c"), lambda: list(shelf.everything())):
+    store = JsonJobStore(tmp_path)
+    for ask in (store.prepare, lambda: store.get("a#b#c"), lambda: list(store.everything())):
         with pytest.raises(CorruptJobs, match="is corrupt"):
             ask()
     with storage_of("local", tmp_path / "other") as storage:
         job = made(storage)
     with pytest.raises(CorruptJobs):
-        shelf.insert(job)
+        store.insert(job)
     assert path.read_text() == text
 
 
@@ -261,7 +260,7 @@ def check_interface(storage: Storage) -> None:
     assert ids(storage.query_by_month(job.month).jobs) == [job.id]
     assert ids(storage.waiting()) == [job.id] and ids(storage.interrupted_jobs()) == []
     with pytest.raises(Conflict):
-        take_in(storage, new_drawing(job_id=job.id))
+        submit_drawing(storage, new_drawing(job_id=job.id))
     done = Processor(storage).process(job)
     assert done is not None and done.state is State.COMPLETED, done and done.error
     assert ids(storage.query_by_status("completed").jobs) == [job.id]
@@ -277,7 +276,7 @@ def test_S2_15_one_interface_for_a_folder_and_for_tables(storage: Storage) -> No
 @pytest.mark.parametrize("layout", ["safe", "compat"])
 def test_S2_15_the_same_interface_on_s3_and_dynamodb(layout: str, aws: dict[str, str]) -> None:
     """By the environment's variables alone; moto stands for AWS."""
-    with opened_storage(Settings.from_environment(aws, layout=layout)) as storage:
+    with open_storage(Settings.from_environment(aws, layout=layout)) as storage:
         check_interface(storage)
 
 

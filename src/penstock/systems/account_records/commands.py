@@ -51,7 +51,7 @@ from penstock.systems.account_records.models.record import RecordMissing, Record
 from penstock.systems.account_records.models.user import UserMissing, UserModel
 from penstock.systems.account_records.services.dynamodb import create_tables, open_database
 from penstock.systems.account_records.services.record_processor import RecordProcessor
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
 _MAKER = "penstock accounts create-tables"
 _SHOWN_ERRORS = 20
@@ -150,7 +150,7 @@ def command() -> None:
 @layout_option
 @dry_run_option
 @json_option
-def create_tables_command(place: Place, layout: Layout, dry_run: bool, as_json: bool) -> None:
+def create_tables_command(place: Place, layout: SchemaVariant, dry_run: bool, as_json: bool) -> None:
     """Make the tables Users and Records where they are missing, and wait for them.
 
     \b

@@ -11,7 +11,7 @@ SYSTEM = System(
     ),
     tables=SystemTables(f"{__name__}.tables"),
     demo=f"{__name__}.demo:demo",
-    jobs=(f"{__name__}.queue_layout:queue_source",),
+    jobs=(f"{__name__}.queue.layout:queue_source",),
     libraries=("numpy", "sklearn", "umap", "evoc", "matplotlib"),
     extra="delphi",
 )

@@ -29,16 +29,20 @@ from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.worker import Worker
 from penstock.pipelines import PipelineReport, StepReport
 from penstock.records.executors.forks import for_handlers, not_in_children
-from penstock.systems.delphi.clustering import CLUSTERERS, Clusterer
-from penstock.systems.delphi.conversation import read_conversation
-from penstock.systems.delphi.embedding import EMBEDDERS
-from penstock.systems.delphi.libraries import check_installed
-from penstock.systems.delphi.naming import load_namer
+from penstock.systems.delphi.analysis.clusters import CLUSTERERS, Clusterer
+from penstock.systems.delphi.analysis.conversation import read_conversation
+from penstock.systems.delphi.analysis.embeddings import EMBEDDERS
+from penstock.systems.delphi.analysis.libraries import check_installed
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Namer, load_namer
 from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, REPORT_ID_VARIABLE, Delphi
-from penstock.systems.delphi.poller import DEFAULT_INTERVAL_SECONDS, DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, JobQueue
-from penstock.systems.delphi.queue_layout import STATUSES
+from penstock.systems.delphi.queue.layout import STATUSES
+from penstock.systems.delphi.queue.poller import (
+    DEFAULT_INTERVAL_SECONDS,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_SECONDS,
+    JobQueue,
+)
 from penstock.systems.delphi.results import Results, RunNotFound
-from penstock.systems.delphi.topics import KeywordNamer, Namer
 
 DEFAULT_DATABASE = "delphi.db"
 _MOST_SHOWN = 12

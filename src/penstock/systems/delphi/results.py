@@ -20,8 +20,8 @@ from penstock.client.tables.conditions import F
 from penstock.client.tables.failures import ConditionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.delphi import tables
+from penstock.systems.delphi.analysis.embeddings import unpacked
 from penstock.systems.delphi.converter import Item, required
-from penstock.systems.delphi.vectors import unpacked
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.survey import survey

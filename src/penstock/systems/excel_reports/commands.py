@@ -41,7 +41,7 @@ from penstock.systems.excel_reports.settings import (
     checked_hours,
 )
 from penstock.systems.excel_reports.tables import JOBS
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
 DEFAULT_PORT = 8080
 _LOOK_SECONDS = 0.05
@@ -57,7 +57,7 @@ class Place:
 
     target: str
     files: str | None
-    layout: Layout
+    layout: SchemaVariant
     settings: Settings
 
     @contextmanager
@@ -94,7 +94,7 @@ def place_options(function: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(function)
     def placed(
-        *args: Any, target: str, files: str | None, table: str, layout: Layout, ttl_hours: float, **options: Any
+        *args: Any, target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float, **options: Any
     ) -> None:
         try:
             settings = Settings(table, checked_hours(ttl_hours))

@@ -15,7 +15,7 @@ from penstock.jobs.sources import JobQuery, JobSource, TableDescription, error_o
 from penstock.systems.excel_reports.records import MAIN, BadReport, Log, ReportJob, job_of
 from penstock.systems.excel_reports.service import TASK
 from penstock.systems.excel_reports.store import ReportJobs
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,5 +75,5 @@ def _entry(log: Log) -> Entry:
 def report_source(db: Database, table: TableDescription, files: Files | None) -> JobSource | None:
     if table.keys not in (("jobId", "recordId"), ("recordId",)) or table.indexes:
         return None
-    layout: Layout = "safe" if table.keys == ("jobId", "recordId") else "compat"
+    layout: SchemaVariant = "safe" if table.keys == ("jobId", "recordId") else "compat"
     return ReportSource(ReportJobs(db, layout=layout, table=table.name))

@@ -1,6 +1,6 @@
 """Report jobs in their table: everything that may be done to one, safely under any number of writers.
 
-1. A change is a pure function of the job as it was read (changes.py). It is written in one transaction with the
+1. A change is a pure function of the job as it was read (transitions.py). It is written in one transaction with the
    numbered record that tells of it, on the condition that nothing it was decided on has changed; whoever was slower
    reads again and decides again.
 2. Numbers come from the counter in the main record, which the same transaction raises: there are no two records of
@@ -48,7 +48,7 @@ from penstock.systems.excel_reports.records import (
 )
 from penstock.systems.excel_reports.settings import DEFAULT_TTL_HOURS, checked_hours
 from penstock.systems.excel_reports.tables import JOBS, tables
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.survey import survey
@@ -67,7 +67,7 @@ class ReportJobs:
         self,
         db: Database,
         *,
-        layout: Layout = "safe",
+        layout: SchemaVariant = "safe",
         table: str = JOBS,
         ttl_hours: float = DEFAULT_TTL_HOURS,
         clock: Clock | None = None,

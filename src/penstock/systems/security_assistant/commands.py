@@ -38,20 +38,20 @@ from penstock.jobs.model.state import State
 from penstock.records.leases import LeaseLost
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen
-from penstock.systems.security_assistant import changes
-from penstock.systems.security_assistant.agents import default_agents, load_agents
-from penstock.systems.security_assistant.drawing import DRAWING_BYTES, DrawingTooLarge
-from penstock.systems.security_assistant.intake import NewDrawing, check_files, take_in
-from penstock.systems.security_assistant.job import STATUSES, DrawingJob, counted
-from penstock.systems.security_assistant.json_shelf import JOBS_FILE, JsonShelf
-from penstock.systems.security_assistant.moving import Moved, copy_jobs
-from penstock.systems.security_assistant.names import part_of
-from penstock.systems.security_assistant.processor import SAFETY_MARGIN_SECONDS, TIME_LIMIT_SECONDS, Processor
-from penstock.systems.security_assistant.sample import Building
-from penstock.systems.security_assistant.settings import Settings, opened_storage
-from penstock.systems.security_assistant.shelf import JobPage, NothingThere
-from penstock.systems.security_assistant.stages import KINDS, STAGES, file_of_kind, stages_of
-from penstock.systems.security_assistant.storage import LONGEST_PAGE, Storage, moment_of
+from penstock.systems.security_assistant.drawing.agents import default_agents, load_agents
+from penstock.systems.security_assistant.drawing.pdf import DRAWING_BYTES, DrawingTooLarge
+from penstock.systems.security_assistant.drawing.sample import Building
+from penstock.systems.security_assistant.jobs import transitions
+from penstock.systems.security_assistant.jobs.copy import Moved, copy_jobs
+from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, counted
+from penstock.systems.security_assistant.jobs.json_store import JOBS_FILE, JsonJobStore
+from penstock.systems.security_assistant.jobs.names import part_of
+from penstock.systems.security_assistant.jobs.processor import SAFETY_MARGIN_SECONDS, TIME_LIMIT_SECONDS, Processor
+from penstock.systems.security_assistant.jobs.stages import KINDS, STAGES, file_of_kind, stages_of
+from penstock.systems.security_assistant.jobs.storage import LONGEST_PAGE, Storage, moment_of
+from penstock.systems.security_assistant.jobs.store import JobPage, NothingThere
+from penstock.systems.security_assistant.jobs.submission import NewDrawing, check_files, submit_drawing
+from penstock.systems.security_assistant.settings import Settings, open_storage
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -105,13 +105,13 @@ def settings_of(place: dict[str, str | None]) -> Settings:
 
 
 @contextmanager
-def open_storage(place: dict[str, str | None], company: str | None = None, *, make: bool = False) -> Iterator[Storage]:
+def storage_at(place: dict[str, str | None], company: str | None = None, *, make: bool = False) -> Iterator[Storage]:
     """The storage, or the company's part of it; what is not found ends with exit code 4.
 
     A command that only looks makes no file and no table.
     """
     try:
-        with opened_storage(settings_of(place), make=make) as storage:
+        with open_storage(settings_of(place), make=make) as storage:
             yield storage if company is None else storage.for_company(company)
     except (JobNotFound, FileMissing, NothingThere) as error:
         raise CommandFailed(NOT_FOUND, str(error)) from error
@@ -266,8 +266,8 @@ def process(
         context=None if context is None else _read(context),
     )
     check_files(new)  # what cannot be read leaves no folder and no table
-    with open_storage(place, make=True) as storage:
-        job = take_in(storage, new)
+    with storage_at(place, make=True) as storage:
+        job = submit_drawing(storage, new)
         if not queue:
             job = _done(job, _processor(storage, agents, time_limit, quiet=as_json))
         if as_json:
@@ -333,7 +333,7 @@ def status(job_id: str, company: str | None, as_json: bool, **place: str | None)
       penstock security status job_mbzlks74_rfi5i0
       penstock security status job_mbzlks74_rfi5i0 --company 7central --db jobs.db --json
     """
-    with open_storage(place, company) as storage:
+    with storage_at(place, company) as storage:
         job = storage.job(job_id)
         if as_json:
             print_json(job_form(job))
@@ -354,7 +354,7 @@ def events(job_id: str, company: str | None, as_json: bool, **place: str | None)
     Example:
       penstock security events job_mbzlks74_rfi5i0 --db jobs.db
     """
-    with open_storage(place, company) as storage:
+    with storage_at(place, company) as storage:
         events = storage.events(job_id)
     if as_json:
         print_json([event.item() for event in events])
@@ -402,7 +402,7 @@ def list_(
     asked = [bool(status), bool(client), bool(month), bool(since or until), interrupted]
     if sum(asked) != 1:
         raise click.UsageError("Say which jobs: one of --status, --client, --month, --since/--until, --interrupted.")
-    with open_storage(place, company) as storage:
+    with storage_at(place, company) as storage:
         if interrupted:
             page = JobPage(tuple(itertools.islice(storage.interrupted_jobs(), limit)), None)
         elif status:
@@ -459,7 +459,7 @@ def download(
       penstock security download job_mbzlks74_rfi5i0 excel
       penstock security download job_mbzlks74_rfi5i0 evaluation --out e.json --company 7central
     """
-    with open_storage(place, company) as storage:
+    with storage_at(place, company) as storage:
         job = storage.job(job_id)
         key = file_of_kind(job, kind)
         if key is None:
@@ -497,7 +497,7 @@ def resume(job_id: str | None, company: str | None, agents: str | None, as_json:
 
     A failed job gets another attempt. A job that another worker has is left to it.
     """
-    with open_storage(place, company) as storage:
+    with storage_at(place, company) as storage:
         made = load_agents(agents) if agents else default_agents()
         processor = Processor(storage, made, watch=StageLines(quiet=as_json))
         jobs = list(storage.interrupted_jobs()) if job_id is None else [_ready(storage, storage.job(job_id))]
@@ -517,7 +517,7 @@ def _ready(storage: Storage, job: DrawingJob) -> DrawingJob:
     if job.state is not State.FAILED:
         return job
     now = storage.now()
-    return storage.change(job, lambda current: changes.retried(current, now))
+    return storage.change(job, lambda current: transitions.retried(current, now))
 
 
 @command.command("worker")
@@ -541,7 +541,7 @@ def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_js
       penstock security worker --db jobs.db
       penstock security worker --once --json
     """
-    with open_storage(place, make=True) as storage:
+    with storage_at(place, make=True) as storage:
         processor = Processor(
             storage,
             load_agents(agents) if agents else default_agents(),
@@ -550,7 +550,7 @@ def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_js
             watch=StageLines(quiet=as_json),
         )
         if not as_json:
-            click.echo(f"{processor.owner}: jobs of {storage.shelf.where}", err=True)
+            click.echo(f"{processor.owner}: jobs of {storage.store.where}", err=True)
         while True:
             try:
                 done = processor.process_next()
@@ -614,12 +614,12 @@ def serve_command(
     if not is_loopback(host) and not tenants.tokens:
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
     sockets = listen(host, port)  # before anything is made: a taken port leaves nothing behind
-    with open_storage(place, make=True) as storage:
+    with storage_at(place, make=True) as storage:
         made = load_agents(agents) if agents else default_agents()
         api = security_api(storage, agents=made, tenants=tenants, hosts=hosts, concurrency=concurrency)
 
         def ready(url: str) -> None:
-            form = {"url": url, "storage": storage.shelf.where, "pid": os.getpid()}
+            form = {"url": url, "storage": storage.store.where, "pid": os.getpid()}
             told = f"The security assistant is at {url} (stop with Ctrl+C)"
             click.echo(orjson.dumps(form).decode() if as_json else told)
             sys.stdout.flush()
@@ -655,7 +655,7 @@ def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
       penstock security cleanup --dry-run
       penstock security cleanup --older-than 7d --yes
     """
-    with open_storage(place) as storage:
+    with storage_at(place) as storage:
         names: list[str] = []
         found = storage.clean_up(older_than_seconds=older_than, dry_run=True, tell=names.append)
         files = found.files.orphans + found.files.leftovers
@@ -665,7 +665,7 @@ def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
             told = f"{counted(found.jobs, 'expired job')}, {counted(files, 'file')} of no job"
             click.echo(f"Plan: {told} ({found.files.size:,} bytes).")
         if (found.jobs or files) and not dry_run:
-            confirm(f"Remove them from {storage.shelf.where}?", yes=yes)
+            confirm(f"Remove them from {storage.store.where}?", yes=yes)
             found = storage.clean_up(older_than_seconds=older_than)
             files = found.files.orphans + found.files.leftovers
             if not as_json:
@@ -690,10 +690,10 @@ def export(target: str, replace: bool, company: str | None, dry_run: bool, as_js
 
     Doing it twice is doing it once.
     """
-    with open_storage(place) as storage:
+    with storage_at(place) as storage:
         moved = copy_jobs(
-            storage.shelf,
-            JsonShelf(target),
+            storage.store,
+            JsonJobStore(target),
             now=storage.now(),
             company=company,
             replace_existing=replace,
@@ -734,14 +734,14 @@ def import_(source: str, replace: bool, company: str | None, dry_run: bool, as_j
     """
     if not (Path(source) / JOBS_FILE).is_file():
         raise click.UsageError(f"{source} has no {JOBS_FILE}.")
-    with open_storage(place, make=True) as storage:
+    with storage_at(place, make=True) as storage:
         moved = copy_jobs(
-            JsonShelf(source),
-            storage.shelf,
+            JsonJobStore(source),
+            storage.store,
             now=storage.now(),
             company=company,
             replace_existing=replace,
             dry_run=dry_run,
         )
-        where = storage.shelf.where
+        where = storage.store.where
     show_moved(moved, where, dry_run=dry_run, as_json=as_json)

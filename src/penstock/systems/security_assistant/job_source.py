@@ -13,13 +13,12 @@ from penstock.files import Files
 from penstock.jobs.model.job import Entry, History, Job
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import JobQuery, JobSource, TableDescription, error_of, place_of
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 from penstock.systems.security_assistant import tables
-from penstock.systems.security_assistant.events import Event
-from penstock.systems.security_assistant.job import STATUSES, DrawingJob
-from penstock.systems.security_assistant.shelf import ByStatus
-from penstock.systems.security_assistant.stages import stages_of
-from penstock.systems.security_assistant.table_shelf import TableShelf
+from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, Event
+from penstock.systems.security_assistant.jobs.stages import stages_of
+from penstock.systems.security_assistant.jobs.store import ByStatus
+from penstock.systems.security_assistant.jobs.table_store import TableJobStore
 
 TASK: Final = "drawing"
 
@@ -28,7 +27,7 @@ TASK: Final = "drawing"
 class DrawingSource:
     """The drawings of a table, in either layout, by its index of statuses."""
 
-    drawings: TableShelf
+    drawings: TableJobStore
     table: str
     system: str = "security-assistant"
     commands: str = "penstock security"
@@ -94,5 +93,5 @@ def drawing_source(db: Database, table: TableDescription, files: Files | None) -
     key = table.indexes.get("StatusDateIndex")
     if table.keys != (tables.JOB_KEY,) or key is None:
         return None
-    layout: Layout = "safe" if key[0] == tables.STATUS_SHARD else "compat"
-    return DrawingSource(TableShelf(db, layout, jobs=table.name), table.name)
+    layout: SchemaVariant = "safe" if key[0] == tables.STATUS_SHARD else "compat"
+    return DrawingSource(TableJobStore(db, layout, jobs=table.name), table.name)

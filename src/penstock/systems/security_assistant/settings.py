@@ -25,12 +25,12 @@ from penstock.client.database import Database, connect
 from penstock.clock import Clock
 from penstock.errors import PenstockError
 from penstock.files import open_files
-from penstock.systems.layouts import Layout, check_layout
+from penstock.systems.schema_variants import SchemaVariant, check_variant
 from penstock.systems.security_assistant import tables
-from penstock.systems.security_assistant.json_shelf import JsonShelf
-from penstock.systems.security_assistant.shelf import NothingThere
-from penstock.systems.security_assistant.storage import Storage
-from penstock.systems.security_assistant.table_shelf import TableShelf
+from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
+from penstock.systems.security_assistant.jobs.storage import Storage
+from penstock.systems.security_assistant.jobs.store import NothingThere
+from penstock.systems.security_assistant.jobs.table_store import TableJobStore
 
 DEFAULT_FOLDER: Final = "local_output"
 DEFAULT_REGION: Final = "us-east-1"
@@ -50,7 +50,7 @@ class Settings:
     files: str = ""
     table: str = tables.JOBS
     events: str = tables.EVENTS
-    layout: Layout = "safe"
+    layout: SchemaVariant = "safe"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, *, layout: str = "safe") -> Settings:
@@ -59,8 +59,8 @@ class Settings:
         target = env.get("PENSTOCK_DB") or ""
         said = env.get("STORAGE_MODE") or env.get("LOCAL_OUTPUT_DIR")
         mode = env.get("STORAGE_MODE") or ("aws" if target and not said else "local")
-        check_layout(layout)
-        wanted: Layout = "compat" if layout == "compat" else "safe"
+        check_variant(layout)
+        wanted: SchemaVariant = "compat" if layout == "compat" else "safe"
         if mode == "local":
             return cls(folder=env.get("LOCAL_OUTPUT_DIR") or DEFAULT_FOLDER, layout=wanted)
         if mode != "aws":
@@ -77,11 +77,11 @@ class Settings:
 
 
 @contextmanager
-def opened_storage(settings: Settings, *, clock: Clock | None = None, make: bool = True) -> Iterator[Storage]:
+def open_storage(settings: Settings, *, clock: Clock | None = None, make: bool = True) -> Iterator[Storage]:
     """The storage; tables and folder are made if they are not there, or with `make=False` refused (NothingThere)."""
     if settings.mode == "local":
         storage = Storage(
-            JsonShelf(settings.folder, clock=clock), open_files(settings.folder, clock=clock), clock=clock
+            JsonJobStore(settings.folder, clock=clock), open_files(settings.folder, clock=clock), clock=clock
         )
         storage.prepare(make)
         yield storage
@@ -96,5 +96,5 @@ def opened_storage(settings: Settings, *, clock: Clock | None = None, make: bool
 
 def table_storage(db: Database, settings: Settings, *, clock: Clock | None = None) -> Storage:
     """On tables of this database, with the files where the settings say."""
-    shelf = TableShelf(db, settings.layout, jobs=settings.table, events=settings.events)
-    return Storage(shelf, open_files(settings.files, clock=clock), clock=clock)
+    store = TableJobStore(db, settings.layout, jobs=settings.table, events=settings.events)
+    return Storage(store, open_files(settings.files, clock=clock), clock=clock)
