@@ -48,7 +48,7 @@ def bad(run: penstock.Run) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "counting.py").write_text(APP)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PENSTOCK_URL", raising=False)
+    monkeypatch.delenv("PENSTOCK_DB", raising=False)
     return tmp_path
 
 
@@ -337,14 +337,14 @@ def test_a_large_result_is_read_from_where_PENSTOCK_FILES_says(
 
         job = app.enqueue(large)
         Worker(app, burst=True).run()
-    told = CliRunner().invoke(cli, ["jobs", "show", job.id, "--url", penstock_server, "--json"])
+    told = CliRunner().invoke(cli, ["jobs", "show", job.id, "--db", penstock_server, "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.stdout)["result"] == "x" * 400_000
     assert json.loads(told.stdout)["log"][0]["data"] == {"atoms": 10**80}
     # Without it, everything else is told.
     monkeypatch.delenv("PENSTOCK_FILES")
     for command in (["show", job.id], ["show", job.id, "--json"], ["wait", job.id, "--json"], ["report", job.id]):
-        told = CliRunner().invoke(cli, ["jobs", *command, "--url", penstock_server])
+        told = CliRunner().invoke(cli, ["jobs", *command, "--db", penstock_server])
         assert told.exit_code == 0, told.output
         text = Path(f"{job.id}.html").read_text() if command[0] == "report" else told.stdout
         assert "it is in a file of 400,002 bytes. PENSTOCK_FILES says where" in unescape(text)

@@ -55,9 +55,7 @@ def test_the_name_of_a_jobs_task_imports_nothing(app: penstock.App, tmp_path: Pa
     assert "planted" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    "comments", ["--namer=planted:run", "--help", "-h", "--", "--url=http://evil.example", "a b;c"]
-)
+@pytest.mark.parametrize("comments", ["--namer=planted:run", "--help", "-h", "--", "--db=http://evil.example", "a b;c"])
 def test_a_job_of_delphi_gives_its_child_a_files_name_and_no_option(tmp_path: Path, comments: str) -> None:
     queue = JobQueue(str(tmp_path / "delphi.db"))
     try:

@@ -110,7 +110,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
     monkeypatch.setattr(databases, "connect", lambda url: Database(Calls(url, noted)))
 
     def jobs(*words: str) -> None:
-        told = CliRunner().invoke(cli, ["jobs", *words, "--url", penstock_server])
+        told = CliRunner().invoke(cli, ["jobs", *words, "--db", penstock_server])
         assert told.exit_code == 0, told.output
 
     noted.clear()

@@ -105,7 +105,7 @@ def test_a_company_is_shown_listed_and_found(loaded: None) -> None:
         (("company", "find", "companies", "a"), 2, "'a' is not ATTRIBUTE=VALUE"),
         (("company", "find", "companies", "name=x"), 1, "cannot be asked by name. It can by companyId; apple"),
         (("company", "list", "--token", "x"), 1, "oken"),
-        (("company", "list", "--env", "dev"), 1, "`penstock tables apply construction-expenses` makes them"),
+        (("company", "list", "--env", "dev"), 1, "`penstock construction tables apply` makes them"),
         (("company", "list", "--db", "none.db"), 1, "none.db: there is no such database"),
         (("dlq", "show", "nothing"), 4, "has no dlqEntryId 'nothing'"),
         (("dlq", "replay", LETTER, "nothing"), 4, "Error: construction-expenses-paddle-webhook-dlq has no dlqEntryId"),

@@ -24,6 +24,8 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.server import Options, running_server
+from penstock.systems.construction_expenses.books import naming_of
+from penstock.systems.construction_expenses.table_commands import table_command_defaults
 from penstock.tables.definitions.naming import Naming
 
 SCHEMAS = "infrastructure/schemas"
@@ -44,7 +46,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def run(*words: str, code: int = 0, **variables: str) -> Result:
-    result = CliRunner(env=variables).invoke(cli, ["tables", *words])
+    result = CliRunner(env=variables).invoke(cli, ["construction", "tables", *words])
     assert result.exit_code == code, result.output
     return result
 
@@ -177,7 +179,7 @@ def test_S1_7_drift_is_reported_and_reconciled(server: str, production: None) ->
         name = "construction-expenses-companies"
         index = {"Delete": {"IndexName": "appleSubscriptionId-index"}}
         db.execute("UpdateTable", {"TableName": name, "GlobalSecondaryIndexUpdates": [index]})
-    assert "appleSubscriptionId-index" in run("verify", SCHEMAS, code=1).output
+    assert "appleSubscriptionId-index" in run("verify", SCHEMAS, code=7).output
     assert "1 changed, 12 skipped" in create().output
     run("verify", SCHEMAS)
 
@@ -258,11 +260,41 @@ def test_S1_13_a_new_environment_is_verified_with_the_aws_cli(server: str, produ
     assert len([line for line in listed.splitlines() if "staging" in line]) == 13
 
 
-def test_S1_8_and_14_names_and_defaults_are_the_documents() -> None:
-    assert Naming.of({}) == Naming("construction-expenses", "production", "us-east-1")
-    assert Naming.of({}).full_name("companies") == "construction-expenses-companies"
-    assert Naming.of({"ENVIRONMENT": "staging"}).full_name("companies") == "construction-expenses-staging-companies"
-    assert Naming.of({"ENVIRONMENT": "dev"}).full_name("companies") == "construction-expenses-dev-companies"
+@pytest.mark.parametrize(
+    ("variables", "name"),
+    [
+        ({}, "construction-expenses-companies"),
+        ({"ENVIRONMENT": "production"}, "construction-expenses-companies"),
+        ({"ENVIRONMENT": "staging"}, "construction-expenses-staging-companies"),
+        ({"ENVIRONMENT": "dev"}, "construction-expenses-dev-companies"),
+        ({"ENVIRONMENT": "dev", "TABLE_PREFIX": "my-app"}, "my-app-dev-companies"),
+        ({"TABLE_PREFIX": "my-app"}, "my-app-companies"),
+        ({"ENVIRONMENT": "", "TABLE_PREFIX": ""}, "construction-expenses-companies"),
+    ],
+)
+def test_S1_8_names_by_prefix_and_environment(variables: dict[str, str], name: str) -> None:
+    naming = naming_of(variables)
+    assert naming.full_name("companies") == name
+    assert naming.suffix(name) == "companies"
+
+
+def test_S1_14_defaults_are_the_documents() -> None:
+    assert naming_of({}) == Naming("construction-expenses", "production", "us-east-1")
+    assert naming_of({"AWS_REGION": "us-west-2"}).region == "us-west-2"
+
+
+def test_an_option_comes_before_a_variable() -> None:
+    naming = naming_of({"ENVIRONMENT": "dev", "TABLE_PREFIX": "x"}, prefix="", environment="staging")
+    assert naming.full_name("Users") == "staging-Users"
+
+
+def test_S1_14_without_a_database_the_tables_are_in_the_region_of_AWS() -> None:
+    apply_defaults = table_command_defaults({})["apply"]
+    assert apply_defaults["target"] == "aws://us-east-1" and apply_defaults["definitions"] == "construction-expenses"
+    assert table_command_defaults({"AWS_REGION": "eu-west-2"})["apply"]["target"] == "aws://eu-west-2"
+    given = {"AWS_REGION": "eu-west-2", "PENSTOCK_DB": "a.db", "TABLE_NAME": "jobs"}
+    assert table_command_defaults(given)["apply"]["target"] == "a.db"
+    assert "table" not in table_command_defaults(given)["dump"]
 
 
 def test_S1_15_prerequisites_are_checked_before_anything_is_changed(server: str, production: None) -> None:

@@ -20,8 +20,8 @@ from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.inspect import inspect
 from penstock.tables.plan.survey import Survey, survey
 
-STAGING = Naming(environment="staging")
-PLAIN = Naming(prefix="")
+STAGING = Naming("construction-expenses", "staging")
+PLAIN = Naming()
 ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")
 """Another server of this machine, such as DynamoDB Local."""
 SERVERS = ["http", "moto", *(["elsewhere"] if ELSEWHERE else [])]

@@ -81,7 +81,7 @@ def test_the_command_compares_two_databases_and_exits_with_1_where_they_differ(t
     one, two = str(tmp_path / "a.db"), str(tmp_path / "b.db")
     with filled(one, count=30), filled(two, count=29):
         pass
-    words = ["tables", "diff-data", "orders", "orders", "--url", one, "--other-url", two]
+    words = ["tables", "diff-data", "orders", "orders", "--db", one, "--other-db", two]
     told = CliRunner().invoke(cli, words)
     assert told.exit_code == 1
     assert told.output == (
@@ -90,8 +90,8 @@ def test_the_command_compares_two_databases_and_exits_with_1_where_they_differ(t
         f"  - customer=c1, number=29  only in orders in {one}\n"
     )
     assert json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)["only_in_first"] == 1
-    same = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "orders", "--url", one])
+    same = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "orders", "--db", one])
     assert (same.exit_code, same.output.splitlines()[-1]) == (0, "The same.")
-    missing = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "nothing", "--url", one])
+    missing = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "nothing", "--db", one])
     assert missing.exit_code == 1
     assert "There is no table nothing" in missing.output

@@ -36,7 +36,7 @@ from penstock.tables.plan.inspect import required
 from penstock.tables.plan.survey import survey, survey_to_delete
 from penstock.wire.values import equal
 
-PRODUCTION = Naming()
+PRODUCTION = Naming("construction-expenses")
 
 Contents = dict[tuple[str, ...], Wire]
 

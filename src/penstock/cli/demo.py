@@ -6,7 +6,6 @@ A demo that fails stops no other. One that needs libraries which are not install
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +16,10 @@ from typing import Any, Final, Literal
 
 import click
 
+from penstock.cli.kit import groups
+from penstock.cli.kit.exit_codes import end_with
 from penstock.cli.kit.options import json_option
-from penstock.cli.kit.output import print_json
+from penstock.cli.kit.output import print_json, shows_progress
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
 from penstock.registry import System, systems
@@ -28,22 +29,19 @@ _BAR: Final = 20
 _NAMES: Final = [one.name for one in systems().values() if one.demo]
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  penstock demo                       all five, and nothing is left behind
-  penstock demo --keep demo           keep the database and the files
-  penstock demo --only delphi         one of them
-  penstock up --db demo/demo.db       look at what was kept
-"""
-)
+@groups.command("demo", exit_codes={1: "one of them has failed"})
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep all of it in this new folder.")
 @click.option("--only", multiple=True, type=click.Choice(_NAMES), help="This system only. May be repeated.")
 @json_option
 def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
     """Run the five systems on an embedded DynamoDB, and show what each did.
 
-    Exit codes: 0 done, 1 if one has failed.
+    \b
+    Examples:
+      penstock demo                       all five, and nothing is left behind
+      penstock demo --keep demo           keep the database and the files
+      penstock demo --only delphi         one of them
+      penstock up --db demo/demo.db       look at what was kept
     """
     wanted = [one for one in systems().values() if one.demo and (not only or one.name in only)]
     with _place(keep) as folder:
@@ -54,7 +52,7 @@ def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
             print_json([_form(one) for one in ran])
         else:
             _summary(ran, folder, keep)
-    sys.exit(1 if any(one.outcome == "failed" for one in ran) else 0)
+    end_with(1 if any(one.outcome == "failed" for one in ran) else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class _Screen:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._live = sys.stderr.isatty() and not quiet
+        self._live = shows_progress(quiet=quiet)
         self._length = 0
 
     def tell(self, system: System, part: float, text: str) -> None:

@@ -29,6 +29,11 @@ class RootGroup(Group):
         command: click.Command | None = None if found is None else load_part(found.group)
         return command
 
+    def section_names(self, title: str) -> list[str]:
+        """Systems are listed under "Systems", after the demo of them."""
+        names = super().section_names(title)
+        return [*names, *sorted(_system_commands())] if title == "Systems" else names
+
     def summary(self, name: str) -> str:
         return super().summary(name) if name in self.lazy else _system_commands()[name].summary
 

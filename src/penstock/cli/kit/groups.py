@@ -77,11 +77,15 @@ class Group(click.Group):
         """One line on a command, without importing a lazy one."""
         return self.lazy[name][1] if name in self.lazy else self.commands[name].get_short_help_str(limit=100)
 
+    def section_names(self, title: str) -> list[str]:
+        return list(self.sections[title])
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         names = self.list_commands(ctx)
-        listed = {name for section in self.sections.values() for name in section}
+        sections = {title: self.section_names(title) for title in self.sections}
+        listed = {name for section in sections.values() for name in section}
         rest = [name for name in names if name not in listed]
-        for title, section in (*self.sections.items(), ("Commands", rest)):
+        for title, section in (*sections.items(), ("Commands", rest)):
             rows = [(name, self.summary(name)) for name in section if name in names]
             if rows:
                 with formatter.section(title):

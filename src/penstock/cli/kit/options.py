@@ -81,10 +81,9 @@ unused_db_option = click.option("--db", metavar="TARGET", expose_value=False, he
 
 def database_variable(environment: Mapping[str, str]) -> str | None:
     """The database that PENSTOCK_DB names; raises for its old name (2)."""
-    target = environment.get(DB_VARIABLE)
-    if not target and environment.get(OLD_DB_VARIABLE):
+    if environment.get(OLD_DB_VARIABLE) and not environment.get(DB_VARIABLE):
         raise click.UsageError(f"{OLD_DB_VARIABLE} is not read any more: set {DB_VARIABLE}.")
-    return target or None
+    return environment.get(DB_VARIABLE) or None
 
 
 def listen_options(default_port: int) -> Callable[[F], F]:

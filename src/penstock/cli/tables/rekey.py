@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from penstock.cli.kit import groups
 from penstock.cli.kit.databases import open_database
-from penstock.cli.kit.options import confirm, json_option, resumable, yes_option
+from penstock.cli.kit.options import confirm, db_option, json_option, resumable, yes_option
 from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
+from penstock.cli.tables.options import pacer_of, policy_hint, rate_option
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.formats.export_file import read_export
@@ -21,7 +22,7 @@ from penstock.tables.rekey.state import LEASE_SECONDS, Job, JobStore
 _ACTIONS = ("status", "confirm", "rollback")
 
 
-@click.command("rekey")
+@groups.command("rekey")
 @click.argument("words", nargs=-1, required=True, metavar="[status|confirm|rollback] TABLE")
 @click.option("--key", metavar="KEY", help="The new key, such as job_id:S,conversation_id:S.")
 @click.option("--into", metavar="NEW", help="The new table's name.")
@@ -38,19 +39,19 @@ _ACTIONS = ("status", "confirm", "rollback")
 )
 @click.option("--force", is_flag=True, help="confirm: although the old table is still written to.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done.")
-@url_option
+@db_option()
 @rate_option
 @yes_option
 @json_option
-def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> None:
+def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) -> None:
     """Change a table's primary key, with its data, while it is in use.
 
     \b
     Examples:
-      penstock tables rekey Embeddings --key job_id:S,comment_id:N --into Embeddings2 --url aws://eu-west-2
-      penstock tables rekey status Embeddings --url aws://eu-west-2
-      penstock tables rekey confirm Embeddings --url aws://eu-west-2
-      penstock tables rekey rollback Embeddings --url aws://eu-west-2
+      penstock tables rekey Embeddings --key job_id:S,comment_id:N --into Embeddings2 --db aws://eu-west-2
+      penstock tables rekey status Embeddings --db aws://eu-west-2
+      penstock tables rekey confirm Embeddings --db aws://eu-west-2
+      penstock tables rekey rollback Embeddings --db aws://eu-west-2
 
     A new table is made, filled by scan and kept up by the old one's stream until you confirm; the old table is not
     changed. DynamoDB cannot rename a table: your programs must be given the new name. Killed at any point, it
@@ -58,7 +59,7 @@ def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> 
     """
     action, table = _words(words)
     line = ProgressLine(quiet=as_json)
-    with permitted("rekey", table, *filter(None, [options["into"]])), open_database(url) as db:
+    with policy_hint("rekey", table, *filter(None, [options["into"]])), open_database(target) as db:
         run = rekey.Rekey(db, JobStore(db, lease_seconds=options["lease"]), _options(db, line, options))
         if action == "status":
             _status(db, table, as_json)

@@ -29,8 +29,7 @@ from penstock.cli.kit.options import (
     yes_option,
 )
 from penstock.cli.kit.output import one_line, plain, print_json
-from penstock.cli.records.options import load_function
-from penstock.cli.records.process import Bar
+from penstock.cli.records import Bar, load_function
 from penstock.cli.tables.options import layout_option
 from penstock.client.database import Database
 from penstock.client.tables.values import Item

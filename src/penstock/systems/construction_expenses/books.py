@@ -19,10 +19,11 @@ from penstock.systems.construction_expenses.collection import Collection
 from penstock.systems.construction_expenses.tables import tables
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import DEFAULT_PREFIX, DEFAULT_REGION, PRODUCTION, Naming
+from penstock.tables.definitions.naming import DEFAULT_REGION, PRODUCTION, Naming
 from penstock.tables.plan.survey import survey
 
 DAY_SECONDS = 86_400
+PREFIX = "construction-expenses"
 
 
 class Companies(Collection):
@@ -127,7 +128,7 @@ def naming_of(variables: Mapping[str, str], *, prefix: str | None = None, enviro
     An empty variable is one that is not set.
     """
     return Naming(
-        prefix=prefix if prefix is not None else variables.get("TABLE_PREFIX") or DEFAULT_PREFIX,
+        prefix=prefix if prefix is not None else variables.get("TABLE_PREFIX") or PREFIX,
         environment=environment or variables.get("ENVIRONMENT") or PRODUCTION,
         region=variables.get("AWS_REGION") or DEFAULT_REGION,
     )

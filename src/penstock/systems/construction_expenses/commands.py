@@ -70,7 +70,7 @@ def open_books(target: str, env: str | None, prefix: str | None, *, absent: Abse
             raise CommandFailed(NOT_FOUND, str(error)) from error
         except ResourceNotFoundException as error:
             raise PenstockError(
-                f"{target} has not all tables of {naming.start}…: `penstock tables apply construction-expenses` makes "
+                f"{target} has not all tables of {naming.start}…: `penstock construction tables apply` makes "
                 "them, and --env and --prefix say which are meant."
             ) from error
 
@@ -131,7 +131,19 @@ def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
         raise click.exceptions.Exit(WORK_FAILED)
 
 
-@group("construction", exit_codes={WORK_FAILED: "a webhook is in the dead-letter table", NOT_FOUND: "not found"})
+_LAZY = {
+    "tables": (
+        "penstock.systems.construction_expenses.table_commands",
+        "Make, change, verify and export the tables: `penstock tables` with this system's variables.",
+    )
+}
+
+
+@group(
+    "construction",
+    lazy=_LAZY,
+    exit_codes={WORK_FAILED: "a webhook is in the dead-letter table", NOT_FOUND: "not found"},
+)
 def command() -> None:
     """The construction-expenses application: 13 tables of companies, payments and webhooks.
 
@@ -143,8 +155,8 @@ def command() -> None:
       penstock construction dlq list --db expenses.db
       penstock construction dlq replay --status pending --db expenses.db --yes
 
-    The tables are those of ENVIRONMENT and TABLE_PREFIX (--env, --prefix); `penstock tables … construction-expenses`
-    makes, changes and exports them.
+    The tables are those of ENVIRONMENT and TABLE_PREFIX (--env, --prefix); `penstock construction tables` makes,
+    changes and exports them.
     """
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import click
 import orjson
 
-from penstock.cli.jobs.choosing import do_to_each
-from penstock.cli.jobs.show import entry_form, entry_line
+from penstock.cli.jobs import change_each, entry_form, entry_line
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
@@ -513,7 +512,7 @@ def cancel(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
       penstock delphi cancel job_mwimjl2f_5wro67 --db delphi.db
     """
     with open_queue(target) as found:
-        raise SystemExit(do_to_each(found.app.store, JobStore.cancel, job_ids, as_json))
+        raise SystemExit(change_each(found.app.store, JobStore.cancel, job_ids, as_json))
 
 
 @command.command("retry", exit_codes=_EACH_JOB)
@@ -528,7 +527,7 @@ def retry(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
       penstock delphi retry job_mwimjl2f_5wro67 --db delphi.db
     """
     with open_queue(target) as found:
-        raise SystemExit(do_to_each(found.app.store, JobStore.retry, job_ids, as_json))
+        raise SystemExit(change_each(found.app.store, JobStore.retry, job_ids, as_json))
 
 
 @command.command("poller")

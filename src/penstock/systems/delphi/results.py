@@ -63,7 +63,7 @@ class Results:
             for table in definitions:
                 self._db.execute("DescribeTable", {"TableName": table.name})
         except ResourceNotFoundException:
-            report = apply(self._db, survey(self._db, definitions, Naming(prefix="")))
+            report = apply(self._db, survey(self._db, definitions, Naming()))
             if report.failures:
                 raise PenstockError("\n".join(str(failure) for failure in report.failures)) from None
 

@@ -88,7 +88,7 @@ class ReportJobs:
     def create_table(self, *, ttl: bool = True) -> None:
         """Makes the table, or brings it up to date; ends when it is ACTIVE. Without `ttl` nothing is ever deleted."""
         wanted = tables(self.layout, jobs=self.table, ttl=ttl)
-        report = apply(self.db, survey(self.db, wanted, Naming(prefix="")))
+        report = apply(self.db, survey(self.db, wanted, Naming()))
         if report.failures:
             raise PenstockError("\n".join(str(failure) for failure in report.failures))
 

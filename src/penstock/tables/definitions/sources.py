@@ -11,7 +11,6 @@ from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import DEFAULT_PREFIX
 from penstock.tables.definitions.problems import DefinitionError, Problem, check_together
 from penstock.tables.definitions.system_tables import SystemTables
 from penstock.tables.formats.export_file import ExportError, read_export
@@ -24,7 +23,7 @@ class Definitions:
 
     source: str
     tables: tuple[Table, ...]
-    prefix: str = DEFAULT_PREFIX
+    prefix: str = ""
 
 
 class LoadingError(PenstockError):

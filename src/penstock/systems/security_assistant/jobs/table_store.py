@@ -67,7 +67,7 @@ class TableJobStore:
                 f"{self.db.name} has no table {missing[0].name}: no drawing has been processed there yet."
             )
         if missing:
-            report = apply(self.db, survey(self.db, missing, Naming(prefix="")))
+            report = apply(self.db, survey(self.db, missing, Naming()))
             if report.failures:
                 raise PenstockError("\n".join(str(failure) for failure in report.failures))
 

@@ -248,7 +248,7 @@ def read_drift(db: Database, own: Definitions | None, chosen: str, environment: 
     if not _ENVIRONMENT.fullmatch(environment):
         raise Problem(400, "An environment is a word such as staging.", "Go back and mend it.")
     definitions = _definitions(own, chosen, layout)
-    naming = Naming.of(os.environ, environment=environment or None, default_prefix=definitions.prefix)
+    naming = Naming(definitions.prefix, environment or PRODUCTION)
     try:
         found = survey(db, definitions.tables, naming)
     except DefinitionError as error:

@@ -1,4 +1,4 @@
-"""`penstock records process`."""
+"""`penstock records`: the records of a table through a function, in parallel."""
 
 from __future__ import annotations
 
@@ -14,16 +14,28 @@ from typing import Any
 
 import click
 
+from penstock.cli.kit import groups
+from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import open_database
-from penstock.cli.kit.exit_codes import INTERRUPTED, WORK_FAILED
-from penstock.cli.kit.options import dry_run_option, json_option, parse_pairs, parse_value
-from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.records.options import bookkeeping_option, load_function, table_argument, url_option
+from penstock.cli.kit.exit_codes import INTERRUPTED, WORK_FAILED, end_with
+from penstock.cli.kit.options import (
+    confirm,
+    db_option,
+    dry_run_option,
+    json_option,
+    parse_pairs,
+    parse_value,
+    resumable,
+    same_command,
+    yes_option,
+)
+from penstock.cli.kit.output import ProgressLine, one_line, print_json
 from penstock.client.database import Database, embedded_engine
 from penstock.client.tables.conditions import Condition, F
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.extras import extra
-from penstock.records.executors.attempts import Function
+from penstock.records.executors.attempts import Function, check_function
 from penstock.records.executors.executors import ExecutorOrMaker, process_pool
 from penstock.records.executors.forks import for_handlers, not_in_children
 from penstock.records.leases import DEFAULT_LEASE_SECONDS, LONGEST_LEASE_SECONDS, SHORTEST_LEASE_SECONDS
@@ -31,17 +43,42 @@ from penstock.records.processor import MOST_WORKERS, RecordProcessor
 from penstock.records.run.report import Progress, Report, seconds_text
 from penstock.records.run.run_records import recorded
 from penstock.records.source.selection import key_type
+from penstock.records.state.failed_records import FailureGroup
+from penstock.records.state.record_state import BOOKKEEPING
+from penstock.user_modules import NotAPlace, named
 
 _SHOWN_ERRORS = 10
+_SHOWN_EXAMPLES = 2
 _BAR_WIDTH = 24
 _EVERY_SECONDS = 0.2
 _DASK_SECONDS = 10
 
+table_argument = click.argument("table", metavar="TABLE", shell_complete=complete_tables)
+bookkeeping_option = click.option(
+    "--bookkeeping", default=BOOKKEEPING, show_default=True, metavar="NAME",
+    help="The attribute of a record that has its lease and its attempts.",
+)  # fmt: skip
 
-@click.command("process")
+
+@groups.group("records", exit_codes={WORK_FAILED: "some records failed"})
+def command() -> None:
+    """Process every pending record of a table, in parallel: none twice at once, none lost.
+
+    \b
+    Examples:
+      penstock records process Records work:handle --db app.db \\
+          --index Processed --value 0 --set Processed=1
+      penstock records failures Records --db app.db
+      penstock records redrive Records --db app.db --kind ValueError
+    """
+
+
+@command.command(
+    "process", short_help="Run a function on every pending record.", exit_codes={WORK_FAILED: "some records failed"}
+)
 @table_argument
 @click.argument("function", metavar="MODULE:FUNCTION")
-@url_option
+@db_option()
 @click.option("--index", metavar="NAME", help="Take the records of this index.")
 @click.option("--value", "values", multiple=True, metavar="VALUE", help="Of its partition key; may be given again.")
 @click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only records that have this; may be given again.")
@@ -69,7 +106,7 @@ _DASK_SECONDS = 10
 @bookkeeping_option
 @dry_run_option
 @json_option
-def command(table: str, function: str, url: str, dry_run: bool, as_json: bool, **options: Any) -> None:
+def process(table: str, function: str, target: str, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Run a function on every pending record of TABLE; its result, a dict or None, is set in the record.
 
     What is pending: the records of --index with --value, or all of the table, that have what --where says and not yet
@@ -77,30 +114,30 @@ def command(table: str, function: str, url: str, dry_run: bool, as_json: bool, *
 
     \b
     Examples:
-      penstock records process Records work:handle --url app.db \\
+      penstock records process Records work:handle --db app.db \\
           --index Processed --value 0 --set Processed=1
-      penstock records process Orders work:bill --url aws://eu-west-2 \\
+      penstock records process Orders work:bill --db aws://eu-west-2 \\
           --where state=paid --set state=billed
-      penstock records process Scans work:read_text --url app.db \\
+      penstock records process Scans work:read_text --db app.db \\
           --processes 4 --timeout 60 --dry-run
 
     Ctrl-C lets running records finish; run it again to go on. What failed after all attempts is parked: see `penstock
-    records failures`. Exit codes: 0 all done, 3 some records failed, 130 interrupted.
+    records failures`.
     """
     if options["processes"] and options["dask"]:
         raise click.UsageError("--processes and --dask do not go together: a cluster has its own processes.")
     found = load_function(function)
-    with open_database(url) as db:
+    with open_database(target) as db:
         if dry_run:
             _show_plan(_processor(db, table, options, None), table, function, as_json)
             return
         with _executor(options["processes"], options["dask"], found) as executor:
             report = _run(db, _processor(db, table, options, executor), table, function, found, options, as_json)
-    _show(report, table, url, as_json)
+    _show(report, table, target, as_json)
     if report.interrupted:
-        raise click.exceptions.Exit(INTERRUPTED)
+        end_with(INTERRUPTED)
     if report.failed:
-        raise click.exceptions.Exit(WORK_FAILED)
+        end_with(WORK_FAILED)
 
 
 def _processor(db: Database, table: str, options: dict[str, Any], executor: ExecutorOrMaker | None) -> RecordProcessor:
@@ -246,7 +283,7 @@ def _show_plan(processor: RecordProcessor, table: str, place: str, as_json: bool
         click.echo(f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed.")
 
 
-def _show(report: Report, table: str, url: str, as_json: bool) -> None:
+def _show(report: Report, table: str, target: str, as_json: bool) -> None:
     if as_json:
         print_json(report.form() | {"errors": [_error_form(one) for one in report.errors]})
     else:
@@ -254,14 +291,114 @@ def _show(report: Report, table: str, url: str, as_json: bool) -> None:
         for error in report.errors[:_SHOWN_ERRORS]:
             click.echo(f"  {error}", err=True)
         if report.failed:
-            words = shlex.join([table, "--url", url])
+            words = shlex.join([table, "--db", target])
             click.echo(f"All that failed:   penstock records failures {words}", err=True)
             click.echo(f"To run them again: penstock records redrive {words}, and this command.", err=True)
     if report.interrupted:
-        again = shlex.join(["penstock", *sys.argv[1:]])
-        click.echo(f"What was done is kept. To go on, run it again:\n  {again}", err=True)
+        click.echo(f"What was done is kept. To go on, run it again:\n  {same_command()}", err=True)
 
 
 def _error_form(error: Any) -> dict[str, Any]:
     key = {name: str(value) for name, value in error.key.items()}
     return {"key": key, "kind": error.kind, "message": error.message, "attempts": error.attempts}
+
+
+def load_function(place: str) -> Function:
+    """The function that `module:name` names."""
+    try:
+        module, name, found = named(place, what="function", example="work:handle")
+    except NotAPlace as error:
+        raise click.UsageError(str(error)) from error
+    if not callable(found):
+        raise PenstockError(f"{module.__name__} has no function named {name}.")
+    try:
+        check_function(found)
+    except TypeError as error:
+        raise PenstockError(f"{place}: {error}.") from error
+    function: Function = found
+    return function
+
+
+@command.command("failures", short_help="List the records that failed, grouped by their error.")
+@table_argument
+@db_option()
+@bookkeeping_option
+@json_option
+def failures(table: str, target: str, bookkeeping: str, as_json: bool) -> None:
+    """List the records of TABLE that are parked, because all their attempts failed, grouped by their error.
+
+    \b
+    Example:
+      penstock records failures Records --db app.db
+
+    Reads the whole table.
+    """
+    with open_database(target) as db:
+        kinds = RecordProcessor(db.table(table), bookkeeping=bookkeeping).failures()
+    if as_json:
+        print_json([kind.form() for kind in kinds])
+        return
+    for kind in kinds:
+        _print_group(kind)
+    count = sum(kind.count for kind in kinds)
+    number = "1 kind" if len(kinds) == 1 else f"{len(kinds):,} kinds"
+    click.echo(f"{count:,} failed, {number} of error." if kinds else "No record has failed.")
+
+
+def _print_group(group: FailureGroup) -> None:
+    click.echo(one_line(f"{group.count:>7,}  {group.kind}: {group.message}   (last {utc_text(group.last_at)})"))
+    for key, message in group.examples[:_SHOWN_EXAMPLES]:
+        name = " ".join(f"{attribute}={value}" for attribute, value in key.items())
+        click.echo(one_line(f"         {name}: {message}"))
+
+
+@command.command("redrive", short_help="Make failed records pending again.")
+@table_argument
+@db_option()
+@click.option("--kind", metavar="KIND", help="Only those with this kind of error, such as ValueError.")
+@click.option("--message", metavar="TEXT", help="Only those with this message, as `failures` shows it.")
+@click.option("--limit", type=click.IntRange(1), help="So many of them, at most.")
+@bookkeeping_option
+@dry_run_option
+@yes_option
+@json_option
+def redrive(
+    table: str,
+    target: str,
+    kind: str | None,
+    message: str | None,
+    limit: int | None,
+    bookkeeping: str,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Make parked records of TABLE pending again: the next `penstock records process` runs them, with all attempts.
+
+    \b
+    Examples:
+      penstock records redrive Records --db app.db --kind ValueError
+      penstock records redrive Records --db app.db --limit 10 --yes
+    """
+    with open_database(target) as db:
+        processor = RecordProcessor(db.table(table), bookkeeping=bookkeeping)
+        count = processor.count_failures(kind=kind, message=message)
+        wanted = count if limit is None else min(count, limit)
+        if wanted and not dry_run:
+            confirm(f"Make {wanted:,} of {table} pending again?", yes=yes)
+            with resumable("what was redriven is pending, the rest is parked as it was."):
+                wanted = processor.redrive(kind=kind, message=message, limit=limit)
+    if as_json:
+        print_json({"redriven": 0 if dry_run else wanted, "parked": count, "dry_run": dry_run})
+    elif dry_run:
+        click.echo(f"{wanted:,} would be pending again. Nothing was changed.")
+    elif wanted:
+        again = "is pending again: `penstock records process` runs it" if wanted == 1 else _AGAIN
+        click.echo(f"{wanted:,} {again}.")
+    elif kind is not None or message is not None:
+        click.echo(f"None is parked with such an error: `penstock records failures {table}` shows those that are.")
+    else:
+        click.echo("None is parked.")
+
+
+_AGAIN = "are pending again: `penstock records process` runs them"
