@@ -152,7 +152,7 @@ def group(name: str, **options: Any) -> Callable[[Any], Group]:
 def show_error(error: click.ClickException, *, as_json: bool) -> None:
     """On stderr: as click shows it, or as one line of JSON (3)."""
     if isinstance(error, click.NoSuchOption) and (new := _new_name(error)):
-        error = click.UsageError(f"{error.format_message()} Did you mean {new}?", error.ctx)
+        error = click.UsageError(f"{error.message} Did you mean {new}?", error.ctx)
     if not as_json:
         error.show()
         return
