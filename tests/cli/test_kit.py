@@ -221,11 +221,11 @@ def test_tables_and_jobs_of_a_database_file_are_completed() -> None:
         @app.task()
         def nothing(run: penstock.Run) -> None: ...
 
-        job_id = app.enqueue(nothing)
+        job_id = app.enqueue(nothing).id
         assert isinstance(app.store, JobStore)
     assert completed("tables", "dump", "--db", "app.db", incomplete="or") == ["orders"]
     assert completed("records", "failures", incomplete="us") == ["users"]
-    assert completed("jobs", "show", "--db", "app.db") == [str(job_id)]
+    assert completed("jobs", "show", "--db", "app.db") == [job_id]
 
 
 @pytest.mark.parametrize("target", ["http://127.0.0.1:9", "aws://eu-west-2", "none.db", "text.db"])

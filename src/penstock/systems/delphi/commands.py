@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -541,7 +542,8 @@ def retry(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
     "--max-workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Jobs at once, each a process."
 )
 @click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
-def poller(target: str, files: str | None, interval: float, max_workers: int, burst: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON at the end.")
+def poller(target: str, files: str | None, interval: float, max_workers: int, burst: bool, as_json: bool) -> None:
     """Run the queue's jobs: the most urgent first, then the oldest. Any number of pollers share a queue.
 
     \b
@@ -558,7 +560,10 @@ def poller(target: str, files: str | None, interval: float, max_workers: int, bu
         _stop_on_signals(worker)
         click.echo(f"{worker.name}: {', '.join(sorted(found.app.tasks))} from {target}", err=True)
         counts = worker.run()
-    click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
+    if as_json:
+        print_json(asdict(counts))
+    else:
+        click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
     if burst and counts.failed:
         raise SystemExit(WORK_FAILED)
 
