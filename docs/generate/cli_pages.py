@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 
 import click
@@ -140,6 +141,7 @@ def _help(command: click.Command) -> Iterator[str]:
     """Paragraphs as they are; those that begin with a backspace are set in, as click shows them."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         if paragraph.startswith("\b"):
+            paragraph = re.sub(r"\\\n\s*", "", paragraph)  # a command over two lines is one
             title, *lines = paragraph.removeprefix("\b").strip("\n").split("\n")
             shown = [line for line in lines if line.strip()]
             yield from (title, "", *(f"    {line.strip()}" for line in shown), "")
