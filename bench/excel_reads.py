@@ -18,8 +18,16 @@ from bench.options import Options
 from bench.report import Section, Table
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.systems.excel_reports.record_ids import log_record_id, main_record_id
-from penstock.systems.excel_reports.records import COMPLETION, PROGRESS, Log, ReportJob, log_item, main_item
+from penstock.systems.excel_reports.records import (
+    COMPLETION,
+    PROGRESS,
+    Log,
+    ReportJob,
+    log_item,
+    log_record_id,
+    main_item,
+    main_record_id,
+)
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.schema_variants import SchemaVariant
 

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.client.wrappers import repeatable
 from penstock.engine.operations import resources
 from penstock.server import known_heads
-from penstock.systems.excel_reports.record_ids import RecordId, parse_record_id
+from penstock.systems.excel_reports.records import RecordId, parse_record_id
 from penstock.systems.security_assistant.drawing import components, pdf
 from penstock.systems.security_assistant.drawing.context import read_context
 

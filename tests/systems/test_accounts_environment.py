@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.cli import serve
 from penstock.errors import BadUrl
-from penstock.systems.account_records.config import DEFAULTS, EXAMPLE, Config
-from penstock.systems.account_records.environment_file import BadEnvironmentFile, variables_of
+from penstock.systems.account_records.config import DEFAULTS, EXAMPLE, BadEnvironmentFile, Config, variables_of
 from penstock.systems.account_records.models.record import RecordModel
 from penstock.systems.account_records.models.user import UserModel
 from penstock.systems.account_records.services.dynamodb import create_tables, default_database, open_database

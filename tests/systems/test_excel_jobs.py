@@ -21,17 +21,18 @@ from penstock.files.errors import FileMissing, NotAllowed
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import BadTransition
 from penstock.records.leases import LeaseLost
-from penstock.systems.excel_reports.failures import category_of, duration_text
-from penstock.systems.excel_reports.record_ids import (
+from penstock.systems.excel_reports.records import (
+    BadReport,
+    JobExists,
     RecordId,
     log_record_id,
     main_record_id,
     new_job_id,
     parse_record_id,
 )
-from penstock.systems.excel_reports.records import BadReport, JobExists
 from penstock.systems.excel_reports.settings import Settings
 from penstock.systems.excel_reports.store import ReportJobs
+from penstock.systems.excel_reports.transitions import category_of, duration_text
 
 _HERE = Path(__file__).parent
 

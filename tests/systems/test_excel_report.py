@@ -25,15 +25,12 @@ from penstock.clock import ManualClock
 from penstock.files import open_files
 from penstock.files.errors import NotAllowed
 from penstock.jobs.model.state import BadTransition
-from penstock.systems.excel_reports.cells import cell_text, looks_like_formula, sheet_name
 from penstock.systems.excel_reports.demo import demo
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
-from penstock.systems.excel_reports.pictures import painted, size_of
-from penstock.systems.excel_reports.project import MadeUpProject, Row
-from penstock.systems.excel_reports.records import BadReport
+from penstock.systems.excel_reports.project import MadeUpProject, Row, painted, size_of
+from penstock.systems.excel_reports.records import STEPS, BadReport
 from penstock.systems.excel_reports.service import ExcelReports
-from penstock.systems.excel_reports.steps import STEPS
-from penstock.systems.excel_reports.workbook import ReportBook
+from penstock.systems.excel_reports.workbook import ReportBook, cell_text, looks_like_formula, sheet_name
 
 PROJECT = "mlab_bodwassho_usa_3"
 _HERE = Path(__file__).parent

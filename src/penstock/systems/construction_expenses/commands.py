@@ -32,11 +32,11 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.construction_expenses import sample
 from penstock.systems.construction_expenses.books import Books, naming_of
 from penstock.systems.construction_expenses.collection import NotThere
-from penstock.systems.construction_expenses.dead_letter import STATUSES, Status
 from penstock.systems.construction_expenses.intake import Handler, Intake, Receipt
 from penstock.systems.construction_expenses.paddle import handle
 from penstock.systems.construction_expenses.tables import tables
 from penstock.systems.construction_expenses.webhook import BadWebhook, read_webhooks
+from penstock.systems.construction_expenses.webhook_record import STATUSES, Status
 from penstock.tables.definitions.sources import LoadingError, named_object
 
 F = TypeVar("F", bound=Callable[..., Any])

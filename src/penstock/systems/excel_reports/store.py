@@ -27,10 +27,7 @@ from penstock.client.tables.failures import ConditionFailed, TransactionFailed
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.records.leases import LeaseLost
-from penstock.systems.excel_reports import changes
-from penstock.systems.excel_reports.changes import Change, Changed
-from penstock.systems.excel_reports.failures import category_of, duration_text
-from penstock.systems.excel_reports.record_ids import main_record_id, new_job_id
+from penstock.systems.excel_reports import transitions
 from penstock.systems.excel_reports.records import (
     MAIN,
     BadReport,
@@ -42,12 +39,15 @@ from penstock.systems.excel_reports.records import (
     job_of,
     log_item,
     main_item,
+    main_record_id,
+    new_job_id,
     not_found,
     state_of,
     with_logs,
 )
 from penstock.systems.excel_reports.settings import DEFAULT_TTL_HOURS, checked_hours
 from penstock.systems.excel_reports.tables import JOBS, tables
+from penstock.systems.excel_reports.transitions import Change, Changed, category_of, duration_text
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.naming import Naming
@@ -122,7 +122,7 @@ class ReportJobs:
 
         def change(job: ReportJob, now: float) -> Changed:
             same = job.state is wanted and (token is None or job.fence == token)
-            return Changed(job) if same and not job.is_terminal else changes.moved(job, status, now)
+            return Changed(job) if same and not job.is_terminal else transitions.moved(job, status, now)
 
         return self._change(job_id, change, token)
 
@@ -146,7 +146,7 @@ class ReportJobs:
                 "processingTime": duration_text(now - job.created_at),
                 "statistics": dict(statistics or {}),
             }
-            return changes.completed(job, now, facts)
+            return transitions.completed(job, now, facts)
 
         return self._change(job_id, change, token)
 
@@ -163,7 +163,7 @@ class ReportJobs:
             message, told = str(error) or type(error).__name__, category or category_of(error)
         else:
             message, told = error, category or "unknown"
-        return self._change(job_id, lambda job, now: changes.failed(job, now, told, message), token)
+        return self._change(job_id, lambda job, now: transitions.failed(job, now, told, message), token)
 
     # ── progress: this never raises (5) ──────────────────────────────────────────────────────────
 
@@ -183,7 +183,7 @@ class ReportJobs:
         self, job_id: str, progress: float, step: str, fields: dict[str, Any], token: int | None, *, on_main: bool
     ) -> ReportJob | None:
         def change(job: ReportJob, now: float) -> Changed:
-            return changes.progressed(job, now, progress, step, fields, on_main=on_main)
+            return transitions.progressed(job, now, progress, step, fields, on_main=on_main)
 
         try:
             return self._change(job_id, change, token)
@@ -311,7 +311,7 @@ class ReportJobs:
                 with suppress(ConditionFailed):  # it is gone
                     key = self._key(before.job_id, item["recordId"])
                     self._table.update(key, set={"ttl": until}, if_=F("ttl") < until)
-        return changes.kept_longer(after, until)
+        return transitions.kept_longer(after, until)
 
 
 def _optional(sets: dict[str, Any], after: ReportJob) -> list[str]:

@@ -4,18 +4,25 @@
 2. Progress is 0 to 100 and never goes back; times do not go back either.
 3. A job that has ended says when (`completedAt`), and nothing more is reported of it.
 4. Each function gives the changed job and the numbered record that tells of it, if there is one.
+5. Why a report failed is told in a word that programs can act on (S0.11): by the error's class, never by its text.
 """
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import orjson
+
+from penstock.client.tables.values import InvalidValue
+from penstock.errors import AccessDeniedException, CredentialsMissing, TimedOut, ValidationException
+from penstock.files.errors import FileChanged, FileMissing, HomeMissing, NotAllowed
 from penstock.jobs.model.job import cut
 from penstock.jobs.model.new_job import checked_progress
 from penstock.jobs.model.state import BadTransition, State, target
-from penstock.systems.excel_reports.record_ids import log_record_id
 from penstock.systems.excel_reports.records import (
     COMPLETION,
     FAILURE,
@@ -25,10 +32,43 @@ from penstock.systems.excel_reports.records import (
     Category,
     Log,
     ReportJob,
+    log_record_id,
+    place_of,
     state_of,
     status_of,
 )
-from penstock.systems.excel_reports.steps import place_of
+
+# The first that fits: BadReport is a ValueError too.
+_CATEGORIES: Final[tuple[tuple[Category, tuple[type[BaseException], ...]], ...]] = (
+    ("file_not_found", (FileNotFoundError, FileMissing, HomeMissing)),
+    ("access_denied", (PermissionError, NotAllowed, AccessDeniedException, CredentialsMissing)),
+    ("timeout", (TimeoutError, TimedOut)),
+    ("data_format", (FileChanged, json.JSONDecodeError, orjson.JSONDecodeError, UnicodeError, zipfile.BadZipFile)),
+    ("validation", (BadReport, InvalidValue, ValidationException)),
+)
+
+
+def category_of(error: BaseException) -> Category:
+    """The category of an error, or of the first of its causes that has one."""
+    seen: set[int] = set()
+    now: BaseException | None = error
+    while now is not None and id(now) not in seen:
+        seen.add(id(now))
+        for category, kinds in _CATEGORIES:
+            if isinstance(now, kinds):
+                return category
+        now = now.__cause__
+    return "unknown"
+
+
+def duration_text(seconds: float) -> str:
+    """`45s`, `2m 5s`, `1h 0m 5s`."""
+    whole = max(0, int(seconds))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    if hours:
+        return f"{hours}h {minutes}m {whole % 60}s"
+    return f"{minutes}m {whole % 60}s" if minutes else f"{whole}s"
+
 
 FULL: Final = 100
 _MESSAGE_CHARACTERS: Final = 4_000
