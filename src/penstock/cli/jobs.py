@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -38,8 +38,10 @@ from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import Entry, History, Job, JobNotFound, Payload
 from penstock.jobs.model.json_text import from_json, to_json
 from penstock.jobs.model.state import State
+from penstock.jobs.sources import AllJobs, JobQuery, JobSource, StoreSource
 from penstock.jobs.store.store import JobStore
 from penstock.records.leases import LeaseLost
+from penstock.registry import job_source_types
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,8 +76,8 @@ def command() -> None:
 
 job_argument = click.argument("job_id", metavar="JOB", shell_complete=complete_jobs)
 table_option = click.option(
-    "--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
-    help="Their table.",
+    "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    help=f"Their table. [for a queue {DEFAULT_TABLE}; for jobs every table that has any]",
 )  # fmt: skip
 _state_type = click.Choice([state.value for state in State])
 _timeout_option = click.option(
@@ -90,11 +92,21 @@ def store_options(function: F) -> F:
 
 
 @contextmanager
-def open_store(target: str, table: str) -> Iterator[JobStore]:
-    """The store; a job that is not found and a lost lease end the command with their own exit codes."""
+def open_jobs(target: str, table: str | None) -> Iterator[AllJobs]:
+    """The jobs of a table, or of every table that has any: also those of systems.
+
+    A job that is not found and a lost lease end the command with their own exit codes.
+    """
     with databases.open_database(target, maker="penstock worker") as db:
+        files = _files(target)
         try:
-            yield JobStore.of_table(db, table, files=_files(target))
+            if table is None:
+                jobs = AllJobs.in_database(db, job_source_types(), files=files)
+                if not jobs.sources:
+                    table = DEFAULT_TABLE  # which is not there: the error says it
+            if table is not None:
+                jobs = AllJobs([StoreSource(JobStore.of_table(db, table, files=files))])
+            yield jobs
         except ResourceNotFoundException as error:
             raise PenstockError(
                 f"{target} has no table {table}: no app has used it yet, or its jobs are in another one (--table)."
@@ -107,6 +119,15 @@ def open_store(target: str, table: str) -> Iterator[JobStore]:
             raise CommandFailed(NOT_FOUND, str(error)) from error
         except LeaseLost as error:
             raise CommandFailed(LEASE_LOST, str(error)) from error
+
+
+@contextmanager
+def open_store(target: str, table: str | None) -> Iterator[JobStore]:
+    """The job store of a table; the errors are those of `open_jobs`."""
+    with open_jobs(target, table or DEFAULT_TABLE) as jobs:
+        store = jobs.sources[0].store
+        assert store is not None
+        yield store
 
 
 def _files(target: str) -> Files | None:
@@ -127,13 +148,20 @@ def _files(target: str) -> Files | None:
 @click.option("--tenant", metavar="NAME", help="Only those of this tenant; '' for those of none.")
 @click.option("--since", metavar="TIME", help="Only those made since: 2026-11-15, 2026-11-15T10:00Z, or 3h, 2d ago.")
 @click.option("--until", metavar="TIME", help="Only those made until then.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 @token_option
 @json_option
 def list_(
-    target: str, table: str, state: str | None, since: str | None, until: str | None, as_json: bool, **options: Any
+    target: str,
+    table: str | None,
+    state: str | None,
+    since: str | None,
+    until: str | None,
+    token: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """List jobs, newest first.
+    """List jobs, newest first: of apps, of pipelines, and of every system.
 
     \b
     Examples:
@@ -141,35 +169,40 @@ def list_(
       penstock jobs list --db reports.db --state failed --task report --since 1d
       penstock jobs list --db aws://eu-west-2 --json --limit 1000
     """
-    with open_store(target, table) as store:
-        page = store.find(
-            state=None if state is None else State(state),
-            since=None if since is None else parse_moment(since),
-            until=None if until is None else parse_moment(until),
-            **options,
-        )
-        if as_json:
-            print_line({"jobs": [job_form(job, store) for job in page.jobs], "token": page.token})
-            return
-        if not page.jobs:
-            click.echo("No jobs." if options["token"] is None else "No more jobs.")
-        widths = [max((len(text) for text in texts), default=0) for texts in zip(*map(_names, page.jobs), strict=True)]
-        for job in page.jobs:
-            click.echo(_job_line(job, widths, store.clock.now()))
-        if page.token is not None:
-            click.echo(f"More: --token '{page.token}'", err=True)
+    query = JobQuery(
+        state=None if state is None else State(state),
+        since=None if since is None else parse_moment(since),
+        until=None if until is None else parse_moment(until),
+        before=token,
+        **options,
+    )
+    with open_jobs(target, table) as jobs:
+        page = jobs.find(query)
+    if as_json:
+        forms = [{"system": page.systems[job.id], **job_form(job)} for job in page.jobs]
+        print_line({"jobs": forms, "token": page.token, "notes": page.notes})
+        return
+    if not page.jobs:
+        click.echo("No jobs." if token is None else "No more jobs.")
+    is_one = len({source.system for source in jobs.sources}) == 1
+    rows = [
+        (one_line(job.id), job.state.value, *(() if is_one else (page.systems[job.id],)), one_line(job.task))
+        for job in page.jobs
+    ]
+    widths = [max((len(text) for text in texts), default=0) for texts in zip(*rows, strict=True)]
+    for job, row in zip(page.jobs, rows, strict=True):
+        click.echo(_job_line(job, "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True))))
+    for note in page.notes:
+        click.echo(note, err=True)
+    if page.token is not None:
+        click.echo(f"More: --token '{page.token}'", err=True)
 
 
-def _names(job: Job) -> tuple[str, str, str]:
-    return one_line(job.id), job.state.value, one_line(job.task)
-
-
-def _job_line(job: Job, widths: list[int], now: float) -> str:
+def _job_line(job: Job, names: str) -> str:
     step = job.step if len(job.step) <= _STEP_CHARACTERS else job.step[: _STEP_CHARACTERS - 1] + "…"
     progress = f"{job.progress:3.0f}% {step}" if job.entries or job.is_terminal else ""
     tenant = f"  {job.tenant}" if job.tenant else ""
-    age = span(now - job.created_at)
-    names = "  ".join(f"{name:{width}}" for name, width in zip(_names(job), widths, strict=True))
+    age = span(time.time() - job.created_at)
     return one_line(f"{names}  {age:>8} old  {progress}{tenant}".rstrip())
 
 
@@ -190,7 +223,7 @@ def parse_moment(text: str) -> float:
 @store_options
 @click.option("--log", "lines", type=click.IntRange(0), default=20, show_default=True, help="The last so many entries.")
 @json_option
-def show(job_id: str, target: str, table: str, lines: int, as_json: bool) -> None:
+def show(job_id: str, target: str, table: str | None, lines: int, as_json: bool) -> None:
     """Show a job with its history: arguments, progress, checkpoints, events, files.
 
     \b
@@ -198,20 +231,21 @@ def show(job_id: str, target: str, table: str, lines: int, as_json: bool) -> Non
       penstock jobs show job_mbzlks74_rfi5i0 --db reports.db
       penstock jobs show job_mbzlks74_rfi5i0 --db reports.db --json
     """
-    with open_store(target, table) as store:
-        history = store.history(job_id)
+    with open_jobs(target, table) as jobs:
+        source, history = jobs.history(job_id)
         if as_json:
-            print_line(history_form(history, store))
+            print_line({"system": source.system, **history_form(history, source.store)})
             return
-        _print_history(history, store, lines)
+        _print_history(history, source, lines)
 
 
-def _print_history(history: History, store: JobStore, lines: int) -> None:
-    job = history.job
+def _print_history(history: History, source: JobSource, lines: int) -> None:
+    job, store = history.job, source.store
     click.echo(one_line(f"{job.id}  {job.task}  {job.state.value}  {job.progress:.0f}%  {job.step}".rstrip()))
-    click.echo(explain(job, gather(store, job)))
-    click.echo(f"arguments    {_payload_text(store, job, job.args)}")
-    if job.result is not None:
+    click.echo(_why(source, job))
+    if store is not None:
+        click.echo(f"arguments    {_payload_text(store, job, job.args)}")
+    if store is not None and job.result is not None:
         click.echo(f"result       {_payload_text(store, job, job.result)}")
     if job.error is not None and job.error.trace:
         click.echo("error        " + job.error.trace.rstrip().replace("\n", "\n             "))
@@ -226,6 +260,14 @@ def _print_history(history: History, store: JobStore, lines: int) -> None:
         click.echo(one_line(f"event        {utc_text(event.at)}  {text}".rstrip()))
     for entry in history.entries[-lines:] if lines else ():
         click.echo("log          " + entry_line(entry))
+
+
+def _why(source: JobSource, job: Job) -> str:
+    """One sentence on what a job does or waits for."""
+    if source.store is not None:
+        return explain(job, gather(source.store, job))
+    reason = "" if job.error is None else f" {job.error.kind}: {job.error.message}"
+    return one_line(f"{job.id} is {job.state.value}. It is a job of {source.system} (`{source.commands}`).{reason}")
 
 
 def _payload_text(store: JobStore, job: Job, payload: Payload) -> str:
@@ -243,16 +285,16 @@ def _payload_text(store: JobStore, job: Job, payload: Payload) -> str:
 @job_argument
 @store_options
 @json_option
-def why(job_id: str, target: str, table: str, as_json: bool) -> None:
+def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
     """Say in one sentence why a job is not running: who holds it, what it waits for, what is missing.
 
     \b
     Example:
       penstock jobs why job_mbzlks74_rfi5i0 --db reports.db
     """
-    with open_store(target, table) as store:
-        job = store.get(job_id)
-        sentence = explain(job, gather(store, job))
+    with open_jobs(target, table) as jobs:
+        source, history = jobs.history(job_id)
+        job, sentence = history.job, _why(source, history.job)
         if as_json:
             print_line({"id": job.id, "state": job.state.value, "why": sentence})
         else:
@@ -262,7 +304,7 @@ def why(job_id: str, target: str, table: str, as_json: bool) -> None:
 @command.command("workers", short_help="List the workers that live.")
 @store_options
 @json_option
-def workers(target: str, table: str, as_json: bool) -> None:
+def workers(target: str, table: str | None, as_json: bool) -> None:
     """List the workers that have given a sign of life in the last minute.
 
     \b
@@ -291,7 +333,7 @@ def workers(target: str, table: str, as_json: bool) -> None:
 @store_options
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="By default JOB.html.")
 @json_option
-def report(job_id: str, target: str, table: str, out: Path | None, as_json: bool) -> None:
+def report(job_id: str, target: str, table: str | None, out: Path | None, as_json: bool) -> None:
     """Write all of a job into one HTML file that needs nothing else: to be mailed, or kept.
 
     \b
@@ -301,13 +343,12 @@ def report(job_id: str, target: str, table: str, out: Path | None, as_json: bool
     from penstock.jobs.html_report import html
     from penstock.tables.formats.export import write_whole
 
-    with open_store(target, table) as store:
-        history = store.history(job_id)
+    with open_jobs(target, table) as jobs:
+        source, history = jobs.history(job_id)
         job = history.job
-        around = gather(store, job)
-        form = job_form(job, store, payloads=True)
+        form = job_form(job, source.store, payloads=True)
         notes = form["unread"]
-        page = html(history, form["args"], form["result"], explain(job, around), written_at=around.now, notes=notes)
+        page = html(history, form["args"], form["result"], _why(source, job), written_at=time.time(), notes=notes)
     path = out or Path(f"{job.id}.html")
     write_whole(path, page)
     if as_json:
@@ -324,7 +365,7 @@ def report(job_id: str, target: str, table: str, out: Path | None, as_json: bool
 @store_options
 @_timeout_option
 @json_option
-def wait(job_id: str, target: str, table: str, timeout: float | None, as_json: bool) -> None:
+def wait(job_id: str, target: str, table: str | None, timeout: float | None, as_json: bool) -> None:
     """Wait until a job has ended, then say how.
 
     \b
@@ -332,15 +373,16 @@ def wait(job_id: str, target: str, table: str, timeout: float | None, as_json: b
       penstock jobs wait job_mbzlks74_rfi5i0 --db reports.db && echo done
       penstock jobs wait job_mbzlks74_rfi5i0 --db reports.db --timeout 600 --json
     """
-    with open_store(target, table) as store:
+    with open_jobs(target, table) as jobs:
+        source, _ = jobs.history(job_id)
         try:
-            *_, (job, _) = follow(store, job_id, timeout)
+            *_, (job, _) = follow(source, job_id, timeout)
         except TimeoutError as error:
             raise click.ClickException(str(error)) from error
         if as_json:
-            print_line(job_form(job, store, payloads=True))
+            print_line(job_form(job, source.store, payloads=True))
         else:
-            click.echo(explain(job, gather(store, job)))
+            click.echo(_why(source, job))
         end_with(_exit_code(job))
 
 
@@ -349,7 +391,7 @@ def wait(job_id: str, target: str, table: str, timeout: float | None, as_json: b
 @store_options
 @_timeout_option
 @json_option
-def watch(job_id: str, target: str, table: str, timeout: float | None, as_json: bool) -> None:
+def watch(job_id: str, target: str, table: str | None, timeout: float | None, as_json: bool) -> None:
     """Follow a job's numbered progress until it has ended. Ctrl-C stops watching, not the job.
 
     \b
@@ -357,37 +399,37 @@ def watch(job_id: str, target: str, table: str, timeout: float | None, as_json: 
       penstock jobs watch job_mbzlks74_rfi5i0 --db reports.db
       penstock jobs watch job_mbzlks74_rfi5i0 --db app.db --json | jq .progress
     """
-    with open_store(target, table) as store:
+    with open_jobs(target, table) as jobs:
+        source, _ = jobs.history(job_id)
         state = ""
         try:
-            for job, entries in follow(store, job_id, timeout):
+            for job, entries in follow(source, job_id, timeout):
                 for entry in entries:
                     if as_json:
                         print_line({"job": job_id, **entry_form(entry)})
                     else:
                         click.echo(entry_line(entry))
                 if job.state.value != state and not as_json:
-                    click.echo(explain(job, gather(store, job)), err=True)
+                    click.echo(_why(source, job), err=True)
                 state = job.state.value
         except TimeoutError as error:
             raise click.ClickException(str(error)) from error
         if as_json:
-            print_line(job_form(job, store, payloads=True))
+            print_line(job_form(job, source.store, payloads=True))
         end_with(_exit_code(job))
 
 
-def follow(store: JobStore, job_id: str, timeout_seconds: float | None) -> Iterator[tuple[Job, list[Entry]]]:
+def follow(source: JobSource, job_id: str, timeout_seconds: float | None) -> Iterator[tuple[Job, Sequence[Entry]]]:
     """The job whenever it has changed, with the entries that are new since; the last one is as it ended.
 
     No entry is left out or given twice: they are numbered. Raises TimeoutError, JobNotFound.
     """
     end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-    seen, version, pause = 0, 0, _FIRST_PAUSE_SECONDS
+    seen, before, pause = 0, None, _FIRST_PAUSE_SECONDS
     while True:
-        job = store.get(job_id)
-        if job.version != version:
-            entries = store.entries(job_id, after=seen) if job.entries > seen else []
-            version, seen = job.version, max([seen, *(entry.number for entry in entries)])
+        job, entries = source.read(job_id, seen)
+        if job != before:
+            before, seen = job, max([seen, *(entry.number for entry in entries)])
             yield job, entries
             pause = _FIRST_PAUSE_SECONDS
         if job.is_terminal:
@@ -415,7 +457,7 @@ class Selection:
     task: str | None
     tenant: str | None
     target: str
-    table: str
+    table: str | None
     dry_run: bool
     yes: bool
     as_json: bool
@@ -477,8 +519,8 @@ def _change_jobs(
 ) -> None:
     if bool(selection.job_ids) == any(one is not None for one in (selection.state, selection.task, selection.tenant)):
         raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.")
-    with open_store(selection.target, selection.table) as store:
-        job_ids = list(selection.job_ids) or [job.id for job in _selected(store, selection, states)]
+    with open_jobs(selection.target, selection.table or (None if selection.job_ids else DEFAULT_TABLE)) as jobs:
+        job_ids = list(selection.job_ids) or [job.id for job in _selected(jobs, selection, states)]
         if not selection.job_ids:
             click.echo(f"{len(job_ids):,} {'job' if len(job_ids) == 1 else 'jobs'} to {verb}.", err=True)
         if selection.dry_run:
@@ -486,21 +528,26 @@ def _change_jobs(
             return
         if job_ids and not selection.job_ids:
             confirm(f"{verb.capitalize()} them?", yes=selection.yes)
-        end_with(change_each(store, change, job_ids, selection.as_json))
+        end_with(change_each(jobs.changeable, change, job_ids, selection.as_json))
 
 
-def _selected(store: JobStore, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
+def _selected(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
     for state in states if selection.state is None else (State(selection.state),):
-        token: str | None = None
+        query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE)
         while True:
-            page = store.find(state=state, task=selection.task, tenant=selection.tenant, limit=_PAGE, token=token)
+            page = jobs.find(query)
             yield from page.jobs
-            token = page.token
-            if token is None:
+            if page.token is None:
                 break
+            query = replace(query, before=page.token)
 
 
-def change_each(store: JobStore, change: Callable[[JobStore, str], Job], job_ids: Iterable[str], as_json: bool) -> int:
+def change_each(
+    store_of: Callable[[str], JobStore],
+    change: Callable[[JobStore, str], Job],
+    job_ids: Iterable[str],
+    as_json: bool,
+) -> int:
     """Changes each and prints the results; one that cannot be changed stops no other. The exit code: 3 if one could
     not be changed, 4 if one was not found.
     """
@@ -508,7 +555,7 @@ def change_each(store: JobStore, change: Callable[[JobStore, str], Job], job_ids
     results: list[dict[str, str]] = []
     for job_id in job_ids:
         try:
-            results.append({"id": job_id, "state": change(store, job_id).state.value})
+            results.append({"id": job_id, "state": change(store_of(job_id), job_id).state.value})
         except PenstockError as error:
             code = NOT_FOUND if isinstance(error, JobNotFound) else code or WORK_FAILED
             results.append({"id": job_id, "error": str(error)})
@@ -533,7 +580,7 @@ def _print_results(results: list[dict[str, str]], as_json: bool) -> None:
 @store_options
 @click.option("--reason", default="", metavar="TEXT", help="Told to those who ask why.")
 @json_option
-def pause(queue: str, target: str, table: str, reason: str, as_json: bool) -> None:
+def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool) -> None:
     """Take nothing more from a queue; what runs goes on.
 
     \b
@@ -552,7 +599,7 @@ def pause(queue: str, target: str, table: str, reason: str, as_json: bool) -> No
 @click.argument("queue", default="default")
 @store_options
 @json_option
-def resume(queue: str, target: str, table: str, as_json: bool) -> None:
+def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
     """Take jobs from a paused queue again.
 
     \b
@@ -604,7 +651,7 @@ def print_line(value: object) -> None:
     click.echo(to_json(value, "what is shown").lstrip())
 
 
-def job_form(job: Job, store: JobStore, *, payloads: bool = False) -> dict[str, Any]:
+def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False) -> dict[str, Any]:
     """A job as JSON."""
     form: dict[str, Any] = {
         "id": job.id,
@@ -631,6 +678,7 @@ def job_form(job: Job, store: JobStore, *, payloads: bool = False) -> dict[str, 
     }
     if payloads:
         form["args"], form["result"], form["unread"] = None, None, []
+    if payloads and store is not None:
         for name, payload in (("args", job.args), ("result", job.result)):
             try:
                 form[name] = store.load(job, payload)
@@ -650,7 +698,7 @@ def _why_unread(store: JobStore, job: Job, payload: Payload | None, error: Penst
     return str(error)
 
 
-def history_form(history: History, store: JobStore) -> dict[str, Any]:
+def history_form(history: History, store: JobStore | None) -> dict[str, Any]:
     """All of a job as JSON."""
     return {
         **job_form(history.job, store, payloads=True),

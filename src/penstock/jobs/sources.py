@@ -18,15 +18,15 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from penstock.client.database import Database
 from penstock.client.tables.values import Item
 from penstock.clock import utc_seconds, utc_text
-from penstock.errors import AccessDeniedException, ResourceNotFoundException
+from penstock.errors import AccessDeniedException, PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.layouts import tables
-from penstock.jobs.model.job import History, Job, JobError, JobNotFound
+from penstock.jobs.model.job import Entry, History, Job, JobError, JobNotFound
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.records.run.run_records import KEPT_SECONDS, RUNS_TABLE
@@ -34,6 +34,8 @@ from penstock.records.run.run_records import KEPT_SECONDS, RUNS_TABLE
 MOST_TABLES: Final = 500
 """Tables that are looked at for jobs: an account may have 2,500, and each is described by a call."""
 MOST_SCANNED: Final = 10_000
+NEVER_EXPIRES: Final = 253_402_300_799
+"""Of a job without a moment of expiry: the last second that a date can name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,33 @@ class JobSource(Protocol):
         """At most `query.limit` jobs that match, newest first."""
 
     def history(self, job_id: str) -> History | None: ...
+
+    def read(self, job_id: str, after: int) -> tuple[Job, Sequence[Entry]]:
+        """The job now, and the entries of its log after this number. Raises JobNotFound."""
+
+
+class ReadOnlySource:
+    """What sources without a store have in common."""
+
+    store: ClassVar[None] = None
+
+    def history(self, job_id: str) -> History | None:
+        raise NotImplementedError
+
+    def read(self, job_id: str, after: int) -> tuple[Job, Sequence[Entry]]:
+        found = self.history(job_id)
+        if found is None:
+            raise JobNotFound(job_id)
+        return found.job, [entry for entry in found.entries if entry.number > after]
+
+
+class NotChangedHere(PenstockError):
+    """A job that its system's own commands change."""
+
+    def __init__(self, job_id: str, system: str, commands: str) -> None:
+        super().__init__(f"{job_id} is a job of {system}: change it with `{commands}`.")
+        self.job_id = job_id
+        self.system = system
 
 
 class TableDescription:
@@ -149,6 +178,10 @@ class StoreSource:
         except JobNotFound:
             return None
 
+    def read(self, job_id: str, after: int) -> tuple[Job, Sequence[Entry]]:
+        job = self.store.get(job_id)
+        return job, self.store.entries(job_id, after=after) if job.entries > after else []
+
 
 def job_store_source(db: Database, table: TableDescription, files: Files | None) -> JobSource | None:
     """A table of the default layout."""
@@ -168,14 +201,13 @@ _RUN_STATES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRuns:
+class RecordRuns(ReadOnlySource):
     """Runs of `penstock records process` and its like: of one table of records, or of all."""
 
     db: Database
     system: str = "records"
     records: str | None = None
     commands: str = "penstock records"
-    store: None = None
     table: str = RUNS_TABLE
 
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
@@ -304,12 +336,21 @@ class AllJobs:
         token = place_of(listed[-1][0]) if len(ordered) > query.limit else None
         return JobListing(tuple(job for job, _ in listed), token, {job.id: name for job, name in listed}, tuple(notes))
 
-    def store_of(self, job_id: str) -> JobStore | None:
-        """The job store that has this job."""
+    def changeable(self, job_id: str) -> JobStore:
+        """The job store that has this job. Raises JobNotFound; NotChangedHere for a job that a system changes itself.
+
+        The work on a report is in a job store too, but its system must know of a change.
+        """
+        stores = [source.store for source in self.sources if source.store is not None]
+        store = next((one for one in stores if one.get_those_there([job_id])), None)
+        if store is not None and store.layout.table == tables.DEFAULT_TABLE:
+            return store
         for source in self.sources:
-            if source.store is not None and source.store.get_those_there([job_id]):
-                return source.store
-        return None
+            if source.store is None and source.history(job_id) is not None:
+                raise NotChangedHere(job_id, source.system, source.commands)
+        if store is None:
+            raise JobNotFound(job_id)
+        return store
 
     def history(self, job_id: str) -> tuple[JobSource, History]:
         """The job with what belongs to it, where it can be changed before where it can only be read.

@@ -10,19 +10,28 @@ from penstock.client.tables.values import Item
 from penstock.files import Files
 from penstock.jobs.model.job import Entry, History, Job
 from penstock.jobs.model.state import State
-from penstock.jobs.sources import JobQuery, JobSource, TableDescription, error_of, newest, scanned, time_of
+from penstock.jobs.sources import (
+    NEVER_EXPIRES,
+    JobQuery,
+    JobSource,
+    ReadOnlySource,
+    TableDescription,
+    error_of,
+    newest,
+    scanned,
+    time_of,
+)
 from penstock.systems.construction_expenses.webhook_record import MAX_RETRIES
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookSource:
+class WebhookSource(ReadOnlySource):
     """The webhooks of one environment. Their table has no index by time: it is read whole."""
 
     db: Database
     table: str
     system: str = "construction-expenses"
     commands: str = "penstock construction"
-    store: None = None
 
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
         return newest(map(webhook_job, scanned(self.db, self.table, ("webhookId",), query, notes)), query)
@@ -50,7 +59,7 @@ def webhook_job(item: Item) -> Job:
         created_at=received,
         updated_at=updated,
         run_at=float(item.get("dueAt", received)),
-        expires_at=int(item.get("ttl", 2**53)),
+        expires_at=int(item.get("ttl", NEVER_EXPIRES)),
         retries=MAX_RETRIES,
         attempt=int(item.get("attempts", 0)),
         failures=sum(1 for one in history if one.get("outcome") == "failed"),

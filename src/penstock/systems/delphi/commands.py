@@ -513,7 +513,7 @@ def cancel(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
       penstock delphi cancel job_mwimjl2f_5wro67 --db delphi.db
     """
     with open_queue(target) as found:
-        raise SystemExit(change_each(found.app.store, JobStore.cancel, job_ids, as_json))
+        raise SystemExit(change_each(lambda _: found.app.store, JobStore.cancel, job_ids, as_json))
 
 
 @command.command("retry", exit_codes=_EACH_JOB)
@@ -528,7 +528,7 @@ def retry(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
       penstock delphi retry job_mwimjl2f_5wro67 --db delphi.db
     """
     with open_queue(target) as found:
-        raise SystemExit(change_each(found.app.store, JobStore.retry, job_ids, as_json))
+        raise SystemExit(change_each(lambda _: found.app.store, JobStore.retry, job_ids, as_json))
 
 
 @command.command("poller")

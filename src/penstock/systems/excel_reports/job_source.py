@@ -11,7 +11,16 @@ from penstock.files import Files
 from penstock.jobs.model.job import Entry, History, Job, JobNotFound
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.state import State
-from penstock.jobs.sources import JobQuery, JobSource, TableDescription, error_of, newest, scanned
+from penstock.jobs.sources import (
+    NEVER_EXPIRES,
+    JobQuery,
+    JobSource,
+    ReadOnlySource,
+    TableDescription,
+    error_of,
+    newest,
+    scanned,
+)
 from penstock.systems.excel_reports.records import MAIN, BadReport, Log, ReportJob, job_of
 from penstock.systems.excel_reports.service import TASK
 from penstock.systems.excel_reports.store import ReportJobs
@@ -19,13 +28,12 @@ from penstock.systems.schema_variants import SchemaVariant
 
 
 @dataclass(frozen=True, slots=True)
-class ReportSource:
+class ReportSource(ReadOnlySource):
     """The reports of a table, in either layout. It has no index, as it was designed: all of it is read."""
 
     reports: ReportJobs
     system: str = "excel-reports"
     commands: str = "penstock excel"
-    store: None = None
 
     @property
     def table(self) -> str:
@@ -58,7 +66,7 @@ def report_job(report: ReportJob) -> Job:
         created_at=report.created_at,
         updated_at=report.updated_at,
         run_at=report.created_at,
-        expires_at=report.expires_at,
+        expires_at=min(report.expires_at, NEVER_EXPIRES),
         progress=float(report.progress),
         step=report.step_name,
         entries=report.last_number or 0,

@@ -12,7 +12,15 @@ from penstock.client.database import Database
 from penstock.files import Files
 from penstock.jobs.model.job import Entry, History, Job
 from penstock.jobs.model.state import State
-from penstock.jobs.sources import JobQuery, JobSource, TableDescription, error_of, place_of
+from penstock.jobs.sources import (
+    NEVER_EXPIRES,
+    JobQuery,
+    JobSource,
+    ReadOnlySource,
+    TableDescription,
+    error_of,
+    place_of,
+)
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, Event
@@ -24,14 +32,13 @@ TASK: Final = "drawing"
 
 
 @dataclass(frozen=True, slots=True)
-class DrawingSource:
+class DrawingSource(ReadOnlySource):
     """The drawings of a table, in either layout, by its index of statuses."""
 
     drawings: TableJobStore
     table: str
     system: str = "security-assistant"
     commands: str = "penstock security"
-    store: None = None
 
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
         wanted = [State(status) for status in STATUSES] if query.state is None else [query.state]
@@ -72,7 +79,7 @@ def drawing_job(drawing: DrawingJob, entries: int = 0) -> Job:
         created_at=drawing.created_at,
         updated_at=drawing.updated_at,
         run_at=drawing.created_at if drawing.retry_at is None else drawing.retry_at,
-        expires_at=2**53 if drawing.expires_at is None else drawing.expires_at,
+        expires_at=NEVER_EXPIRES if drawing.expires_at is None else drawing.expires_at,
         tenant=drawing.company,
         version=max(1, drawing.version),
         attempt=drawing.attempt,
