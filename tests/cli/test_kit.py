@@ -194,7 +194,7 @@ def test_a_file_and_a_table_are_not_confused_by_the_two_backups() -> None:
     with penstock.connect("app.db") as db:
         apply(db, survey(db, [Table("orders", "id:S")], Naming()))
     table = run("backup", "orders", "app.db")
-    assert table.exit_code == 1 and "`penstock tables backup TABLE --db app.db`" in table.output
+    assert table.exit_code == 1 and "`penstock tables backup orders --db TARGET`" in table.output
     file = run("tables", "backup", "app.db", "--db", "app.db")
     assert file.exit_code == 1 and "`penstock backup app.db DEST` copies one" in file.output
 

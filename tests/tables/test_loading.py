@@ -63,7 +63,7 @@ def test_an_attribute_of_a_module(here: Path, attribute: str, names: list[str]) 
     (here / "shop_tables.py").write_text(MODULE)
     found = load(f"shop_tables:{attribute}", system_tables(), layout="compat")
     assert [table.name for table in found.tables] == names
-    assert found.prefix == "construction-expenses"
+    assert found.prefix == ""
 
 
 @pytest.mark.parametrize(

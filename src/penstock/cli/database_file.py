@@ -47,7 +47,7 @@ def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
     The copy is SOURCE at one moment, checked page by page; open it like any other database. Nobody waits meanwhile.
     Where it fails, or is interrupted, nothing is left at DEST, and what was there before is still there.
     """
-    _check_source(source, dest)
+    _check_source(source)
     refuse_place(source, dest, replace=True)
     if Path(dest).exists():
         confirm(f"{dest} is there already. Replace it?", yes=yes)
@@ -78,15 +78,15 @@ def _copied_text(copied: Copied) -> str:
     return f"{copied.copy}: {what}, copied from {copied.source} and checked, in {copied.seconds:.1f} s"
 
 
-def _check_source(source: str, dest: str) -> None:
+def _check_source(source: str) -> None:
     """A file that can be copied; a word that is no file may be a table's name."""
     try:
         open_to_look(source).close()
     except StorageError as error:
         if "://" in source or not (Path(source).exists() or Path(source).suffix):
-            target = source if "://" in source else dest
+            table = f"TABLE --db {source}" if "://" in source else f"{source} --db TARGET"
             raise StorageError(
-                f"{error} This command copies a file; for a table, use `penstock tables backup TABLE --db {target}`."
+                f"{error} This command copies a file; for a table, use `penstock tables backup {table}`."
             ) from error
         raise
 
