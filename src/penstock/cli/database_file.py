@@ -125,13 +125,13 @@ def repair(file: str, into: str | None, yes: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _print_examination(found: Findings, as_json: bool, line: ProgressLine) -> None:
+def _print_examination(findings: Findings, as_json: bool, line: ProgressLine) -> None:
     line.end()
     if as_json:
-        print_json(_findings_form(found))
+        print_json(_findings_form(findings))
     else:
-        _print_findings(found)
-    if not found.sound:
+        _print_findings(findings)
+    if not findings.sound:
         end_with(WORK_FAILED)
 
 
@@ -152,31 +152,31 @@ def _rescue_into(file: str, into: str, yes: bool, as_json: bool, line: ProgressL
         end_with(WORK_FAILED)
 
 
-def _findings_form(found: Findings) -> dict[str, Any]:
-    return asdict(found) | {"sound": found.sound}
+def _findings_form(findings: Findings) -> dict[str, Any]:
+    return asdict(findings) | {"sound": findings.sound}
 
 
-def _print_findings(found: Findings) -> None:
-    size = f"{size_text(found.bytes)}, {count_text(len(found.tables), 'table')}"
-    verdict = click.style("sound", fg="green") if found.sound else click.style("damaged", fg="red")
-    click.echo(f"{found.path}: {verdict} ({size})")
-    width = max((len(_table_name(table)) for table in found.tables), default=0)
-    for table in found.tables:
+def _print_findings(findings: Findings) -> None:
+    size = f"{size_text(findings.bytes)}, {count_text(len(findings.tables), 'table')}"
+    verdict = click.style("sound", fg="green") if findings.sound else click.style("damaged", fg="red")
+    click.echo(f"{findings.path}: {verdict} ({size})")
+    width = max((len(_table_name(table)) for table in findings.tables), default=0)
+    for table in findings.tables:
         first, *others = _table_lines(table)
         click.echo(f"  {_table_name(table):<{width}}   {first}")
         for other in others:
             click.echo(f"  {'':<{width}}   {other}")
-    for other in found.others:
+    for other in findings.others:
         click.echo(f"  {other}")
-    if not found.sound:
-        if found.sqlite and all(table.sound for table in found.tables) and not found.others:
-            click.echo(f"  no table is concerned; SQLite says: {found.sqlite[0]}")
+    if not findings.sound:
+        if findings.sqlite and all(table.sound for table in findings.tables) and not findings.others:
+            click.echo(f"  no table is concerned; SQLite says: {findings.sqlite[0]}")
         click.echo("Nothing was changed. To save what can be read into a new file:")
-        click.echo(f"  penstock repair {found.path} --into NEW")
+        click.echo(f"  penstock repair {findings.path} --into NEW")
 
 
 def _table_name(table: TableFindings) -> str:
-    """Accounts and regions other than a single user's are told."""
+    """With its account and region, unless they are a single user's."""
     if table.account == "000000000000" and table.region == "us-east-1":
         return table.name
     return f"{table.account}/{table.region}/{table.name}"
@@ -220,18 +220,18 @@ def _index_lines(index: IndexFindings) -> Iterator[str]:
 
 
 def _keys_text(keys: list[str], total: int) -> str:
-    shown = "; ".join(keys[:3])
-    return f"{shown} and {total - 3:,} more" if total > 3 else shown
+    first = "; ".join(keys[:3])
+    return f"{first} and {total - 3:,} more" if total > 3 else first
 
 
 def _print_rescued(done: Rescued) -> None:
     width = max((len(table.name) for table in done.tables), default=0)
     for table in done.tables:
-        told = f"{count_text(table.items, 'item')} saved"
-        told += "".join(f", {rows:,} rows in {name}" for name, rows in table.index_rows.items())
+        text = f"{count_text(table.items, 'item')} saved"
+        text += "".join(f", {rows:,} rows in {name}" for name, rows in table.index_rows.items())
         if table.lost or table.lost_pages:
-            told += click.style(f"; lost: {_lost_text(table.lost, table.lost_pages)}", fg="red")
-        click.echo(f"  {table.name:<{width}}   {told}")
+            text += click.style(f"; lost: {_lost_text(table.lost, table.lost_pages)}", fg="red")
+        click.echo(f"  {table.name:<{width}}   {text}")
     for note in done.notes:
         click.echo(f"  {note}")
     what = "everything was saved" if done.complete else "what could be read was saved"
@@ -259,20 +259,20 @@ def heat(target: str, top: int, as_json: bool) -> None:
 
     A file shows its latest run. Keys are counted in bounded memory: "at most" marks a count that may be too high.
     """
-    told = _heat_of_server(target) if "://" in target else _heat_of_file(target)
-    shown = {**told, "resources": [_hottest(resource, top) for resource in told["resources"]]}
+    counted = _heat_of_server(target) if "://" in target else _heat_of_file(target)
+    hottest = {**counted, "resources": [_hottest(resource, top) for resource in counted["resources"]]}
     if as_json:
-        print_json(shown)
+        print_json(hottest)
         return
-    for line in _heat_lines(shown, "█" if _can_show("█") else "#"):
+    for line in _heat_lines(hottest, "█" if _can_show("█") else "#"):
         click.echo(line)
 
 
 def _heat_of_file(path: str) -> dict[str, Any]:
-    told = hot_keys.load(path)
-    if told is None:
+    counted = hot_keys.load(path)
+    if counted is None:
         raise PenstockError(f"{path} has no heat: it was not counted. {_SWITCH_ON}")
-    return told
+    return counted
 
 
 def _heat_of_server(url: str) -> dict[str, Any]:
@@ -296,10 +296,10 @@ def _can_show(text: str) -> bool:
     return True
 
 
-def _heat_lines(told: dict[str, Any], block: str) -> Iterator[str]:
-    if not told["resources"]:
+def _heat_lines(counted: dict[str, Any], block: str) -> Iterator[str]:
+    if not counted["resources"]:
         yield "Nothing was read or written in this run."
-    for resource in told["resources"]:
+    for resource in counted["resources"]:
         yield from _resource_lines(resource, block)
         yield ""
 

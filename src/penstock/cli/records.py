@@ -126,13 +126,13 @@ def process(table: str, function: str, target: str, dry_run: bool, as_json: bool
     """
     if options["processes"] and options["dask"]:
         raise click.UsageError("--processes and --dask do not go together: a cluster has its own processes.")
-    found = load_function(function)
+    loaded = load_function(function)
     with open_database(target) as db:
         if dry_run:
             _show_plan(_processor(db, table, options, None), table, function, as_json)
             return
-        with _executor(options["processes"], options["dask"], found) as executor:
-            report = _run(db, _processor(db, table, options, executor), table, function, found, options, as_json)
+        with _executor(options["processes"], options["dask"], loaded) as executor:
+            report = _run(db, _processor(db, table, options, executor), table, function, loaded, options, as_json)
     _show(report, table, target, as_json)
     if report.interrupted:
         end_with(INTERRUPTED)
@@ -306,16 +306,16 @@ def _error_form(error: Any) -> dict[str, Any]:
 def load_function(place: str) -> Function:
     """The function that `module:name` names."""
     try:
-        module, name, found = named(place, what="function", example="work:handle")
+        module, name, loaded = named(place, what="function", example="work:handle")
     except NotAPlace as error:
         raise click.UsageError(str(error)) from error
-    if not callable(found):
+    if not callable(loaded):
         raise PenstockError(f"{module.__name__} has no function named {name}.")
     try:
-        check_function(found)
+        check_function(loaded)
     except TypeError as error:
         raise PenstockError(f"{place}: {error}.") from error
-    function: Function = found
+    function: Function = loaded
     return function
 
 

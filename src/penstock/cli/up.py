@@ -175,13 +175,13 @@ def _run(worker: Worker) -> None:
 
 
 def _announce(address: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:
-    shown = address if token is None else f"{address}/login?token={token}"
+    login = address if token is None else f"{address}/login?token={token}"
     if as_json:
         import orjson
 
-        form = {"url": shown, "db": place, "endpoint": endpoint, "pid": os.getpid()}
+        form = {"url": login, "db": place, "endpoint": endpoint, "pid": os.getpid()}
         click.echo(orjson.dumps(form).decode())
     else:
         also = "" if endpoint is None else f"; DynamoDB at {endpoint}"
-        click.echo(f"Penstock's dashboard is at {shown} ({place}{also}; stop with Ctrl+C)")
+        click.echo(f"Penstock's dashboard is at {login} ({place}{also}; stop with Ctrl+C)")
     sys.stdout.flush()

@@ -171,7 +171,7 @@ def diff_data(
     ):
         for place, name in ((db, first), (other, second)):
             required(place, name, settings=False)
-        found = table_compare.compare(
+        comparison = table_compare.compare(
             ItemTable.of(db, first, pacer_of(db, rate)),
             ItemTable.of(other, second, pacer_of(other, rate)),
             segments=segments,
@@ -180,40 +180,43 @@ def diff_data(
             progress=line.items,
         )
         if first == second:
-            found.first, found.second = f"{first} in {db.name}", f"{second} in {other.name}"
+            comparison.first, comparison.second = f"{first} in {db.name}", f"{second} in {other.name}"
     line.end()
     if as_json:
-        shown = [one.form() for one in found.differences]
-        print_json(asdict(found) | {"differences": shown, "same": found.same})
+        differences = [one.form() for one in comparison.differences]
+        print_json(asdict(comparison) | {"differences": differences, "same": comparison.same})
     else:
-        _show_comparison(found)
-    if not found.same:
+        _show_comparison(comparison)
+    if not comparison.same:
         raise click.exceptions.Exit(DIFFERENT)
 
 
-def _show_comparison(found: Comparison) -> None:
-    click.echo(f"{found.first}: {found.first_items:,} items, {found.second}: {found.second_items:,} items")
-    if found.same:
+def _show_comparison(comparison: Comparison) -> None:
+    click.echo(
+        f"{comparison.first}: {comparison.first_items:,} items, {comparison.second}: {comparison.second_items:,} items"
+    )
+    if comparison.same:
         click.echo("The same.")
         return
     click.echo(
-        f"{found.only_in_first:,} only in {found.first}, {found.only_in_second:,} only in {found.second}, "
-        f"{found.different:,} different"
+        f"{comparison.only_in_first:,} only in {comparison.first}, "
+        f"{comparison.only_in_second:,} only in {comparison.second}, "
+        f"{comparison.different:,} different"
     )
-    for one in found.differences:
-        click.echo(f"  {_difference_text(one, found)}")
-    rest = found.only_in_first + found.only_in_second + found.different - len(found.differences)
+    for one in comparison.differences:
+        click.echo(f"  {_difference_text(one, comparison)}")
+    rest = comparison.only_in_first + comparison.only_in_second + comparison.different - len(comparison.differences)
     if rest > 0:
         click.echo(f"  … and {rest:,} more")
 
 
-def _difference_text(one: Difference, found: Comparison) -> str:
+def _difference_text(one: Difference, comparison: Comparison) -> str:
     key = ", ".join(f"{name}={next(iter(value.values()))}" for name, value in one.key.items())
     match one.kind:
         case "only in first":
-            return f"- {key}  only in {found.first}"
+            return f"- {key}  only in {comparison.first}"
         case "only in second":
-            return f"+ {key}  only in {found.second}"
+            return f"+ {key}  only in {comparison.second}"
         case "different":
             return f"~ {key}  {', '.join(one.attributes)}"
 
@@ -341,8 +344,8 @@ def restore(
     if dry_run:
         click.echo(f"{table}: would be restored with {done.items:,} items and the settings of {done.settings_from}")
     else:
-        told = f"restored with {done.items:,} items; its settings are those of {done.settings_from}, verified"
-        click.echo(f"{table}: {told}")
+        text = f"restored with {done.items:,} items; its settings are those of {done.settings_from}, verified"
+        click.echo(f"{table}: {text}")
     if done.unknown:
         click.echo(f"  not known from a backup, and left at their defaults: {', '.join(done.unknown)} (--definition)")
 

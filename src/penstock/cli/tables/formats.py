@@ -89,10 +89,10 @@ def _show_export(report: ExportReport, folder: Path, dry_run: bool) -> None:
     if report.summary is None:
         click.echo("The summary is left as it is: not every table could be read.", err=True)
     deed = "would be written" if dry_run else "written"
-    told = [f"{count(len(report.written), 'file')} {deed}", f"{len(report.unchanged)} unchanged"]
-    told += [f"{len(report.missing)} missing"] if report.missing else []
-    told += [f"{len(report.failures)} failed"] if report.failures else []
-    click.echo(f"Exported to {folder}: {', '.join(told)}.")
+    words = [f"{count(len(report.written), 'file')} {deed}", f"{len(report.unchanged)} unchanged"]
+    words += [f"{len(report.missing)} missing"] if report.missing else []
+    words += [f"{len(report.failures)} failed"] if report.failures else []
+    click.echo(f"Exported to {folder}: {', '.join(words)}.")
 
 
 @groups.command("cloudformation")

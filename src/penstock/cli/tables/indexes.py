@@ -171,12 +171,12 @@ def _index_to_add(named: NamedTables | None, table: str, index: str, given: Give
     if given.partition_key:
         return given.new_index(index)
     defined = defined_table(named, table)
-    found = None if defined is None else defined.index(index)
-    if found is None:
+    index_definition = None if defined is None else defined.index(index)
+    if index_definition is None:
         raise click.UsageError(f"No definition has index {index}: give --partition-key.")
     if given.anything:
         raise click.UsageError("The index is defined already: give no key and projection, or all of them.")
-    return found
+    return index_definition
 
 
 def show_index(plan: IndexPlan) -> None:
@@ -186,10 +186,10 @@ def show_index(plan: IndexPlan) -> None:
         click.echo(f"Index {plan.index.name} of {plan.live.facts.name} {state}.")
         return
     assert plan.fit is not None
-    found = plan.fit
-    if found.sampled:
-        click.echo(f"Looked at {count(found.sampled, 'item')}: the index would have {found.holds:,} of them.")
-    for misfit in found.misfits:
+    fit = plan.fit
+    if fit.sampled:
+        click.echo(f"Looked at {count(fit.sampled, 'item')}: the index would have {fit.holds:,} of them.")
+    for misfit in fit.misfits:
         click.echo(click.style(f"Warning: {misfit}: such items can no longer be written.", fg="yellow"), err=True)
     warning = warning_of(plan)
     if warning is not None:
@@ -198,12 +198,12 @@ def show_index(plan: IndexPlan) -> None:
 
 
 def index_json(plan: IndexPlan) -> dict[str, Any]:
-    found = plan.fit
-    told: dict[str, Any] = {"index": plan.index.name, "existed": plan.exists}
-    if found is not None:
-        told |= {"sampled": found.sampled, "holds": found.holds, "warning": warning_of(plan)}
-        told["misfits"] = [str(one) for one in found.misfits]
-    return told
+    fit = plan.fit
+    form: dict[str, Any] = {"index": plan.index.name, "existed": plan.exists}
+    if fit is not None:
+        form |= {"sampled": fit.sampled, "holds": fit.holds, "warning": warning_of(plan)}
+        form["misfits"] = [str(one) for one in fit.misfits]
+    return form
 
 
 @groups.command("change-index", exit_codes={FAILED: "refused or failed"})
@@ -262,16 +262,16 @@ def change_index(
             return
         if not plan.exists:
             confirm(f"Add index {new_name} to {db.name}?", yes=options.yes)
-        told = index_json(plan) | {"replaces": index}
+        form = index_json(plan) | {"replaces": index}
         if not plan.exists or live.in_motion or (options.as_json and keep_old):
-            carry_out(db, plan.survey, options, policy, more=told, last=keep_old)
+            carry_out(db, plan.survey, options, policy, more=form, last=keep_old)
         if keep_old:
             click.echo(f"Both are there. Move the queries from {index} to {new_name}, then run it again.", err=True)
             return
         if not removal.plan.is_empty:
             confirm(f"{new_name} is ready. Have all queries moved to it, and may {index} be dropped?", yes=options.yes)
         if options.as_json or not removal.plan.is_empty:
-            carry_out(db, removal, options, policy, more=told)
+            carry_out(db, removal, options, policy, more=form)
     click.echo(f"Write index {new_name} instead of {index} into the definition.", err=True)
 
 
@@ -289,8 +289,8 @@ def _changed_index(
     if given.anything or no_sort_key:
         key = Key(given.hash or base.key.hash, () if no_sort_key else given.range or base.key.range)
         return replace(base, name=new, key=key, projection=given.projection or base.projection)
-    found = by_new or (by_old if by_old is not None and by_old.shape != base.shape else None) or ready
-    if found is None:
+    changed = by_new or (by_old if by_old is not None and by_old.shape != base.shape else None) or ready
+    if changed is None:
         step = "Say what changes: --partition-key, --sort-key, --no-sort-key, --projection-type"
         raise IndexRefused(live.facts.name, old, "it is as it is defined", step)
-    return replace(found, name=new)
+    return replace(changed, name=new)

@@ -242,18 +242,18 @@ def carry_out(
 
     One that is not the `last` of its command shows JSON only where it ends the command.
     """
-    shown = Screen(quiet=options.as_json)
+    screen = Screen(quiet=options.as_json)
     try:
         report = apply_survey(
-            db, survey, pace=Pace(max_wait_seconds=options.max_wait), report=shown.report, policy=policy
+            db, survey, pace=Pace(max_wait_seconds=options.max_wait), report=screen.report, policy=policy
         )
     except Interrupted as error:
-        shown.clear()
+        screen.clear()
         _print_report(error.report, options.as_json, {**(more or {}), "interrupted": True})
         note = "Interrupted. What was begun goes on in the database; to finish, run it again:"
         click.echo(f"{note}\n  {same_command()}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    shown.clear()
+    screen.clear()
     if last or report.failures or not options.as_json:
         _print_report(report, options.as_json, more)
     if report.failures:
