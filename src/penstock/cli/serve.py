@@ -80,10 +80,7 @@ def command(
 
     A credentials file is JSON, {"ACCESSKEY": "secret"}, or the AWS CLI's own ini format.
     """
-    if memory and db is not None:
-        raise click.UsageError("Give either --db FILE or --memory, not both.")
-    if db is not None and "://" in db:
-        raise click.UsageError(f"--db {db}: a file is served, or :memory:; this one is served already.")
+    path = _path(db, memory=memory)
     secrets = _secrets(credentials)
     if secrets is None and not is_loopback(host):
         click.echo(
@@ -99,7 +96,6 @@ def command(
         throttling=Throttling() if throttle else None,
         heat=heat,
     )
-    path = ":memory:" if memory else db or DEFAULT_FILE
     options = Options(per_account=per_account, secrets=secrets, origins=origins)
 
     def ready(url: str) -> None:
@@ -112,6 +108,14 @@ def command(
         stop_with_file(engine)
         serve(engine, sockets, options, ready)
         engine.store.watch.refuse_lost()
+
+
+def _path(db: str | None, *, memory: bool) -> str:
+    if memory and db is not None:
+        raise click.UsageError("Give either --db FILE or --memory, not both.")
+    if db is not None and "://" in db:
+        raise click.UsageError(f"--db {db}: a file is served, or :memory:; this one is served already.")
+    return ":memory:" if memory else db or DEFAULT_FILE
 
 
 def _ready_line(url: str, path: str, as_json: bool) -> str:
