@@ -136,7 +136,7 @@ def test_a_job_that_two_sources_have_is_listed_once_as_the_system_says_it(db: Da
     add_orders(db, {"order_id": job.id, "at": job.created_at})
     page = all_jobs(db).find(JobQuery())
     assert [(one.id, one.task) for one in page.jobs] == [(job.id, "order")]
-    assert page.systems == {job.id: "shop"}
+    assert page.sources[job.id].system == "shop"
 
 
 def test_a_system_changes_its_own_jobs_and_only_a_job_store_is_changed_here(db: Database) -> None:

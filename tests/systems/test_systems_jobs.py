@@ -124,7 +124,10 @@ def test_the_original_layouts_are_recognised_too(tmp_path: Path) -> None:
         )
     with connect(file) as db:
         page = AllJobs.in_database(db, job_source_types()).find(JobQuery(state=State.QUEUED))
-    assert page.systems == {report.job_id: "excel-reports", drawing.id: "security-assistant"}
+    assert {job_id: source.system for job_id, source in page.sources.items()} == {
+        report.job_id: "excel-reports",
+        drawing.id: "security-assistant",
+    }
 
 
 def test_the_work_on_a_report_is_changed_by_penstock_excel(tmp_path: Path) -> None:

@@ -179,14 +179,14 @@ def list_(
     with open_jobs(target, table) as jobs:
         page = jobs.find(query)
     if as_json:
-        forms = [{"system": page.systems[job.id], **job_form(job)} for job in page.jobs]
+        forms = [{"system": page.sources[job.id].system, **job_form(job)} for job in page.jobs]
         print_line({"jobs": forms, "token": page.token, "notes": page.notes})
         return
     if not page.jobs:
         click.echo("No jobs." if token is None else "No more jobs.")
     is_one = len({source.system for source in jobs.sources}) == 1
     rows = [
-        (one_line(job.id), job.state.value, *(() if is_one else (page.systems[job.id],)), one_line(job.task))
+        (one_line(job.id), job.state.value, *(() if is_one else (page.sources[job.id].system,)), one_line(job.task))
         for job in page.jobs
     ]
     widths = [max((len(text) for text in texts), default=0) for texts in zip(*rows, strict=True)]

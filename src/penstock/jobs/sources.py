@@ -293,11 +293,11 @@ OWN_TYPES: Final[tuple[JobSourceType, ...]] = (job_store_source, record_runs_sou
 
 @dataclass(frozen=True, slots=True)
 class JobListing:
-    """Jobs of all sources; `systems` says whose each is."""
+    """Jobs of all sources; `sources` says by id where each was found."""
 
     jobs: tuple[Job, ...]
     token: str | None
-    systems: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, JobSource] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -324,17 +324,17 @@ class AllJobs:
     def find(self, query: JobQuery) -> JobListing:
         notes: list[str] = []
         one_more = replace(query, limit=query.limit + 1)
-        seen: dict[str, tuple[Job, str]] = {}
+        seen: dict[str, tuple[Job, JobSource]] = {}
         for source in self.sources:
             try:
                 for job in source.find(one_more, notes):
-                    seen.setdefault(job.id, (job, source.system))
+                    seen.setdefault(job.id, (job, source))
             except ResourceNotFoundException:
                 continue  # the table has been deleted since
         ordered = sorted(seen.values(), key=lambda one: place_of(one[0]), reverse=True)
         listed = list(itertools.islice(ordered, query.limit))
         token = place_of(listed[-1][0]) if len(ordered) > query.limit else None
-        return JobListing(tuple(job for job, _ in listed), token, {job.id: name for job, name in listed}, tuple(notes))
+        return JobListing(tuple(job for job, _ in listed), token, {job.id: one for job, one in listed}, tuple(notes))
 
     def changeable(self, job_id: str) -> JobStore:
         """The job store that has this job. Raises JobNotFound; NotChangedHere for a job that a system changes itself.
