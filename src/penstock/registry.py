@@ -131,6 +131,8 @@ def job_source_types() -> tuple[JobSourceType, ...]:
         for name in system.jobs:
             try:
                 found.append(load_part(name))
+            except ExtraMissing as error:  # who has not installed the system's libraries has none of its jobs
+                _LOG.info("The jobs of %s are not shown: %s", system.name, error)
             except PenstockError as error:
                 _LOG.warning("The jobs of %s are not shown: %s", system.name, error)
     return tuple(found)

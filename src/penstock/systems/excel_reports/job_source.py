@@ -21,8 +21,7 @@ from penstock.jobs.sources import (
     newest,
     scanned,
 )
-from penstock.systems.excel_reports.records import MAIN, BadReport, Log, ReportJob, job_of
-from penstock.systems.excel_reports.service import TASK
+from penstock.systems.excel_reports.records import MAIN, TASK, BadReport, Log, ReportJob, job_of
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.schema_variants import SchemaVariant
 

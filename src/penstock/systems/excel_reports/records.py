@@ -102,6 +102,9 @@ Status = Literal["pending", "processing", "completed", "failed"]
 RecordType = Literal["main_job", "progress_log", "completion_log", "failure_log"]
 Category = Literal["file_not_found", "access_denied", "validation", "timeout", "data_format", "unknown"]
 
+TASK: Final = "excel_report"
+"""Of the job that makes a report."""
+
 MAIN: Final = "main_job"
 PROGRESS: Final = "progress_log"
 COMPLETION: Final = "completion_log"

@@ -24,13 +24,12 @@ from penstock.jobs.worker.context import Run
 from penstock.jobs.worker.worker import Worker
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import Source
-from penstock.systems.excel_reports.records import JobWithLogs, ReportJob, new_job_id
+from penstock.systems.excel_reports.records import TASK, JobWithLogs, ReportJob, new_job_id
 from penstock.systems.excel_reports.report import RETRIES, ReportMaker, created
 from penstock.systems.excel_reports.settings import Settings
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.schema_variants import SchemaVariant
 
-TASK: Final = "excel_report"
 DEFAULT_LEASE_SECONDS: Final = 30.0
 
 
