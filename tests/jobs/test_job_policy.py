@@ -14,7 +14,7 @@ import penstock
 from penstock.cli.kit import databases
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
-from penstock.errors import PenstockError
+from penstock.errors import AccessDeniedException, PenstockError
 from penstock.jobs.iam_policy import FILE_ACTIONS, TABLE_ACTIONS, policy
 from penstock.jobs.layouts.tables import jobs_table
 from penstock.jobs.tasks import Retries
@@ -121,7 +121,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
     jobs("watch", first)
     jobs("wait", first)
     jobs("report", first, "--out", str(tmp_path / "report.html"))
-    assert noted == TABLE_ACTIONS["look"]
+    assert noted - {"ListTables", "DescribeTable"} == TABLE_ACTIONS["look"]  # without these, the app's table is listed
     noted.clear()
     jobs("cancel", later)
     jobs("retry", broken)
@@ -129,6 +129,22 @@ def test_looking_and_managing_call_what_their_policies_allow(
     jobs("resume", "mail")
     jobs("cancel", "--state", "queued", "--yes")
     assert noted == TABLE_ACTIONS["manage"]
+
+
+def test_who_may_not_see_other_tables_lists_the_apps_jobs(
+    app: penstock.App, penstock_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Denying(Calls):
+        def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+            if operation in ("ListTables", "DescribeTable"):
+                raise AccessDeniedException(f"not authorized to perform: dynamodb:{operation}")
+            return super().execute(operation, request)
+
+    first, *_ = enqueue(app)
+    monkeypatch.setattr(databases, "connect", lambda url: Database(Denying(url, set())))
+    for words in (("list",), ("show", first)):
+        shown = CliRunner().invoke(cli, ["jobs", *words, "--db", penstock_server])
+        assert shown.exit_code == 0 and first in shown.output, shown.output
 
 
 def test_files_on_S3_call_what_their_policy_allows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from penstock.cli.kit.options import (
     yes_option,
 )
 from penstock.cli.kit.output import one_line, write_text
+from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException, ValidationException
 from penstock.files import Files, open_files
@@ -92,14 +93,17 @@ def store_options(function: F) -> F:
 
 
 @contextmanager
-def open_jobs(target: str, table: str | None) -> Iterator[AllJobs]:
-    """The jobs of a table, or of every table that has any: also those of systems.
+def open_jobs(target: str, table: str | None, job_ids: Sequence[str] = ()) -> Iterator[AllJobs]:
+    """The jobs of a table, or of every table that has any: also those of systems. Where all of `job_ids` are in the
+    default table, the others are not looked at.
 
     A job that is not found and a lost lease end the command with their own exit codes.
     """
     with databases.open_database(target, maker="penstock worker") as db:
         files = _files(target)
         try:
+            if table is None and job_ids and _are_in_default_table(db, job_ids):
+                table = DEFAULT_TABLE
             if table is None:
                 jobs = AllJobs.in_database(db, job_source_types(), files=files)
                 if not jobs.sources:
@@ -119,6 +123,13 @@ def open_jobs(target: str, table: str | None) -> Iterator[AllJobs]:
             raise CommandFailed(NOT_FOUND, str(error)) from error
         except LeaseLost as error:
             raise CommandFailed(LEASE_LOST, str(error)) from error
+
+
+def _are_in_default_table(db: Database, job_ids: Sequence[str]) -> bool:
+    try:
+        return len(JobStore.of_table(db, DEFAULT_TABLE).get_those_there(job_ids)) == len(set(job_ids))
+    except ResourceNotFoundException:
+        return False
 
 
 @contextmanager
@@ -231,7 +242,7 @@ def show(job_id: str, target: str, table: str | None, lines: int, as_json: bool)
       penstock jobs show job_mbzlks74_rfi5i0 --db reports.db
       penstock jobs show job_mbzlks74_rfi5i0 --db reports.db --json
     """
-    with open_jobs(target, table) as jobs:
+    with open_jobs(target, table, [job_id]) as jobs:
         source, history = jobs.history(job_id)
         if as_json:
             print_line({"system": source.system, **history_form(history, source.store)})
@@ -292,7 +303,7 @@ def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
     Example:
       penstock jobs why job_mbzlks74_rfi5i0 --db reports.db
     """
-    with open_jobs(target, table) as jobs:
+    with open_jobs(target, table, [job_id]) as jobs:
         source, history = jobs.history(job_id)
         job, sentence = history.job, _why(source, history.job)
         if as_json:
@@ -343,7 +354,7 @@ def report(job_id: str, target: str, table: str | None, out: Path | None, as_jso
     from penstock.jobs.html_report import html
     from penstock.tables.formats.export import write_whole
 
-    with open_jobs(target, table) as jobs:
+    with open_jobs(target, table, [job_id]) as jobs:
         source, history = jobs.history(job_id)
         job = history.job
         form = job_form(job, source.store, payloads=True)
@@ -373,7 +384,7 @@ def wait(job_id: str, target: str, table: str | None, timeout: float | None, as_
       penstock jobs wait job_mbzlks74_rfi5i0 --db reports.db && echo done
       penstock jobs wait job_mbzlks74_rfi5i0 --db reports.db --timeout 600 --json
     """
-    with open_jobs(target, table) as jobs:
+    with open_jobs(target, table, [job_id]) as jobs:
         source, _ = jobs.history(job_id)
         try:
             *_, (job, _) = follow(source, job_id, timeout)
@@ -399,7 +410,7 @@ def watch(job_id: str, target: str, table: str | None, timeout: float | None, as
       penstock jobs watch job_mbzlks74_rfi5i0 --db reports.db
       penstock jobs watch job_mbzlks74_rfi5i0 --db app.db --json | jq .progress
     """
-    with open_jobs(target, table) as jobs:
+    with open_jobs(target, table, [job_id]) as jobs:
         source, _ = jobs.history(job_id)
         state = ""
         try:
@@ -519,7 +530,8 @@ def _change_jobs(
 ) -> None:
     if bool(selection.job_ids) == any(one is not None for one in (selection.state, selection.task, selection.tenant)):
         raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.")
-    with open_jobs(selection.target, selection.table or (None if selection.job_ids else DEFAULT_TABLE)) as jobs:
+    table = selection.table if selection.job_ids else selection.table or DEFAULT_TABLE
+    with open_jobs(selection.target, table, selection.job_ids) as jobs:
         job_ids = list(selection.job_ids) or [job.id for job in _selected(jobs, selection, states)]
         if not selection.job_ids:
             click.echo(f"{len(job_ids):,} {'job' if len(job_ids) == 1 else 'jobs'} to {verb}.", err=True)

@@ -331,6 +331,8 @@ class AllJobs:
                     seen.setdefault(job.id, (job, source))
             except ResourceNotFoundException:
                 continue  # the table has been deleted since
+            except AccessDeniedException:
+                notes.append(f"{source.table} may not be read: its jobs are not in this list.")
         ordered = sorted(seen.values(), key=lambda one: place_of(one[0]), reverse=True)
         listed = list(itertools.islice(ordered, query.limit))
         token = place_of(listed[-1][0]) if len(ordered) > query.limit else None
