@@ -15,7 +15,7 @@ from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.systems.security_assistant.demo import demo
 
-PAGE = (Path(__file__).parents[2] / "docs" / "security-assistant.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "security-assistant.md").read_text()
 JOB = re.compile(r"job_[a-z0-9]+_[a-z0-9]{6}")
 VARYING = (
     (JOB, "JOB"),

@@ -18,7 +18,7 @@ from penstock.systems.delphi.analysis.libraries import one_thread
 from penstock.systems.delphi.analysis.projection import projected
 from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, described
 
-HERE = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parents[3]
 DATA = Path(os.environ.get("PENSTOCK_POLIS_DATA", HERE.parent / "shared" / "data" / "polis"))
 
 pytestmark = pytest.mark.skipif(

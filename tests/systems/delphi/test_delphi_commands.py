@@ -265,7 +265,7 @@ def test_the_demo_runs_our_conversation(database: str, tmp_path: Path):
 def test_the_pages_python_prints_what_stands_under_it(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    page = (Path(__file__).parents[2] / "docs" / "delphi.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "delphi.md").read_text()
     [code, output] = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", page, re.DOTALL)[0]
     shutil.copy(world.SAMPLE, tmp_path / "comments.csv")
     monkeypatch.chdir(tmp_path)

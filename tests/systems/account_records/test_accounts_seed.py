@@ -183,7 +183,7 @@ def test_S4_19_the_types_of_code_that_uses_it_are_checked(tmp_path: Path) -> Non
     )
     wrong = tmp_path / "accounts_wrong.py"
     wrong.write_text(usage + "RecordModel().mark_as_processed(12345, None)\nRecordModel(layout='wild')\n")
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(root / ".mypy_cache"), str(wrong)]
     checked = subprocess.run(words, cwd=root, capture_output=True, text=True, timeout=240)
     found = [int(line.split(":")[1]) for line in checked.stdout.splitlines() if ": error:" in line]
@@ -192,7 +192,7 @@ def test_S4_19_the_types_of_code_that_uses_it_are_checked(tmp_path: Path) -> Non
 
 def test_S4_19_the_build_takes_every_folder_of_the_system() -> None:
     """pnpm build: a wheel has what stands below src/penstock, and Python finds what has an __init__.py."""
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     project = tomllib.loads((root / "pyproject.toml").read_text())
     assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["src/penstock"]
     system = root / "src" / "penstock" / "systems" / "account_records"

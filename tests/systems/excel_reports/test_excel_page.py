@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from penstock.cli.main import cli
 
-PAGE = (Path(__file__).parents[2] / "docs" / "excel-reports.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "excel-reports.md").read_text()
 JOB = re.compile(r"job_[0-9a-z]{8}_[0-9a-z]{6}")
 VARYING = re.compile(
     r"job_[0-9a-z]{8}_[0-9a-z]{6}|\d{4}-\d\d-\d\dT[\d:.]+Z|file://\S+|_\d{4}-\d\d-\d\d\.xlsx|fileSize[= ][\d,]+"
