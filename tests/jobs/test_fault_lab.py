@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ HERE = Path(__file__).parent
 @pytest.fixture
 def lab(fault_lab: Callable[..., FaultLab], monkeypatch: pytest.MonkeyPatch) -> FaultLab:
     monkeypatch.syspath_prepend(str(HERE))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH", "")])))
     sys.modules.pop("lab_tasks", None)  # its app belongs to one test's database
     return fault_lab("lab_tasks:app", folder=HERE)
 
