@@ -19,12 +19,11 @@ from penstock.cli.kit.options import AgeType, confirm, dry_run_option, json_opti
 from penstock.cli.kit.output import ByteLine, count_text, print_json, size_text
 from penstock.clock import utc_text
 from penstock.files import FileMissing, Files, HomeMissing, ListedFile, Swept, errors, open_files
+from penstock.files.content import BLOCK_BYTES
+from penstock.files.file_store import LONGEST_URL_SECONDS, URL_SECONDS, Keep, Verified
+from penstock.files.file_store import verify as verify_files
 from penstock.files.folder import FolderFiles
-from penstock.files.home import LONGEST_URL_SECONDS, URL_SECONDS, Keep
 from penstock.files.lifecycle import EXPIRY_DAYS, Change, apply, described, inspected, planned
-from penstock.files.sources import BLOCK_BYTES
-from penstock.files.verifying import Verified
-from penstock.files.verifying import verify as verify_files
 
 _STDIN = "-"
 _NO_SUCH_FILE = {NOT_FOUND: "no such file"}
