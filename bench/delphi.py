@@ -28,9 +28,9 @@ from bench.report import Section, Table, count
 from bench.sections import alone
 from penstock.client.database import Database
 from penstock.systems.delphi import tables
-from penstock.systems.delphi.clustering import Layers
+from penstock.systems.delphi.analysis.clusters import Layers
+from penstock.systems.delphi.analysis.projection import Edge, Projection
 from penstock.systems.delphi.converter import DataConverter
-from penstock.systems.delphi.projection import Edge, Projection
 from penstock.systems.delphi.results import EMBEDDINGS, GRAPH, Results
 from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.naming import Naming
@@ -134,7 +134,7 @@ def _resource(url: str) -> Any:
 
 def _decimals(value: Any) -> Any:
     if isinstance(value, bytes):
-        from penstock.systems.delphi.vectors import unpacked
+        from penstock.systems.delphi.analysis.embeddings import unpacked
 
         return [Decimal(str(component)) for component in unpacked(value, len(value) // 4)]
     if isinstance(value, float):

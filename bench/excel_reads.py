@@ -18,12 +18,20 @@ from bench.options import Options
 from bench.report import Section, Table
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.systems.excel_reports.record_ids import log_record_id, main_record_id
-from penstock.systems.excel_reports.records import COMPLETION, PROGRESS, Log, ReportJob, log_item, main_item
+from penstock.systems.excel_reports.records import (
+    COMPLETION,
+    PROGRESS,
+    Log,
+    ReportJob,
+    log_item,
+    log_record_id,
+    main_item,
+    main_record_id,
+)
 from penstock.systems.excel_reports.store import ReportJobs
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
-LAYOUTS: tuple[Layout, ...] = ("safe", "compat")
+LAYOUTS: tuple[SchemaVariant, ...] = ("safe", "compat")
 RECORDS_OF_A_JOB = 20
 _START = 2_000_000_000.0
 
@@ -32,7 +40,7 @@ _START = 2_000_000_000.0
 class Reading:
     """What one read of a whole job took."""
 
-    layout: Layout
+    layout: SchemaVariant
     records: int
     requests: int
     units: float
@@ -62,7 +70,7 @@ def run(options: Options) -> Section:
     return section
 
 
-def _measured(layout: Layout, records: int) -> Reading:
+def _measured(layout: SchemaVariant, records: int) -> Reading:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder, connect(f"{folder}/jobs.db") as db:
         jobs = ReportJobs(db, layout=layout)
         jobs.create_table()

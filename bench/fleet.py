@@ -26,7 +26,7 @@ from penstock.tables.definitions.definition import Table as Definition
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.survey import survey
 
-NAMING = Naming(environment="production")
+NAMING = Naming("construction-expenses")
 TABLES_WITH_INDEXES = 6
 
 

@@ -79,7 +79,7 @@ def killed(folder: Path, plan: Plan) -> tuple[float, int, Counter[int], list[str
     """How long it took, how many failed, how many attempts jobs took, and what is wrong at the end."""
     (folder / "killed_jobs.py").write_text(MODULE)
     sys.path.insert(0, str(folder))
-    environment = {"PENSTOCK_URL": str(folder / "kills.db"), "PYTHONPATH": str(folder)}
+    environment = {"PENSTOCK_DB": str(folder / "kills.db"), "PYTHONPATH": str(folder)}
     before = dict(os.environ)
     os.environ.update(environment)
     draw = random.Random(plan.seed)

@@ -86,8 +86,8 @@ def test_the_core_runs_without_any_extra(tmp_path: Path) -> None:
         for words in (
             ["--help"],
             ["quickstart"],
-            ["tables", "apply", "excel-reports", "--url", "tables.db", "--yes"],
-            ["tables", "plan", "delphi", "--url", "tables.db"],
+            ["tables", "apply", "excel-reports", "--db", "tables.db", "--yes"],
+            ["tables", "plan", "delphi", "--db", "tables.db"],
             ["jobs", "list", "--db", "jobs.db"],
             ["serve", "--help"],
             ["worker", "--help"],
@@ -121,10 +121,10 @@ def test_a_call_that_needs_an_extra_says_which(tmp_path: Path) -> None:
         import penstock
         from penstock.client.wrappers.tracing import Tracing
         from penstock.errors import PenstockError
-        from penstock.systems.security_assistant.drawing import read_drawing
-        from penstock.systems.security_assistant.sample import Building
-        from penstock.systems.security_assistant.schedule import read_schedule
-        from penstock.systems.showings import ALL
+        from penstock.systems.security_assistant.drawing.pdf import read_drawing
+        from penstock.systems.security_assistant.drawing.sample import Building
+        from penstock.systems.security_assistant.drawing.schedule import read_schedule
+        from penstock.registry import job_source_types, systems
 
         def api():
             import penstock.web.api
@@ -140,14 +140,16 @@ def test_a_call_that_needs_an_extra_says_which(tmp_path: Path) -> None:
                 call()
             except PenstockError as error:
                 print(error)
-        print([one.name for one in ALL if one.missing])
+        print([one.name for one in systems().values() if one.missing_libraries])
+        print(len(job_source_types()))
     """
     assert blocked(script, tmp_path).splitlines() == [
         "The HTTP API needs fastapi: pip install 'penstock[web]'",
         "Tracing needs opentelemetry: pip install 'penstock[otel]'",
         "The security assistant needs pypdf: pip install 'penstock[systems]'",
         "The security assistant needs openpyxl: pip install 'penstock[systems]'",
-        "['excel_reports', 'security_assistant', 'delphi']",
+        "['delphi', 'excel-reports', 'security-assistant']",
+        "5",
     ]
 
 

@@ -167,9 +167,9 @@ def apply(folder: Path) -> Walk:
     sys.path.insert(0, str(folder))
     words = ["tables", "apply", "walk_tables:jobs", "--yes", "--prefix", ""]
     run = CliRunner().invoke
-    run(cli, [*words, "--url", str(folder / "first.db")])
+    run(cli, [*words, "--db", str(folder / "first.db")])
     with traced() as walks:
-        done = run(cli, [*words, "--url", str(folder / "second.db")])
+        done = run(cli, [*words, "--db", str(folder / "second.db")])
     assert done.exit_code == 0, done.output
     return walks[0]
 

@@ -27,9 +27,9 @@ from penstock.server.encodings import BodyTooLarge, chosen_encoding
 from penstock.server.http1 import ParserError, PurePythonParser
 from penstock.server.routing import Refused as RefusedReply
 from penstock.server.routing import Router
-from penstock.systems.delphi.conversation import parse_conversation
-from penstock.systems.security_assistant.context import context_text, read_context
-from penstock.systems.security_assistant.drawing import read_drawing
+from penstock.systems.delphi.analysis.conversation import parse_conversation
+from penstock.systems.security_assistant.drawing.context import context_text, read_context
+from penstock.systems.security_assistant.drawing.pdf import read_drawing
 from penstock.tables.definitions.export_file import read_export
 from penstock.tables.formats.cloudformation import read_template
 from penstock.web.dashboard.items.item_text import BadItem, read_item

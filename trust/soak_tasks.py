@@ -1,6 +1,6 @@
 """The app that the soak hurts: tasks of every shape, whose bodies write down what they know (`trust.ledger`).
 
-Its database is PENSTOCK_URL, its ledger SOAK_LEDGER. Leases are short, so that a dead worker is noticed at once.
+Its database is PENSTOCK_DB, its ledger SOAK_LEDGER. Leases are short, so that a dead worker is noticed at once.
 """
 
 from __future__ import annotations

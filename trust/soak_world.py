@@ -104,7 +104,7 @@ class World:
         url = options.url or (self._served.url if self._served else str(folder / "soak.db"))
         self.ledger_path = folder / "ledger.jsonl"
         self._environment = os.environ | {
-            "PENSTOCK_URL": url,
+            "PENSTOCK_DB": url,
             "PENSTOCK_FILES": str(folder / "files"),
             "SOAK_LEDGER": str(self.ledger_path),
         }

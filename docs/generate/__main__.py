@@ -3,7 +3,7 @@
     python docs/generate             writes them
     python docs/generate --check     writes nothing; names those that are out of date, and ends with 1 if there are any
 
-docs/api/ is made from the public names' signatures and docstrings, docs/cli.md from the commands, llms.txt from
+docs/api/ is made from the public names' signatures and docstrings, docs/cli/ from the commands, llms.txt from
 docs/README.md. The tables of figures in docs/compare.md are written anew from bench/results.json, and are not checked.
 """
 

@@ -41,7 +41,7 @@ def _contents() -> str:
         lines.append(f"| [{page.title}]({page.file}) | {names} |")
     lines += [
         "",
-        "Commands: [the command line](../cli.md). Everything else is internal, and may change without notice.",
+        "Commands: [the command line](../cli/README.md). Everything else is internal, and may change without notice.",
         "",
     ]
     return "\n".join(lines)

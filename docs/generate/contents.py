@@ -16,7 +16,7 @@ _HEAD = """# Penstock
 > port, on one SQLite file. No Docker, no Java, no account. The same code talks to AWS.
 
 - Python 3.11 or later; `import penstock` has the whole front door, `penstock --help` every command.
-- `penstock.connect(url)`, `penstock.App(url)` and `--url` take a file name, `:memory:`, `http://…` or `aws://region`.
+- `penstock.connect(url)`, `penstock.App(url)` and `--db` take a file name, `:memory:`, `http://…` or `aws://region`.
 - Every example of these pages is run by tests.
 """
 

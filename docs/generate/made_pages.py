@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from api_pages import api_pages
-from cli_page import cli_page
+from cli_pages import cli_pages
 from contents import llms_text
 
 ROOT = Path(__file__).parents[2]
@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 def made() -> dict[str, str]:
     """Every page that is made, by its path from the root."""
     pages = {f"docs/api/{name}": text for name, text in api_pages().items()}
-    return {**pages, "docs/cli.md": cli_page(), "llms.txt": llms_text(ROOT, {*pages, "docs/cli.md"})}
+    pages |= {f"docs/cli/{name}": text for name, text in cli_pages().items()}
+    return {**pages, "llms.txt": llms_text(ROOT, set(pages))}
 
 
 def stale() -> list[str]:
@@ -30,4 +31,5 @@ def is_so(path: Path, text: str) -> bool:
 
 def there() -> list[str]:
     """The pages of the reference that lie on the disk."""
-    return [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs/api").glob("*.md"))]
+    folders = (ROOT / "docs/api", ROOT / "docs/cli")
+    return [str(page.relative_to(ROOT)) for folder in folders for page in sorted(folder.glob("*.md"))]

@@ -12,29 +12,33 @@ from click.testing import CliRunner, Result
 from penstock.cli import demo
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
-from penstock.systems import showings
-from penstock.systems.showings import Progress, Showing
+from penstock.registry import Progress, System, systems
 
 
-class Pretended(Showing):
-    """A system that is quick."""
+def quick_demo(db: Database, folder: Path, progress: Progress) -> dict[str, object]:
+    progress(0.5, "half of it")
+    (folder / "made.txt").write_text(folder.name)
+    return {"rows": 1234, "file": folder / "made.txt"}
 
-    def run(self, db: Database, folder: Path, progress: Progress) -> dict[str, object]:
-        if self.name == "broken":
-            raise ValueError("no such drawing")
-        progress(0.5, "half of it")
-        (folder / "made.txt").write_text(self.name)
-        return {"rows": 1234, "file": folder / "made.txt"}
+
+def broken_demo(db: Database, folder: Path, progress: Progress) -> dict[str, object]:
+    raise ValueError("no such drawing")
+
+
+FINE = System("fine", "Fine one", demo=f"{__name__}:quick_demo")
+BROKEN = System("broken", "Broken one", demo=f"{__name__}:broken_demo")
+ABSENT = System(
+    "absent", "Absent one", demo=f"{__name__}:quick_demo", libraries=("there_is_no_such_library",), extra="delphi"
+)
+
+
+def use_systems(monkeypatch: pytest.MonkeyPatch, *some: System) -> None:
+    monkeypatch.setattr(demo, "systems", lambda: {one.name: one for one in some})
 
 
 @pytest.fixture
 def three(monkeypatch: pytest.MonkeyPatch) -> None:
-    some = (
-        Pretended("fine", "Fine one"),
-        Pretended("broken", "Broken one"),
-        Pretended("absent", "Absent one", ("there_is_no_such_library",), "delphi"),
-    )
-    monkeypatch.setattr(demo, "ALL", some)
+    use_systems(monkeypatch, FINE, BROKEN, ABSENT)
 
 
 def run(*words: str) -> Result:
@@ -52,9 +56,8 @@ def test_what_fails_stops_no_other_and_is_told_by_the_exit_code() -> None:
     assert "made.txt" not in result.stdout, "the file is gone"
 
 
-@pytest.mark.usefixtures("three")
 def test_a_missing_library_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "ALL", tuple(one for one in demo.ALL if one.name != "broken"))
+    use_systems(monkeypatch, FINE, ABSENT)
     assert run().exit_code == 0
 
 
@@ -90,6 +93,5 @@ def test_a_system_of_ours_is_shown_whole(tmp_path: Path) -> None:
 
 
 def test_there_are_five_each_with_what_it_shows() -> None:
-    assert len(showings.ALL) == 5
-    for one in showings.ALL:
-        assert (Path(showings.__file__).parent / one.name / "demo.py").exists(), one.name
+    assert len(systems()) == 5
+    assert all(one.demo for one in systems().values())

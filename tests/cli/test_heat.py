@@ -136,15 +136,15 @@ def test_an_index_has_heat_of_its_own(path: str) -> None:
 def test_a_running_server_tells_its_heat() -> None:
     with Engine(settings=Settings(heat=True)) as engine, running_server(engine) as server:
         load(engine)
-        (resource,) = told(run("--url", server.url, "--json"))["resources"]
+        (resource,) = told(run("--db", server.url, "--json"))["resources"]
         assert resource["keys"][0]["key"] == "hot"
-        assert "hottest partitions" in run("--url", server.url + "/").output
+        assert "hottest partitions" in run("--db", server.url + "/").output
 
 
 def test_a_server_that_checks_signatures_tells_strangers_nothing() -> None:
     options = Options(secrets={"KEY": "secret"})
     with Engine(settings=Settings(heat=True)) as engine, running_server(engine, options=options) as server:
-        result = run("--url", server.url)
+        result = run("--db", server.url)
     assert result.exit_code == 1
     assert "HTTP 404" in result.output
 
@@ -156,11 +156,11 @@ def test_errors_say_what_to_do(path: str, tmp_path: Path) -> None:
     assert "no such file" in run("--db", str(tmp_path / "nothing.db")).output
     (tmp_path / "text").write_text("This is no database, whatever it is called. " * 50)
     assert "Name a file of Penstock's" in run("--db", str(tmp_path / "text")).output
-    assert "Check that the server runs" in run("--url", "http://127.0.0.1:9").output
-    assert run().exit_code == run("--db", path, "--url", "http://x").exit_code == 2
-    assert run("--url", "file:///etc/passwd").exit_code == 2
+    assert "Check that the server runs" in run("--db", "http://127.0.0.1:9").output
+    assert run().exit_code == 2
+    assert run("--db", "file:///etc/passwd").exit_code == 2
     with Engine() as engine, running_server(engine) as server:
-        assert "does not tell its heat" in run("--url", server.url).output
+        assert "does not tell its heat" in run("--db", server.url).output
 
 
 class Answers:
@@ -198,7 +198,7 @@ def http_answer(body: bytes, status: bytes = b"200 OK", *headers: bytes) -> byte
 def test_a_redirect_is_not_followed() -> None:
     with Answers(http_answer(b'{"resources": []}')) as other:
         with Answers(http_answer(b"", b"302 Found", b"Location: " + other.url.encode() + b"/heat")) as server:
-            result = run("--url", server.url)
+            result = run("--db", server.url)
         assert other.paths == []
     assert result.exit_code == 1
     assert "does not tell its heat (HTTP 302)" in result.output
@@ -208,7 +208,7 @@ def test_a_redirect_is_not_followed() -> None:
 def test_an_answer_without_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served_heat, "MOST_BYTES", 1000)
     with Answers(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1_000_000) as server:
-        result = run("--url", server.url)
+        result = run("--db", server.url)
     assert result.exit_code == 1
     assert "more than 1,000 bytes. Check the URL." in result.output
 
@@ -225,7 +225,7 @@ def without(whole: dict[str, Any], name: str) -> dict[str, Any]:
 def test_the_sample_of_heat_is_shown() -> None:
     whole = {"resources": [{**RESOURCE, "keys": [KEY], "partitions": [PARTITION]}]}
     with Answers(http_answer(orjson.dumps(whole))) as server:
-        assert run("--url", server.url).exit_code == 0
+        assert run("--db", server.url).exit_code == 0
 
 
 BROKEN = [
@@ -254,8 +254,8 @@ BROKEN = [
 @pytest.mark.parametrize("answer", BROKEN, ids=range(len(BROKEN)))
 def test_a_broken_answer_is_an_error_with_the_next_step(answer: bytes) -> None:
     with Answers(answer) as server:
-        result = run("--url", server.url)
-        assert heat_map._read_served(server.url) is None
+        result = run("--db", server.url)
+        assert heat_map._served(server.url) is None
     assert result.exit_code == 1, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Check" in result.output
@@ -263,7 +263,7 @@ def test_a_broken_answer_is_an_error_with_the_next_step(answer: bytes) -> None:
 
 @pytest.mark.parametrize("url", ["http://", "http://[::1", "http://a b", "http://localhost:port"])
 def test_a_url_that_cannot_be_is_an_error_with_the_next_step(url: str) -> None:
-    result = run("--url", url)
+    result = run("--db", url)
     assert result.exit_code == 1, result.output
     assert isinstance(result.exception, SystemExit), result.exception
     assert "Check" in result.output

@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from penstock.cli.main import cli
-from penstock.cli.tables import carrying
-from penstock.cli.tables.group import COMMANDS
+from penstock.cli.tables import COMMANDS, schema
 from penstock.client.database import connect
 from penstock.tables.apply.apply import apply as apply_for_real
 
@@ -45,8 +44,9 @@ due = [Table("jobs", "id:S", indexes=[Index("by-due", "due:N")]), before[1]]
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with definitions, no environment of the machine's, and a module of its own for each test."""
     monkeypatch.chdir(tmp_path)
-    for name in ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "PENSTOCK_URL", "TABLE_NAME", "INDEX_NAME", "MAX_WAIT"):
+    for name in ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "PENSTOCK_DB", "TABLE_NAME", "INDEX_NAME", "MAX_WAIT"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("PENSTOCK_ENVIRONMENT", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(__import__("sys").modules, "mine", raising=False)
     (tmp_path / "mine.py").write_text(MODULE)
@@ -60,7 +60,7 @@ def run(*arguments: str, code: int = 0) -> Result:
 
 
 def on(definitions: str, *arguments: str) -> list[str]:
-    return [definitions, "--url", "tables.db", "--prefix", "app", "--env", "dev", *arguments]
+    return [definitions, "--db", "tables.db", "--prefix", "app", "--env", "dev", *arguments]
 
 
 def put(*items: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ def applied() -> None:
 def test_every_command_has_help_with_an_example(name: str) -> None:
     text = run(name, "--help").output
     assert re.search(rf"Examples:\n(.*\n)*?\s+(\w+=.*\n.*)?penstock tables {name} ", text)
-    assert "--env" in text and "--prefix" in text and "--json" in text and "--url" in text
+    assert "--env" in text and "--prefix" in text and "--json" in text and "--db" in text
     if name not in ("cloudformation", "terraform", "policy"):
         assert "Exit codes:" in text
 
@@ -127,7 +127,7 @@ def test_apply_without_yes_and_without_a_terminal_changes_nothing() -> None:
 
 
 def test_apply_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.cli.conversation.sys", _Terminal)
+    monkeypatch.setattr("penstock.cli.kit.options.sys", _Terminal)
     for answer, code in (("n\n", 2), ("y\n", 0)):
         result = CliRunner().invoke(cli, ["tables", "apply", *on("mine:before")], input=answer)
         assert result.exit_code == code
@@ -167,27 +167,40 @@ def test_apply_refuses_another_key_does_the_rest_and_fails(applied: None) -> Non
 
 def test_verify_tells_drift_by_its_exit_code(applied: None) -> None:
     assert run("verify", *on("mine:before")).output == "Verified: 2 tables as defined.\n"
-    result = run("verify", *on("mine:after"), code=1)
+    result = run("verify", *on("mine:after"), code=7)
     assert "+ index by-state (state)" in result.output
-    assert json.loads(run("verify", *on("mine:after", "--json"), code=1).output)["equal"] is False
+    assert json.loads(run("verify", *on("mine:after", "--json"), code=7).output)["equal"] is False
 
 
 def test_one_table_can_be_chosen_by_suffix_or_full_name(applied: None) -> None:
     run("verify", *on("mine:after", "--table", "logs"))
-    run("verify", *on("mine:after", "--table", "app-dev-logs", "--table", "jobs"), code=1)
+    run("verify", *on("mine:after", "--table", "app-dev-logs", "--table", "jobs"), code=7)
     assert "it has jobs, logs" in run("verify", *on("mine:after", "--table", "log"), code=2).output
 
 
-def test_names_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENVIRONMENT", "staging")
-    monkeypatch.setenv("TABLE_PREFIX", "acme")
-    monkeypatch.setenv("PENSTOCK_URL", "tables.db")
-    assert "  + acme-staging-jobs\n" in run("plan", "mine:before").output
-    assert "  + acme-jobs\n" in run("plan", "mine:before", "--env", "production").output
-    assert (
-        "  + construction-expenses-dev-companies\n"
-        in run("plan", "construction-expenses", "--env", "dev", "--prefix", "construction-expenses").output
-    )
+def test_a_table_has_its_own_name_unless_a_prefix_or_an_environment_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_DB", "tables.db")
+    assert "  + jobs\n" in run("plan", "mine:before").output
+    assert "  + jobs\n" in run("plan", "mine:before", "--prefix", "").output
+    assert "  + acme-staging-jobs\n" in run("plan", "mine:before", "--prefix", "acme", "--env", "staging").output
+    monkeypatch.setenv("PENSTOCK_ENVIRONMENT", "staging")
+    assert "  + staging-jobs\n" in run("plan", "mine:before").output
+    assert "  + jobs\n" in run("plan", "mine:before", "--env", "production").output
+
+
+def test_a_system_has_the_prefix_of_its_definition() -> None:
+    plan = ["plan", "construction-expenses", "--db", "tables.db"]
+    assert "  + construction-expenses-companies\n" in run(*plan).output
+    assert "  + companies\n" in run(*plan, "--prefix", "").output
+
+
+def test_variables_of_the_seed_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ENVIRONMENT", "TABLE_PREFIX", "TABLE_NAME", "INDEX_NAME", "PARTITION_KEY", "MAX_WAIT"):
+        monkeypatch.setenv(name, "x")
+    run("apply", "mine:before", "--db", "tables.db", "--yes")
+    with connect("tables.db") as db:
+        assert db.tables() == ["jobs", "logs"]
+    assert "Missing option '--table'" in run("add-index", "mine:before", "--db", "tables.db", code=2).output
 
 
 @pytest.mark.parametrize(
@@ -195,7 +208,7 @@ def test_names_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 @pytest.mark.parametrize("layout", ["safe", "compat"])
 def test_every_system_is_applied_and_verified(system: str, layout: str) -> None:
-    arguments = [system, "--url", "tables.db", "--layout", layout]
+    arguments = [system, "--db", "tables.db", "--layout", layout]
     run("apply", *arguments, "--yes")
     run("verify", *arguments)
 
@@ -212,7 +225,7 @@ def test_ctrl_c_exits_with_130_and_says_how_to_go_on(applied: None, monkeypatch:
 
         return apply_for_real(*arguments, report=stop, **options)
 
-    monkeypatch.setattr(carrying, "apply", interrupted)
+    monkeypatch.setattr(schema, "apply_survey", interrupted)
     result = run("apply", *on("mine:after", "--yes"), code=130)
     assert "app-dev-jobs: done: nothing; was at: + index by-state (state)" in result.output
     assert "run it again" in result.output
@@ -223,7 +236,7 @@ def test_ctrl_c_before_anything_is_changed_is_the_same(monkeypatch: pytest.Monke
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("penstock.cli.tables.plan.survey", interrupted)
+    monkeypatch.setattr("penstock.cli.tables.schema.survey", interrupted)
     assert run("plan", *on("mine:before"), code=130).output.endswith("Interrupted.\n")
 
 
@@ -231,7 +244,7 @@ def test_ctrl_c_before_anything_is_changed_is_the_same(monkeypatch: pytest.Monke
 
 
 def test_definitions_that_lead_nowhere_are_told() -> None:
-    result = run("plan", "nothing", "--url", "tables.db", code=1)
+    result = run("plan", "nothing", "--db", "tables.db", code=1)
     assert "it is no system, no folder that exists, and no module:attribute" in result.output
     assert not Path("tables.db").exists()
 
@@ -239,13 +252,13 @@ def test_definitions_that_lead_nowhere_are_told() -> None:
 def test_broken_json_is_told_with_file_and_line() -> None:
     Path("schemas").mkdir()
     Path("schemas/jobs.json").write_text('{\n  "Table": {,}\n}\n')
-    assert "schemas/jobs.json:2:" in run("plan", "schemas", "--url", "tables.db", code=1).output
+    assert "schemas/jobs.json:2:" in run("plan", "schemas", "--db", "tables.db", code=1).output
 
 
 def test_a_missing_url_is_a_wrong_call() -> None:
-    assert "--url" in run("plan", "mine:before", code=2).output
+    assert "--db" in run("plan", "mine:before", code=2).output
 
 
 def test_an_endpoint_that_is_not_there_is_told() -> None:
-    result = run("plan", "mine:before", "--url", "no://such", code=1)
+    result = run("plan", "mine:before", "--db", "no://such", code=1)
     assert "no://such" in result.output

@@ -38,7 +38,9 @@ def test_policy_is_of_the_commands_and_tables() -> None:
     told = json.loads(run("policy", *on("mine:before", "--for", "destroy", "--account", "123456789012")).output)
     (statement,) = told["Statement"]
     assert statement["Action"] == ["dynamodb:DeleteTable", "dynamodb:DescribeTable"]
-    assert statement["Resource"][0] == "arn:aws:dynamodb:us-east-1:123456789012:table/app-dev-jobs"
+    assert statement["Resource"][0] == "arn:aws:dynamodb:*:123456789012:table/app-dev-jobs"
+    located = run("policy", *on("mine:before", "--region", "eu-west-2")).output
+    assert "arn:aws:dynamodb:eu-west-2:*:table/app-dev-jobs" in located
 
 
 def test_templates_are_printed_or_written() -> None:
@@ -52,7 +54,7 @@ def test_templates_are_printed_or_written() -> None:
 def test_doctor_reads_definitions_alone() -> None:
     result = run("doctor", "mine:after", "--prefix", "")
     assert "hot-index-key" in result.output and result.output.endswith(" notes.\n")
-    run("doctor", "mine:after", "--exit-code", code=1)
+    run("doctor", "mine:after", "--exit-code", code=7)
     assert json.loads(run("doctor", "mine:after", "--json").output)["warnings"] > 0
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from click.testing import CliRunner
 from test_tables import applied, here, on, put, run  # noqa: F401 - fixtures
 
+from penstock.cli.main import cli
 from penstock.client.database import connect
 
 pytestmark = pytest.mark.usefixtures("here", "applied")
@@ -41,7 +43,8 @@ def test_S1_9_an_index_is_added_by_environment_variables(monkeypatch: pytest.Mon
         "MAX_WAIT": "60",
     }.items():
         monkeypatch.setenv(name, value)
-    told = json.loads(run("add-index", "--url", "tables.db", "--yes", "--json").output)
+    words = ["construction", "tables", "add-index", "--db", "tables.db", "--yes", "--json"]
+    told = json.loads(CliRunner().invoke(cli, words).output)
     assert (told["index"], told["counts"]["changed"]) == ("by-state-due", 1)
     with connect("tables.db") as db:
         (index,) = db.execute("DescribeTable", {"TableName": "app-dev-jobs"})["Table"]["GlobalSecondaryIndexes"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.tables.screen import Screen, progress_text
+from penstock.cli.tables.schema import Screen, progress_text
 from penstock.engine import Engine
 from penstock.engine.settings import Settings
 from penstock.server.server import running_server
@@ -26,7 +26,7 @@ after = Table("jobs", "id:S", indexes=[Index("by-state", "state:S"), Index("by-d
 
 
 def started(url: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PROGRAM, "tables", *arguments, "--url", url, "--prefix", ""]
+    command = [sys.executable, "-c", PROGRAM, "tables", *arguments, "--db", url, "--prefix", ""]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -1,4 +1,4 @@
-"""`penstock tables … --url FILE` where there is no such file, or one that is no database."""
+"""`penstock tables … --db FILE` where there is no such file, or one that is no database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from test_tables import here, run  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.usefixtures("here")
 
-URL = ("--url", "absent.db")
+URL = ("--db", "absent.db")
 LOOKING = [
     ("verify", "mine:before"),
     ("export", "mine:before", "--out", "out"),

@@ -83,6 +83,7 @@ def _faults(words: list[str], whole: bool) -> list[str]:
         if found is None:
             return [f"{' '.join(path)} has no command {words[0]}"]
         path, words, command = [*path, words[0]], words[1:], found
+        whole = whole and not getattr(command, "defaults", None)  # what is left out has a default of that group's
     if isinstance(command, click.Group):
         return [] if not whole or words else [f"{' '.join(path)} wants a command"]
     return _refused(command, " ".join(path), words, whole)

@@ -55,7 +55,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(tmp_path)
     for name in (
         *DEFAULTS,
-        "PENSTOCK_URL",
+        "PENSTOCK_DB",
         "PENSTOCK_FILES",
         "ENVIRONMENT",
         "TABLE_PREFIX",

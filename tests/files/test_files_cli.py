@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.cli.files import options
-from penstock.cli.files.group import COMMANDS
+from penstock.cli.files import command as files_group
+from penstock.cli.kit import output
 from penstock.cli.main import cli
 from penstock.files import open_files
 
@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_command_has_help_with_an_example() -> None:
     assert "penstock files put out/" in penstock("--help").output
-    for name in COMMANDS:
+    for name in files_group.commands:
         told = penstock(name, "--help")
         assert told.exit_code == 0 and f"penstock files {name} " in told.output, name
         assert "--json" in told.output, name
@@ -122,7 +122,7 @@ def test_verify_finds_what_changed_and_what_is_gone() -> None:
     Path("out/jobs/j1/report.txt").write_bytes(b"HELLO")
     Path("out/jobs/j2/report.txt").unlink()
     told = penstock("verify", "out")
-    assert told.exit_code == 1
+    assert told.exit_code == 7
     assert "changed  jobs/j1/report.txt: its SHA-256 is" in told.stdout
     assert "lost  jobs/j2/report.txt: saved at" in told.stdout
     form = json.loads(penstock("verify", "out", "--json").stdout)
@@ -196,8 +196,8 @@ def test_progress_is_shown_on_a_terminal_after_a_second(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr(options.time, "monotonic", lambda: now[0])
-    line = options.ByteLine(40_000_000)
+    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+    line = output.ByteLine(40_000_000)
     line.add(5_000_000)
     assert capsys.readouterr().err == ""
     now[0] += 2
@@ -213,7 +213,7 @@ def test_progress_is_shown_on_a_terminal_after_a_second(
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (1_500_000, "1.5 MB"), (5e12, "5,000.0 GB")],
 )
 def test_sizes_are_readable(size: float, text: str) -> None:
-    assert options.size_text(size) == text
+    assert output.size_text(size) == text
 
 
 def test_ctrl_c_leaves_nothing_half_done_and_says_how_to_go_on(folder: Path) -> None:

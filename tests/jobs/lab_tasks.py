@@ -1,4 +1,4 @@
-"""The app that the fault lab's tests hurt: its database is PENSTOCK_URL."""
+"""The app that the fault lab's tests hurt: its database is PENSTOCK_DB."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def endless(ctx: penstock.JobContext) -> None:
 
 
 def trace(line: str) -> None:
-    path = Path(os.environ["PENSTOCK_URL"] + ".trace")
+    path = Path(os.environ["PENSTOCK_DB"] + ".trace")
     with path.open("a") as file:
         file.write(line + "\n")
 
 
 def traced() -> list[str]:
-    path = Path(os.environ["PENSTOCK_URL"] + ".trace")
+    path = Path(os.environ["PENSTOCK_DB"] + ".trace")
     return path.read_text().splitlines() if path.exists() else []

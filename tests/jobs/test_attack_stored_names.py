@@ -16,7 +16,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.worker import Worker
-from penstock.systems.delphi.poller import JobQueue
+from penstock.systems.delphi.queue.poller import JobQueue
 
 SOURCES = Path(penstock.__file__).parent
 
@@ -55,9 +55,7 @@ def test_the_name_of_a_jobs_task_imports_nothing(app: penstock.App, tmp_path: Pa
     assert "planted" not in sys.modules
 
 
-@pytest.mark.parametrize(
-    "comments", ["--namer=planted:run", "--help", "-h", "--", "--url=http://evil.example", "a b;c"]
-)
+@pytest.mark.parametrize("comments", ["--namer=planted:run", "--help", "-h", "--", "--db=http://evil.example", "a b;c"])
 def test_a_job_of_delphi_gives_its_child_a_files_name_and_no_option(tmp_path: Path, comments: str) -> None:
     queue = JobQueue(str(tmp_path / "delphi.db"))
     try:
@@ -78,8 +76,8 @@ FORBIDDEN_MEMBERS = {
 }  # fmt: skip
 IMPORTERS = {  # who imports by a name that is not written there: tables of our own modules, and the command line's word
     "__init__.py", "records/__init__.py", "engine/maintenance.py", "engine/operations/__init__.py",
-    "cli/lazy.py",
-    "systems/delphi/libraries.py", "systems/showings.py", "user_modules.py",
+    "cli/kit/groups.py", "registry.py",
+    "systems/delphi/analysis/libraries.py", "user_modules.py",
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def run(folder: Path, *command: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if name != "PENSTOCK_URL"}
+    environment = {name: value for name, value in os.environ.items() if name != "PENSTOCK_DB"}
     answer = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 import penstock
-from penstock.cli import databases
+from penstock.cli.kit import databases
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
-from penstock.errors import PenstockError
+from penstock.errors import AccessDeniedException, PenstockError
 from penstock.jobs.iam_policy import FILE_ACTIONS, TABLE_ACTIONS, policy
 from penstock.jobs.layouts.tables import jobs_table
 from penstock.jobs.worker.worker import Worker
@@ -34,14 +34,17 @@ S3_ACTIONS = {
 
 
 class Calls:
-    """A transport that notes which IAM actions its calls need."""
+    """A transport that notes which IAM actions its calls need, and refuses those that are `denied`."""
 
-    def __init__(self, url: str, noted: set[str]) -> None:
+    def __init__(self, url: str, noted: set[str], denied: frozenset[str] = frozenset()) -> None:
+        self.denied = denied
         self.inner = connect(url).transport
         self.name = self.inner.name
         self.noted = noted
 
     def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        if operation in self.denied:
+            raise AccessDeniedException(f"not authorized to perform: dynamodb:{operation}")
         if operation == "TransactWriteItems":
             self.noted.update(PARTS[part] for action in request["TransactItems"] for part in action)
         else:
@@ -109,10 +112,12 @@ def test_looking_and_managing_call_what_their_policies_allow(
     first, _, _, broken = enqueue(app)
     Worker(app, burst=True).run()
     later = app.tasks["report"].options(delay=600).enqueue(project="e").id
-    monkeypatch.setattr(databases, "connect", lambda url: Database(Calls(url, noted)))
+    # Commands look for the jobs of every system; who may not list tables sees those of the table of jobs.
+    denied = frozenset({"ListTables", "DescribeTable"})
+    monkeypatch.setattr(databases, "connect", lambda url: Database(Calls(url, noted, denied)))
 
     def jobs(*words: str) -> None:
-        told = CliRunner().invoke(cli, ["jobs", *words, "--url", penstock_server])
+        told = CliRunner().invoke(cli, ["jobs", *words, "--db", penstock_server])
         assert told.exit_code == 0, told.output
 
     noted.clear()
@@ -123,7 +128,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
     jobs("watch", first)
     jobs("wait", first)
     jobs("report", first, "--out", str(tmp_path / "report.html"))
-    assert noted == TABLE_ACTIONS["look"]
+    assert noted - {"ListTables", "DescribeTable"} == TABLE_ACTIONS["look"]  # without these, the app's table is listed
     noted.clear()
     jobs("cancel", later)
     jobs("retry", broken)
@@ -131,6 +136,22 @@ def test_looking_and_managing_call_what_their_policies_allow(
     jobs("resume", "mail")
     jobs("cancel", "--state", "queued", "--yes")
     assert noted == TABLE_ACTIONS["manage"]
+
+
+def test_who_may_not_see_other_tables_lists_the_apps_jobs(
+    app: penstock.App, penstock_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Denying(Calls):
+        def execute(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+            if operation in ("ListTables", "DescribeTable"):
+                raise AccessDeniedException(f"not authorized to perform: dynamodb:{operation}")
+            return super().execute(operation, request)
+
+    first, *_ = enqueue(app)
+    monkeypatch.setattr(databases, "connect", lambda url: Database(Denying(url, set())))
+    for words in (("list",), ("show", first)):
+        shown = CliRunner().invoke(cli, ["jobs", *words, "--db", penstock_server])
+        assert shown.exit_code == 0 and first in shown.output, shown.output
 
 
 def test_files_on_S3_call_what_their_policy_allows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -465,8 +465,8 @@ def _greet(ctx: penstock.JobContext, name: str) -> None: ...
 
 
 def test_an_app_without_a_url_says_where_to_put_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PENSTOCK_URL", raising=False)
-    with pytest.raises(penstock.PenstockError, match="PENSTOCK_URL"):
+    monkeypatch.delenv("PENSTOCK_DB", raising=False)
+    with pytest.raises(penstock.PenstockError, match="PENSTOCK_DB"):
         _ = penstock.App().store
 
 

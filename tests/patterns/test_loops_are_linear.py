@@ -20,11 +20,11 @@ from penstock.errors import PenstockError
 from penstock.files import keys
 from penstock.files.keys import normalized
 from penstock.pipelines.lineage import Lineage, Origin
-from penstock.systems.delphi.conversation import tidy
-from penstock.systems.security_assistant import components, drawing, evaluation, legend
-from penstock.systems.security_assistant.components import Component, Components
-from penstock.systems.security_assistant.drawing import Cell, Drawing, Page, Row
-from penstock.web.dashboard.items import item_text
+from penstock.systems.delphi.analysis.conversation import tidy
+from penstock.systems.security_assistant.drawing import components, evaluation, pdf
+from penstock.systems.security_assistant.drawing.components import Component, Components
+from penstock.systems.security_assistant.drawing.pdf import Cell, Drawing, Page, Row
+from penstock.web.dashboard import item_text
 
 N = 150
 
@@ -105,12 +105,12 @@ def row(y: float, *texts: str, size: float = 1.0) -> Row:
 
 def test_a_cell_of_many_pieces_is_joined_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    cell = drawing.Cell
-    monkeypatch.setattr(drawing, "Cell", lambda x, text: seen.append(len(text)) or cell(x, text))
+    cell = pdf.Cell
+    monkeypatch.setattr(pdf, "Cell", lambda x, text: seen.append(len(text)) or cell(x, text))
 
     def written(count: int) -> int:
         seen.clear()
-        drawing._row([drawing._Piece(float(at), 0.0, 1.0, "word") for at in range(count)])
+        pdf._row([pdf._Piece(float(at), 0.0, 1.0, "word") for at in range(count)])
         return sum(seen)
 
     assert_linear(written)
@@ -120,7 +120,7 @@ def test_the_rows_under_headers_are_not_copied_for_each() -> None:
     def copied(count: int) -> int:
         CountedRows.copied = 0
         rows = CountedRows(row(-float(at), "Door", "Location", "Level") for at in range(count))
-        assert list(drawing._tables(rows)) == []
+        assert list(pdf._tables(rows)) == []
         return CountedRows.copied
 
     assert_linear(copied)
@@ -143,7 +143,7 @@ def test_each_cell_finds_its_column_without_looking_at_all() -> None:
     def asked(count: int) -> int:
         cells = tuple(Cell(Place(at), f"column {at}") for at in range(count))
         Place.asked = 0
-        drawing._by_column(Row(0.0, 1.0, cells), Row(-1.0, 1.0, cells))
+        pdf._by_column(Row(0.0, 1.0, cells), Row(-1.0, 1.0, cells))
         return Place.asked
 
     assert_linear(asked)
@@ -154,7 +154,7 @@ def test_many_cells_of_one_column_are_joined_once() -> None:
 
     def handled(count: int) -> int:
         below = Row(-1.0, 1.0, tuple(Cell(99.0, "text") for _ in range(count)))
-        return characters_handled(lambda: drawing._by_column(header, below))
+        return characters_handled(lambda: pdf._by_column(header, below))
 
     assert_linear(handled)
 
@@ -162,7 +162,7 @@ def test_many_cells_of_one_column_are_joined_once() -> None:
 def test_a_page_of_legends_is_read_a_few_times() -> None:
     def lines(count: int) -> int:
         rows = tuple(row(-0.001 * at, "Legend", "CR", size=100.0) for at in range(count))
-        return lines_of(lambda: legend.legend_of(Drawing((Page(1, rows),), "vector")))
+        return lines_of(lambda: components.legend_of(Drawing((Page(1, rows),), "vector")))
 
     assert_linear(lines)
 
@@ -188,7 +188,7 @@ def test_totals_that_a_drawing_states_are_compared_with_one_count(monkeypatch: p
 
 def test_a_designator_that_only_a_title_block_of_a_table_has_is_no_component() -> None:
     rows = (row(0.0, "Door", "Location", "Level"), row(-1.0, "D-1.01", "Sheet CR-9.99", "1"))
-    page = Page(1, rows, tuple(drawing._tables(rows)))
+    page = Page(1, rows, tuple(pdf._tables(rows)))
     found = components.count_components(Drawing((page,), "vector"))
     assert [one.designator for one in found.found] == ["D-1.01"]
 
@@ -222,7 +222,7 @@ def marks_sorted(function: Callable[[str], object], monkeypatch: pytest.MonkeyPa
 
 
 def seen_in_a_drawing(text: str) -> None:
-    drawing._Pieces().see(text, (1, 0, 0, 1, 0, 0), (1, 0, 0, 1, 0, 0), None, 1)
+    pdf._Pieces().see(text, (1, 0, 0, 1, 0, 0), (1, 0, 0, 1, 0, 0), None, 1)
 
 
 @pytest.mark.parametrize("function", [normalized, tidy, seen_in_a_drawing])

@@ -22,14 +22,15 @@ ROOMS = sorted(path.name for path in (ROOT / "penstock").iterdir() if not path.n
 
 
 def word_of_delphi() -> str:
-    from penstock.systems.delphi import words
+    from penstock.systems.delphi.analysis import keywords
 
-    return words._word().pattern
+    return keywords._word().pattern
 
 
 # What neither the source nor the import shows, by its file: why, and what it compiles.
 HIDDEN: dict[str, Callable[[], str]] = {
-    "penstock/systems/delphi/words.py": word_of_delphi,  # made from a thousand marks when it is first needed
+    # Made from a thousand marks when it is first needed.
+    "penstock/systems/delphi/analysis/keywords.py": word_of_delphi,
 }
 
 NASTY = (

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from record_worlds import filled, key, processed
 
 from penstock.cli.main import cli
-from penstock.cli.records.group import COMMANDS
-from penstock.cli.records.process import bar_text
+from penstock.cli.records import bar_text
+from penstock.cli.records import command as records_group
 from penstock.client.database import Database, connect
 from penstock.records.run.report import Progress
 from penstock.records.run_records import RUNS_TABLE, runs
@@ -47,7 +47,7 @@ PENDING = ["--index", "Processed", "--value", "0", "--set", "Processed=1"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "record_work.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PENSTOCK_URL", raising=False)
+    monkeypatch.delenv("PENSTOCK_DB", raising=False)
     monkeypatch.delitem(sys.modules, "record_work", raising=False)
     return tmp_path
 
@@ -64,7 +64,7 @@ def run(*arguments: str) -> Result:
 
 
 def process(function: str, *arguments: str) -> Result:
-    return run("process", "Records", f"record_work:{function}", "--url", "app.db", *PENDING, *arguments)
+    return run("process", "Records", f"record_work:{function}", "--db", "app.db", *PENDING, *arguments)
 
 
 def test_records_are_processed_and_the_run_is_kept(app: Database) -> None:
@@ -91,23 +91,23 @@ def test_failures_are_shown_grouped_and_redriven(app: Database) -> None:
     assert result.exit_code == 3
     assert result.stdout.startswith("8 done, 2 failed (2 ValueError) in ")
     assert "ValueError: record 3 has no price (attempts: 1)" in result.stderr
-    assert "penstock records failures Records --url app.db" in result.stderr
-    shown = run("failures", "Records", "--url", "app.db").stdout
+    assert "penstock records failures Records --db app.db" in result.stderr
+    shown = run("failures", "Records", "--db", "app.db").stdout
     assert "2  ValueError: record … has no price" in shown
     assert "AccountId=a3 RunTime=00003: record 3 has no price" in shown
     assert "2 failed, 1 kind of error." in shown
-    refused = run("redrive", "Records", "--url", "app.db")
+    refused = run("redrive", "Records", "--db", "app.db")
     assert refused.exit_code == 2
     assert "--yes" in refused.stderr
-    assert run("redrive", "Records", "--url", "app.db", "--dry-run").stdout.startswith("2 would be pending")
-    none = run("redrive", "Records", "--url", "app.db", "--kind", "KeyError", "--yes")
+    assert run("redrive", "Records", "--db", "app.db", "--dry-run").stdout.startswith("2 would be pending")
+    none = run("redrive", "Records", "--db", "app.db", "--kind", "KeyError", "--yes")
     assert none.stdout.startswith("None has failed with such an error: `penstock records failures Records`")
-    redriven = run("redrive", "Records", "--url", "app.db", "--kind", "ValueError", "--yes", "--json")
+    redriven = run("redrive", "Records", "--db", "app.db", "--kind", "ValueError", "--yes", "--json")
     assert json.loads(redriven.stdout) == {"redriven": 2, "failed": 2, "dry_run": False}
     assert process("handle").exit_code == 0
     assert processed(app.table("Records")) == set(range(10))
-    assert run("failures", "Records", "--url", "app.db").stdout == "No record has failed.\n"
-    assert run("redrive", "Records", "--url", "app.db", "--yes").stdout == "None has failed.\n"
+    assert run("failures", "Records", "--db", "app.db").stdout == "No record has failed.\n"
+    assert run("redrive", "Records", "--db", "app.db", "--yes").stdout == "None has failed.\n"
 
 
 def test_json_has_the_counts_and_the_errors(app: Database) -> None:
@@ -115,13 +115,13 @@ def test_json_has_the_counts_and_the_errors(app: Database) -> None:
     told = json.loads(result.stdout)
     assert (told["processed"], told["failed"], told["failures_by_kind"]) == (8, 2, {"ValueError": 2})
     assert {one["key"]["RunTime"] for one in told["errors"]} == {"00003", "00008"}
-    (group,) = json.loads(run("failures", "Records", "--url", "app.db", "--json").stdout)
+    (group,) = json.loads(run("failures", "Records", "--db", "app.db", "--json").stdout)
     assert (group["kind"], group["count"]) == ("ValueError", 2)
 
 
 def test_records_are_chosen_and_marked_without_an_index(app: Database) -> None:
     arguments = ["--where", "Number=4", "--set", "State=done", "--remove", "Processed"]
-    result = run("process", "Records", "record_work:handle", "--url", "app.db", *arguments)
+    result = run("process", "Records", "record_work:handle", "--db", "app.db", *arguments)
     assert result.stdout.startswith("1 done")
     assert app.table("Records").get(key(4)) == {**key(4), "Number": 4, "Double": 8, "State": "done"}
 
@@ -142,7 +142,7 @@ def test_records_are_chosen_and_marked_without_an_index(app: Database) -> None:
     ],
 )
 def test_what_is_called_wrongly_is_told(app: Database, arguments: list[str], told: str, code: int) -> None:
-    result = run("process", *arguments, "--url", "app.db")
+    result = run("process", *arguments, "--db", "app.db")
     assert told in result.stderr
     assert result.exit_code == code
 
@@ -154,7 +154,7 @@ def test_the_extra_to_install_is_named(app: Database, monkeypatch: pytest.Monkey
 
 
 def test_every_command_has_an_example() -> None:
-    for name in COMMANDS:
+    for name in records_group.commands:
         assert f"penstock records {name} " in run(name, "--help").stdout
 
 
@@ -169,7 +169,7 @@ def test_the_bar_tells_how_far_it_is() -> None:
 @pytest.mark.parametrize("processes", [[], ["--processes", "2"]], ids=["threads", "processes"])
 def test_ctrl_c_says_how_to_go_on_and_the_rest_is_done_then(app: Database, folder: Path, processes: list[str]) -> None:
     command = [sys.executable, "-m", "penstock", "records", "process", "Records", "record_work:slow"]
-    options = ["--url", "app.db", *PENDING, "--workers", "2", *processes]
+    options = ["--db", "app.db", *PENDING, "--workers", "2", *processes]
     started = subprocess.Popen([*command, *options], cwd=folder, stderr=subprocess.PIPE, text=True)
     try:
         _wait_for_a_run(folder, started)
@@ -185,7 +185,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_rest_is_done_then(app: Database, folde
         started.wait()
     assert started.returncode == 130, told
     assert "Stopping: running records may finish (30 s)" in told
-    assert "To go on, run it again:\n  penstock records process Records record_work:slow --url app.db" in told
+    assert "To go on, run it again:\n  penstock records process Records record_work:slow --db app.db" in told
     done = processed(app.table("Records"))
     assert 0 < len(done) < 10
     assert next(runs(app))["state"] == "interrupted"

@@ -15,13 +15,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_http import EchoEngine, RawClient, request
 
-from penstock.cli.main import COMMANDS, cli
+from penstock.cli.main import cli
 from penstock.server import connection
 from penstock.server.server import AddressError, ServerThread, listen, running_server, url_of
 
@@ -232,7 +233,7 @@ def test_a_wrong_call_says_what_is_wrong(arguments: list[str], code: int, words:
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    for arguments in ([], *[[name] for name in COMMANDS]):
+    for arguments in ([], *[[name] for name in cli.list_commands(click.Context(cli))]):
         result = CliRunner().invoke(cli, [*arguments, "--help"], prog_name="penstock")
         assert result.exit_code == 0
         assert re.search(r"Examples?:\n\s+penstock ", result.output), arguments

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.systems.delphi.conversation import BadConversation, parse_conversation
-from penstock.systems.security_assistant import effort
-from penstock.systems.security_assistant.context import BadContext, context_text
-from penstock.systems.security_assistant.drawing import BadDrawing, DrawingTooLarge, check_drawing, read_drawing
+from penstock.systems.delphi.analysis.conversation import BadConversation, parse_conversation
+from penstock.systems.security_assistant.drawing import read_limits
+from penstock.systems.security_assistant.drawing.context import BadContext, context_text
+from penstock.systems.security_assistant.drawing.pdf import BadDrawing, DrawingTooLarge, check_drawing, read_drawing
 
 WORDS = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 
@@ -76,8 +76,8 @@ def forms_in_forms(times: int) -> bytes:
 @pytest.fixture
 def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bombs for a test: a hundredth of what is allowed."""
-    monkeypatch.setattr(effort, "BASE_BYTES", effort.BASE_BYTES // 100)
-    monkeypatch.setattr(effort, "BYTES_PER_BYTE", 1)
+    monkeypatch.setattr(read_limits, "BASE_BYTES", read_limits.BASE_BYTES // 100)
+    monkeypatch.setattr(read_limits, "BYTES_PER_BYTE", 1)
 
 
 def test_pages_that_share_one_content_count_it_each_time(little_effort: None) -> None:

@@ -19,8 +19,8 @@ from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.survey import Survey, inspect, survey
 
-STAGING = Naming(environment="staging")
-PLAIN = Naming(prefix="")
+STAGING = Naming("construction-expenses", "staging")
+PLAIN = Naming()
 ELSEWHERE = os.environ.get("PENSTOCK_TABLES_URL", "")
 """Another server of this machine, such as DynamoDB Local."""
 SERVERS = ["http", "moto", *(["elsewhere"] if ELSEWHERE else [])]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from penstock.systems import SYSTEMS
+from penstock.registry import system_tables
 from penstock.tables.definitions.definition import Index, Table, Throughput
 from penstock.tables.definitions.sources import load
 from penstock.tables.doctor import Finding, Item, examine, examine_items, words
@@ -42,7 +42,7 @@ def test_an_index_by_what_tenants_share_leaks() -> None:
 
 def test_S2_7_the_safe_layout_heals_what_the_doctor_finds_in_compat() -> None:
     def found(layout: str) -> set[tuple[str, str | None]]:
-        several = load("security-assistant", SYSTEMS, layout=layout).tables
+        several = load("security-assistant", system_tables(), layout=layout).tables
         return {(one.rule, one.index) for one in examine(several) if one.index is not None}
 
     assert found("compat") == {
@@ -86,8 +86,8 @@ def test_many_indexes_are_many_writes() -> None:
 
 
 def test_every_finding_says_how_to_mend_it() -> None:
-    for system in SYSTEMS:
-        for finding in examine(load(system, SYSTEMS, layout="compat").tables):
+    for system in system_tables():
+        for finding in examine(load(system, system_tables(), layout="compat").tables):
             assert finding.text
             assert finding.mend
             assert str(finding).startswith(f"{finding.severity}: {finding.table}")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from penstock.cli import databases
+from penstock.cli.kit import databases
 from penstock.cli.main import cli
 from penstock.client.database import Database, connect
 from penstock.client.wrappers.recording import Recording
@@ -35,7 +35,7 @@ LOG = Path("calls.jsonl")
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with definitions; whatever the commands ask of their database is written to a file."""
     monkeypatch.chdir(tmp_path)
-    for name in ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "PENSTOCK_URL"):
+    for name in ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "PENSTOCK_DB"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "policed", raising=False)
@@ -50,7 +50,7 @@ def run(*words: str, code: int = 0) -> str:
 
 
 def on(definitions: str, *words: str) -> list[str]:
-    return [definitions, "--url", "tables.db", "--prefix", "", *words]
+    return [definitions, "--db", "tables.db", "--prefix", "", *words]
 
 
 def prepared(items: int = 3) -> None:
@@ -107,8 +107,8 @@ SIMPLE: dict[str, list[str]] = {
     "destroy": on("policed:full", "--yes"),
     "add-index": on("policed:full", "--table", "jobs", "--index", "new", "--partition-key", "other", "--yes"),
     "change-index": on("policed:full", "--table", "jobs", "--index", "by-state", "--sort-key", "other", "--yes"),
-    "backup": ["jobs", "--url", "tables.db"],
-    "dump": ["jobs", "--out", "dumped", "--url", "tables.db"],
+    "backup": ["jobs", "--db", "tables.db"],
+    "dump": ["jobs", "--out", "dumped", "--db", "tables.db"],
 }
 
 
@@ -130,27 +130,27 @@ def test_apply_may_switch_on_and_off_what_the_definition_says() -> None:
 
 def test_load_makes_the_table_with_its_settings() -> None:
     prepared()
-    run("dump", "jobs", "--out", "dumped", "--url", "tables.db")
+    run("dump", "jobs", "--out", "dumped", "--db", "tables.db")
     LOG.unlink()
-    run("load", "dumped", "--table", "jobs2", "--create", "--url", "tables.db")
+    run("load", "dumped", "--table", "jobs2", "--create", "--db", "tables.db")
     assert {"CreateTable", "UpdateTimeToLive", "UpdateContinuousBackups"} <= check("load", "--name", "jobs2")
 
 
 @pytest.mark.parametrize("source", ["point in time", "backup", "dump"])
 def test_restore_puts_the_settings_back(source: str) -> None:
     prepared()
-    arn = json.loads(run("backup", "jobs", "--url", "tables.db", "--json"))["arn"]
-    run("dump", "jobs", "--out", "dumped", "--url", "tables.db")
+    arn = json.loads(run("backup", "jobs", "--db", "tables.db", "--json"))["arn"]
+    run("dump", "jobs", "--out", "dumped", "--db", "tables.db")
     LOG.unlink()
     words = {"point in time": ["--from", "jobs"], "backup": ["--backup", arn], "dump": ["--dump", "dumped"]}
-    run("restore", "again", *words[source], "--url", "tables.db")
+    run("restore", "again", *words[source], "--db", "tables.db")
     check("restore", *DEFINED, "--name", "again")
 
 
 def test_diff_data_reads_both() -> None:
     prepared()
     LOG.unlink()
-    run("diff-data", "jobs", "jobs", "--url", "tables.db")
+    run("diff-data", "jobs", "jobs", "--db", "tables.db")
     check("diff-data", "--name", "jobs")
 
 
@@ -160,7 +160,7 @@ def test_rekey_follows_the_stream_and_keeps_its_state(definitions: str) -> None:
     with connect("tables.db") as db:
         db.execute("PutItem", {"TableName": "jobs", "Item": {"id": {"S": "1"}, "other": {"S": "o"}}})
     LOG.unlink()
-    url = ("--url", "tables.db")
+    url = ("--db", "tables.db")
     begin = ("rekey", "jobs", "--key", "other:S", "--into", "jobs2", *url)
     run(*begin)
     run("rekey", "rollback", "jobs", "--yes", *url)
@@ -202,6 +202,6 @@ def test_a_missing_right_is_told_with_the_command_that_writes_the_policy(
         return answer
 
     monkeypatch.setattr(Recording, "execute", refused)
-    told = run(*words, "--url", "tables.db", code=1)
+    told = run(*words, "--db", "tables.db", code=1)
     assert "dynamodb:" in told
     assert f"`{writer}" in told

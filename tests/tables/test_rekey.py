@@ -405,7 +405,7 @@ def test_the_command_walks_the_whole_way(tmp_path: Path) -> None:
     filled_world(url, count=40).close()
 
     def penstock(*words: str) -> tuple[int, str]:
-        told = CliRunner().invoke(cli, ["tables", "rekey", *words, "--url", url])
+        told = CliRunner().invoke(cli, ["tables", "rekey", *words, "--db", url])
         return told.exit_code, told.output
 
     assert penstock("old")[0] == 2

@@ -53,7 +53,7 @@ def test_ctrl_c_leaves_a_job_that_goes_on_and_says_how(tmp_path: Path) -> None:
     path = str(tmp_path / "world.db")
     filled_world(path, count=600).close()
     program = Path(sys.executable).with_name("penstock")
-    words = ["tables", "rekey", "old", "--url", path, "--key", NEW_KEY, "--into", "new"]
+    words = ["tables", "rekey", "old", "--db", path, "--key", NEW_KEY, "--into", "new"]
     child = subprocess.Popen(
         [program, *words, "--rate", "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -34,7 +34,7 @@ from penstock.tables.plan.plan import AddIndex, diff
 from penstock.tables.plan.survey import required, survey, survey_to_delete
 from penstock.wire.values import equal
 
-PRODUCTION = Naming()
+PRODUCTION = Naming("construction-expenses")
 
 Contents = dict[tuple[str, ...], Wire]
 

@@ -1,1 +1,1 @@
-"""The command line: one file a command; each parses, calls and prints."""
+"""The command line: one module a command group, on a small kit. Each command parses, calls and prints."""

@@ -1,54 +1,84 @@
-"""`penstock demo`: all five systems on an embedded database, in a minute."""
+"""`penstock demo`: the installed systems one after the other on an embedded database, in a minute.
+
+A demo that fails stops no other. One that needs libraries which are not installed says which.
+"""
 
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
-from penstock.cli.conversation import json_option, show_json
-from penstock.client.database import connect
+from penstock.cli.kit import groups
+from penstock.cli.kit.exit_codes import end_with
+from penstock.cli.kit.options import json_option
+from penstock.cli.kit.output import print_json, shows_progress
+from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
-from penstock.systems.showings import ALL, Showing, Shown, show_all
+from penstock.registry import System, systems
 
 DATABASE: Final = "demo.db"
 _BAR: Final = 20
-_NAMES: Final = tuple(one.name.replace("_", "-") for one in ALL)
+_NAMES: Final = [one.name for one in systems().values() if one.demo]
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  penstock demo                       all five, and nothing is left behind
-  penstock demo --keep demo           keep the database and the files
-  penstock demo --only delphi         one of them
-  penstock up --db demo/demo.db       look at what was kept
-"""
-)
+@groups.command("demo", exit_codes={1: "one of them has failed"})
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep all of it in this new folder.")
 @click.option("--only", multiple=True, type=click.Choice(_NAMES), help="This system only. May be repeated.")
 @json_option
 def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
     """Run the five systems on an embedded DynamoDB, and show what each did.
 
-    Exit codes: 0 done, 1 if one has failed.
+    \b
+    Examples:
+      penstock demo                       all five, and nothing is left behind
+      penstock demo --keep demo           keep the database and the files
+      penstock demo --only delphi         one of them
+      penstock up --db demo/demo.db       look at what was kept
     """
-    wanted = [one for one in ALL if not only or one.name.replace("_", "-") in only]
+    wanted = [one for one in systems().values() if one.demo and (not only or one.name in only)]
     with _place(keep) as folder:
         screen = _Screen(quiet=as_json)
         with connect(folder / DATABASE) as db:
-            shown = [screen.ended(one) for one in show_all(db, folder, screen.tell, wanted)]
+            ran = [screen.ended(_run(one, db, folder / one.name, screen)) for one in wanted]
         if as_json:
-            show_json([_form(one) for one in shown])
+            print_json([_form(one) for one in ran])
         else:
-            _summary(shown, folder, keep)
-    sys.exit(1 if any(one.outcome == "failed" for one in shown) else 0)
+            _summary(ran, folder, keep)
+    end_with(1 if any(one.outcome == "failed" for one in ran) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoRun:
+    """What became of one system's demo."""
+
+    system: System
+    outcome: Literal["done", "failed", "not run"]
+    seconds: float = 0.0
+    facts: Mapping[str, object] = field(default_factory=dict)
+    reason: str = ""
+
+
+def _run(system: System, db: Database, folder: Path, screen: _Screen) -> DemoRun:
+    if system.missing_libraries:
+        reason = f"{', '.join(system.missing_libraries)} not installed: pip install 'penstock[{system.extra}]'"
+        return DemoRun(system, "not run", reason=reason)
+    folder.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    try:
+        facts = system.run_demo(db, folder, lambda part, text: screen.tell(system, part, text))
+    except Exception as error:  # the others run all the same, and the end says it
+        return DemoRun(system, "failed", time.monotonic() - began, reason=f"{type(error).__name__}: {error}")
+    if not any(folder.iterdir()):
+        folder.rmdir()  # all that it made is in the database, and beside it
+    return DemoRun(system, "done", time.monotonic() - began, facts)
 
 
 @contextmanager
@@ -69,22 +99,22 @@ class _Screen:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._live = sys.stderr.isatty() and not quiet
+        self._live = shows_progress(quiet=quiet)
         self._length = 0
 
-    def tell(self, showing: Showing, part: float, text: str) -> None:
+    def tell(self, system: System, part: float, text: str) -> None:
         if self._live:
             full = round(_BAR * min(max(part, 0.0), 1.0))
-            self._draw(f"{showing.title:<22} {'█' * full}{'░' * (_BAR - full)} {100 * part:3.0f} %  {text}")
+            self._draw(f"{system.title:<22} {'█' * full}{'░' * (_BAR - full)} {100 * part:3.0f} %  {text}")
 
-    def ended(self, shown: Shown) -> Shown:
+    def ended(self, run: DemoRun) -> DemoRun:
         if self._live:
             self._draw("")
             click.echo("\r", nl=False, err=True)
         if not self._quiet:
-            seconds = f"{shown.seconds:5.1f} s" if shown.outcome != "not run" else ""
-            click.echo(f"{shown.showing.title:<22} {_coloured(shown)} {seconds}  {shown.reason}".rstrip(), err=True)
-        return shown
+            seconds = f"{run.seconds:5.1f} s" if run.outcome != "not run" else ""
+            click.echo(f"{run.system.title:<22} {_coloured(run)} {seconds}  {run.reason}".rstrip(), err=True)
+        return run
 
     def _draw(self, text: str) -> None:
         text = text[: shutil.get_terminal_size().columns - 1]
@@ -92,14 +122,14 @@ class _Screen:
         self._length = len(text)
 
 
-def _coloured(shown: Shown) -> str:
-    colour = {"done": "green", "failed": "red", "not run": "yellow"}[shown.outcome]
-    return click.style(f"{shown.outcome:<7}", fg=colour)
+def _coloured(run: DemoRun) -> str:
+    colour = {"done": "green", "failed": "red", "not run": "yellow"}[run.outcome]
+    return click.style(f"{run.outcome:<7}", fg=colour)
 
 
-def _summary(shown: Sequence[Shown], folder: Path, keep: Path | None) -> None:
-    for one in shown:
-        click.echo(f"\n{click.style(one.showing.title, bold=True)}")
+def _summary(ran: Sequence[DemoRun], folder: Path, keep: Path | None) -> None:
+    for one in ran:
+        click.echo(f"\n{click.style(one.system.title, bold=True)}")
         for name, value in (one.facts or {one.outcome: one.reason}).items():
             if keep is not None or str(folder) not in str(value):  # files that are about to go are not told of
                 click.echo(f"  {name:<36} {_text(value)}")
@@ -114,9 +144,9 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _form(shown: Shown) -> dict[str, Any]:
-    form: dict[str, Any] = {"system": shown.showing.name, "outcome": shown.outcome, "seconds": round(shown.seconds, 3)}
-    if shown.reason:
-        form["reason"] = shown.reason
-    facts = {name: value if isinstance(value, int | float) else str(value) for name, value in shown.facts.items()}
+def _form(run: DemoRun) -> dict[str, Any]:
+    form: dict[str, Any] = {"system": run.system.name, "outcome": run.outcome, "seconds": round(run.seconds, 3)}
+    if run.reason:
+        form["reason"] = run.reason
+    facts = {name: value if isinstance(value, int | float) else str(value) for name, value in run.facts.items()}
     return {**form, "facts": facts}

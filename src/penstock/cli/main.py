@@ -1,4 +1,4 @@
-"""`penstock`: the group of commands. A command's file is imported when the command is used."""
+"""`penstock`: the group of commands. A command's module is imported when the command is used."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import sys
 import click
 
 from penstock import __version__
-from penstock.cli.lazy import LazyGroup
+from penstock.cli.system_commands import RootGroup
 
-# name → (file, what `penstock --help` says of it)
+# name → (module, what `penstock --help` says of it). Systems bring their own commands (system_commands.py).
 COMMANDS = {
-    "accounts": ("penstock.cli.accounts.group", "Account records: add, process in parallel, see failures, redrive."),
-    "backup": ("penstock.cli.backup", "Copy a database file while it is in use."),
-    "construction": ("penstock.cli.construction.group", "Construction expenses: companies, webhooks, dead letters."),
-    "delphi": ("penstock.cli.delphi.group", "Conversations to topics: from a Pol.is export to a map with names."),
-    "demo": ("penstock.cli.demo", "See the five systems work, on an embedded database, in a minute."),
-    "excel": ("penstock.cli.excel.group", "Excel reports of a project, with their progress: generate, serve and more."),
-    "files": ("penstock.cli.files.group", "Files in a folder or in S3: list, get, put, verify, and more."),
-    "heat": ("penstock.cli.heat", "Show the hottest keys and partitions of a run."),
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
-    "security": ("penstock.cli.security.group", "Security drawings to schedules: process, list, serve, and more."),
-    "records": ("penstock.cli.records.group", "Run a function on every pending record of a table, in parallel."),
-    "repair": ("penstock.cli.repair", "Look for damage in a database file; save what can be read into a new one."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
-    "jobs": ("penstock.cli.jobs.group", "See jobs, wait for them, and say what should become of them."),
-    "worker": ("penstock.cli.jobs.worker", "Run the jobs of an app."),
-    "tables": ("penstock.cli.tables.group", "Tables as code: plan, apply, verify, export, and more."),
     "up": ("penstock.cli.up", "See jobs run, in a browser: the dashboard, with a worker and an endpoint if asked."),
+    "backup": ("penstock.cli.database_file:backup", "Copy a database file, with all its tables, while it is in use."),
+    "repair": ("penstock.cli.database_file:repair", "Look for damage in a database file; save what can be read."),
+    "heat": ("penstock.cli.database_file:heat", "Show the hottest keys and partitions of a run."),
+    "tables": ("penstock.cli.tables", "Tables as code: plan, apply, verify, and the items in them: dump, load, rekey."),
+    "records": ("penstock.cli.records", "Run a function on every pending record of a table, in parallel."),
+    "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
+    "worker": ("penstock.cli.worker", "Run the jobs of an app."),
+    "jobs": ("penstock.cli.jobs", "See jobs, wait for them, and say what should become of them."),
+    "demo": ("penstock.cli.demo", "See the installed systems work, on an embedded database, in a minute."),
+}
+
+SECTIONS = {
+    "Database": ("quickstart", "serve", "up", "backup", "repair", "heat"),
+    "Tables": ("tables", "records", "files"),
+    "Jobs": ("worker", "jobs"),
+    "Systems": ("demo",),
 }
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=RootGroup, lazy=COMMANDS, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", prog_name="penstock", message="%(prog)s %(version)s")
 def cli() -> None:
     """DynamoDB on your machine: no Docker, no Java, no account.
@@ -42,9 +44,11 @@ def cli() -> None:
       penstock serve                      a database in penstock.db, at http://127.0.0.1:8000
       penstock serve --memory --port 0    one that is forgotten, on any free port
       penstock serve --help               everything it can do
+
+    Commands name their database with --db: a file, :memory:, http://…, or aws://region. PENSTOCK_DB is its default.
     """
 
 
 def main() -> None:
-    """The entry point. Exit codes: 0 done, 1 failed, 2 called wrongly."""
+    """The entry point."""
     sys.exit(cli.main(prog_name="penstock"))

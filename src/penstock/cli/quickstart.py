@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from penstock.cli.kit import groups
 from penstock.engine import Engine
 from penstock.server.server import running_server
 
@@ -105,7 +106,7 @@ That was a real server on {url}, now stopped. To go on:
 """
 
 
-@click.command("quickstart")
+@groups.command("quickstart")
 @click.option("--json", "as_json", is_flag=True, help="Print each step as one line of JSON.")
 def command(as_json: bool) -> None:
     """Show the embedded DynamoDB at work: starts a server in memory, makes a table, runs real calls, stops.

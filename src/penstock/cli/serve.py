@@ -1,17 +1,22 @@
-"""`penstock serve`: the engine on a port."""
+"""`penstock serve`: the engine on a port, until it is stopped or its file is lost."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+import time
 from typing import Literal
 
 import click
 
-from penstock.cli.conversation import listen_options
-from penstock.cli.endings import end_with_file
+from penstock.cli.kit import groups
+from penstock.cli.kit.options import listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
+from penstock.engine.storage.lost_file import LOOK_SECONDS
+from penstock.errors import DatabaseLost, StorageError
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import DEFAULT_PORT, Options, listen, serve
 
@@ -19,7 +24,7 @@ DEFAULT_FILE = "penstock.db"
 _SECONDS = click.FloatRange(min=0)
 
 
-@click.command("serve")
+@groups.command("serve")
 @click.option("--db", metavar="FILE", help=f"The database file; made if absent.  [default: {DEFAULT_FILE}]")
 @click.option("--memory", is_flag=True, help="Keep the data in memory: it is gone when the server stops.")
 @listen_options(DEFAULT_PORT)
@@ -71,10 +76,11 @@ def command(
       penstock serve --memory --port 0 --json
       aws dynamodb list-tables --endpoint-url http://127.0.0.1:8000
 
+    PENSTOCK_DB is not read: it is where clients look, and may name this very server.
+
     A credentials file is JSON, {"ACCESSKEY": "secret"}, or the AWS CLI's own ini format.
     """
-    if memory and db is not None:
-        raise click.UsageError("Give either --db FILE or --memory, not both.")
+    path = _path(db, memory=memory)
     secrets = _secrets(credentials)
     if secrets is None and not is_loopback(host):
         click.echo(
@@ -90,7 +96,6 @@ def command(
         throttling=Throttling() if throttle else None,
         heat=heat,
     )
-    path = ":memory:" if memory else db or DEFAULT_FILE
     options = Options(per_account=per_account, secrets=secrets, origins=origins)
 
     def ready(url: str) -> None:
@@ -100,9 +105,17 @@ def command(
 
     sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
     with Engine(path, settings=settings) as engine:
-        end_with_file(engine)
+        stop_with_file(engine)
         serve(engine, sockets, options, ready)
         engine.store.watch.refuse_lost()
+
+
+def _path(db: str | None, *, memory: bool) -> str:
+    if memory and db is not None:
+        raise click.UsageError("Give either --db FILE or --memory, not both.")
+    if db is not None and "://" in db:
+        raise click.UsageError(f"--db {db}: a file is served, or :memory:; this one is served already.")
+    return ":memory:" if memory else db or DEFAULT_FILE
 
 
 def _ready_line(url: str, path: str, as_json: bool) -> str:
@@ -120,3 +133,33 @@ def _secrets(file: str | None) -> dict[str, str] | None:
     from penstock.server.auth.credentials import load_credentials  # seldom needed, and start is timed
 
     return load_credentials(file)
+
+
+# ── the file is lost ─────────────────────────────────────────────────────────────────────────────
+
+
+def stop_with_file(engine: Engine) -> None:
+    """Has this process stop when the engine's file was deleted, replaced or overwritten, even if nobody calls.
+
+    A server that can answer nothing is better gone: whoever supervises it starts it again, on the file that is there.
+    """
+    if not engine.store.memory:
+        engine.when_lost(_stop_this_process)
+        threading.Thread(target=_watch_file, args=(engine,), name="penstock-watch", daemon=True).start()
+
+
+def _stop_this_process(reason: str) -> None:
+    """As SIGTERM does: what has begun is answered, with the error."""
+    click.echo(f"Stopping: {reason}", err=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _watch_file(engine: Engine) -> None:
+    while not engine.store.closed:
+        time.sleep(LOOK_SECONDS)
+        try:
+            engine.store.watch.look()
+        except DatabaseLost:
+            return
+        except StorageError:
+            continue  # it cannot be looked at: calls that need it say so

@@ -10,39 +10,36 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 import click
 
-from penstock.cli import databases
-from penstock.cli.conversation import listen_options
-from penstock.cli.endings import end_with_file
-from penstock.cli.logs import log_warnings
+from penstock.cli.kit import databases, groups
+from penstock.cli.kit.options import db_option, files_option, listen_options
+from penstock.cli.kit.output import log_warnings
+from penstock.cli.serve import DEFAULT_FILE, stop_with_file
 from penstock.client.database import Database
 from penstock.client.transports.endpoints import MEMORY
 from penstock.errors import DatabaseLost
 from penstock.files import Files, open_files
-from penstock.jobs.app import FILES_VARIABLE, App
+from penstock.jobs.app import App
 from penstock.jobs.app_names import load_app
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.worker.worker import Worker
+from penstock.registry import system_tables
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen, running_server
-from penstock.systems import SYSTEMS
 from penstock.tables.definitions.sources import load
 from penstock.web.dashboard.app import make_dashboard, serve_dashboard
 from penstock.web.dashboard.source import Source
 
 DEFAULT_PORT = 8321
-DEFAULT_FILE = "penstock.db"
 _STOP_SECONDS = 35
 
 
-@click.command("up")
-@click.option(
-    "--url", "--db", envvar="PENSTOCK_URL", metavar="URL",
-    help="What to look at: a file (made if absent), http://127.0.0.1:8000, or aws://eu-west-2. Also PENSTOCK_URL. "
-    "Without it: the worker's database, the one .db file of this folder, or penstock.db.",
+@groups.command("up")
+@db_option(
+    required=False, help="What to look at",
+    note="Without it: the worker's database, the one .db file of this folder, or penstock.db. A new file is made.",
 )  # fmt: skip
 @listen_options(DEFAULT_PORT)
 @click.option("--worker", "worker_app", metavar="MODULE:APP", help="Also run this app's jobs, in this process.")
@@ -56,7 +53,7 @@ _STOP_SECONDS = 35
 @click.option("--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
     help="The table of jobs.",
 )  # fmt: skip
-@click.option("--files", "files_place", envvar=FILES_VARIABLE, metavar="PLACE", help="Where the jobs' files are.")
+@files_option
 @click.option(
     "--definitions", metavar="DEFINITIONS",
     help="What the tables should be: MODULE:NAME, a folder of exports, or a system. The systems can always be chosen.",
@@ -64,7 +61,7 @@ _STOP_SECONDS = 35
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, endpoint, pid.")
 def command(
-    url: str | None,
+    target: str | None,
     host: str,
     port: int,
     worker_app: str | None,
@@ -73,7 +70,7 @@ def command(
     token: str | None,
     hosts: tuple[str, ...],
     table: str,
-    files_place: str | None,
+    files: str | None,
     definitions: str | None,
     quiet: bool,
     as_json: bool,
@@ -87,22 +84,22 @@ def command(
       penstock up                                       the .db file of this folder, at http://127.0.0.1:8321
       penstock up --db reports.db --worker reports:app  with a worker
       penstock up --db reports.db --serve 8000          with a DynamoDB for every AWS SDK
-      penstock up --url aws://eu-west-2 --read-only     look at AWS, change nothing
+      penstock up --db aws://eu-west-2 --read-only     look at AWS, change nothing
       penstock up --host 0.0.0.0                        from other machines, with a token
     """
     log_warnings()
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(18)
-    wanted = None if definitions is None else load(definitions, SYSTEMS, variables=os.environ)
+    wanted = None if definitions is None else load(definitions, system_tables(), variables=os.environ)
     sockets = listen(host, port)  # before a file is made: a taken port leaves nothing behind
     with ExitStack() as stack:
         stack.callback(_close, sockets)
         app = None if worker_app is None else stack.enter_context(load_app(worker_app))
-        place, db = _database(stack, url, app)
+        place, db = _database(stack, target, app)
         endpoint = None if serve_port is None else stack.enter_context(_endpoint(db, serve_port))
-        files = app.store.files if app is not None and url is None else _files(place, files_place)
+        kept = app.store.files if app is not None and target is None else _files(place, files)
         schedules = {} if app is None else app.schedules
-        source = Source(db, table=table, files=files, schedules=schedules, definitions=wanted)
+        source = Source(db, table=table, files=kept, schedules=schedules, definitions=wanted)
         dashboard = make_dashboard(source, read_only=read_only, token=token, hosts=[host, socket.gethostname(), *hosts])
         if app is not None:
             stack.enter_context(_working(app))
@@ -113,7 +110,7 @@ def command(
 
         engine = db.engine if db.capabilities.has_engine else None
         if engine is not None:
-            end_with_file(engine)
+            stop_with_file(engine)
         with _calm_end(with_worker=app is not None):
             serve_dashboard(dashboard, sockets, ready)
         if engine is not None:
@@ -137,19 +134,11 @@ def _close(sockets: list[socket.socket]) -> None:
         sock.close()
 
 
-def _database(stack: ExitStack, url: str | None, app: App | None) -> tuple[str, Database]:
-    if url is None and app is not None:
+def _database(stack: ExitStack, target: str | None, app: App | None) -> tuple[str, Database]:
+    if target is None and app is not None:
         return app.store.db.name, app.store.db
-    place = url or _found()
-    return place, stack.enter_context(databases.opened(place, "made"))
-
-
-def _found() -> str:
-    """The one .db file of this folder; else the file that `penstock serve` would use."""
-    found = sorted(str(path) for path in Path().glob("*.db"))
-    if len(found) > 1 and DEFAULT_FILE not in found:
-        raise click.UsageError(f"Which database? Give --db FILE; this folder has {', '.join(found)}.")
-    return found[0] if len(found) == 1 else DEFAULT_FILE
+    place = target or databases.only_database_file(DEFAULT_FILE)
+    return place, stack.enter_context(databases.open_database(place, "made"))
 
 
 def _files(place: str, files_place: str | None) -> Files | None:
@@ -185,13 +174,13 @@ def _run(worker: Worker) -> None:
 
 
 def _announce(address: str, place: str, endpoint: str | None, token: str | None, as_json: bool) -> None:
-    shown = address if token is None else f"{address}/login?token={token}"
+    login = address if token is None else f"{address}/login?token={token}"
     if as_json:
         import orjson
 
-        form = {"url": shown, "db": place, "endpoint": endpoint, "pid": os.getpid()}
+        form = {"url": login, "db": place, "endpoint": endpoint, "pid": os.getpid()}
         click.echo(orjson.dumps(form).decode())
     else:
         also = "" if endpoint is None else f"; DynamoDB at {endpoint}"
-        click.echo(f"Penstock's dashboard is at {shown} ({place}{also}; stop with Ctrl+C)")
+        click.echo(f"Penstock's dashboard is at {login} ({place}{also}; stop with Ctrl+C)")
     sys.stdout.flush()

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
 from penstock.client.database import MEMORY, Database, connect
+from penstock.client.transports import endpoints
 from penstock.clock import Clock
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
@@ -42,7 +43,6 @@ R = TypeVar("R")
 
 _WAIT_SECONDS: Final = (0.02, 1.0)
 _LEASES_KEPT: Final = 4
-URL_VARIABLE: Final = "PENSTOCK_URL"
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
 
 
@@ -194,9 +194,11 @@ class App:
         return self._store
 
     def _open(self) -> JobStore:
-        url = self._url if self._url is not None else os.environ.get(URL_VARIABLE)
+        url = self._url if self._url is not None else endpoints.named_database(os.environ)
         if url is None:
-            raise PenstockError(f'Where do the jobs live? App("jobs.db"), App("aws://eu-west-2"), or {URL_VARIABLE}.')
+            raise PenstockError(
+                f'Where do the jobs live? App("jobs.db"), App("aws://eu-west-2"), or {endpoints.VARIABLE}.'
+            )
         db = url if isinstance(url, Database) else connect(url)
         store = JobStore(
             db, self._layout, files=self._open_files(url), clock=self._clock, keep_seconds=self._keep_seconds

@@ -128,7 +128,7 @@ def _verifier(secrets: Mapping[str, str] | None) -> Verifier | None:
 
 
 def _heat(engine: AnswersCalls) -> Callable[[], bytes] | None:
-    """What `penstock heat --url` asks for; None where the engine does not count it."""
+    """What `penstock heat --db` asks for; None where the engine does not count it."""
     simulation = getattr(engine, "simulation", None)
     if simulation is None:
         return None

@@ -83,7 +83,7 @@ def penstock_server(penstock_db: Database) -> Iterator[str]:
 def fault_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FaultLab]]:
     """`lab = fault_lab("reports:app")`: workers as processes to kill, freeze, overlap, skew and throttle.
 
-    The app's database is PENSTOCK_URL, which is a fresh file unless `url` names another: write `App()` in the module
+    The app's database is PENSTOCK_DB, which is a fresh file unless `url` names another: write `App()` in the module
     under test. When the test has passed, the rules that every job must keep are checked.
     """
     from penstock.testing.fault_lab import FaultLab
@@ -91,8 +91,8 @@ def fault_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     with ExitStack() as stack:
 
         def make(place: str, *, url: str | None = None, folder: Path | None = None) -> FaultLab:
-            environment = {"PENSTOCK_URL": url or str(tmp_path / "lab.db")}
-            monkeypatch.setenv("PENSTOCK_URL", environment["PENSTOCK_URL"])
+            environment = {"PENSTOCK_DB": url or str(tmp_path / "lab.db")}
+            monkeypatch.setenv("PENSTOCK_DB", environment["PENSTOCK_DB"])
             return stack.enter_context(FaultLab(place, folder=folder or Path.cwd(), environment=environment))
 
         yield make

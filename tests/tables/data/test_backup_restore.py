@@ -148,7 +148,7 @@ def test_the_commands_walk_the_whole_way(tmp_path: Path) -> None:
         pass
 
     def penstock(*words: str) -> tuple[int, str]:
-        told = CliRunner().invoke(cli, ["tables", *words, "--url", url])
+        told = CliRunner().invoke(cli, ["tables", *words, "--db", url])
         return told.exit_code, told.output
 
     code, text = penstock("backup", "orders", "--name", "nightly", "--definition", kept, "--json")

@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*words: str, code: int = 0, url: str = "shop.db") -> str:
-    told = CliRunner().invoke(cli, ["tables", *words, "--url", url])
+    told = CliRunner().invoke(cli, ["tables", *words, "--db", url])
     assert told.exit_code == code, told.output
     return told.output
 

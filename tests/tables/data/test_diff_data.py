@@ -77,21 +77,21 @@ def test_the_counts_are_those_of_sets(first: set[int], second: set[int], changed
     assert told == (len(first - second), len(second - first), len(first & second & changed))
 
 
-def test_the_command_compares_two_databases_and_exits_with_1_where_they_differ(tmp_path: Path) -> None:
+def test_the_command_compares_two_databases_and_exits_with_7_where_they_differ(tmp_path: Path) -> None:
     one, two = str(tmp_path / "a.db"), str(tmp_path / "b.db")
     with filled(one, count=30), filled(two, count=29):
         pass
-    words = ["tables", "diff-data", "orders", "orders", "--url", one, "--other-url", two]
+    words = ["tables", "diff-data", "orders", "orders", "--db", one, "--other-db", two]
     told = CliRunner().invoke(cli, words)
-    assert told.exit_code == 1
+    assert told.exit_code == 7
     assert told.output == (
         f"orders in {one}: 30 items, orders in {two}: 29 items\n"
         f"1 only in orders in {one}, 0 only in orders in {two}, 0 different\n"
         f"  - customer=c1, number=29  only in orders in {one}\n"
     )
     assert json.loads(CliRunner().invoke(cli, [*words, "--json"]).output)["only_in_first"] == 1
-    same = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "orders", "--url", one])
+    same = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "orders", "--db", one])
     assert (same.exit_code, same.output.splitlines()[-1]) == (0, "The same.")
-    missing = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "nothing", "--url", one])
+    missing = CliRunner().invoke(cli, ["tables", "diff-data", "orders", "nothing", "--db", one])
     assert missing.exit_code == 1
     assert "There is no table nothing" in missing.output

@@ -140,13 +140,13 @@ def test_the_commands_dump_and_load(tmp_path: Path) -> None:
     with filled(source):
         pass
     run = CliRunner()
-    told = run.invoke(cli, ["tables", "dump", "orders", "--out", out, "--url", source])
+    told = run.invoke(cli, ["tables", "dump", "orders", "--out", out, "--db", source])
     assert told.exit_code == 0, told.output
     assert told.output.startswith("orders: 300 items in 1 part, ")
-    told = run.invoke(cli, ["tables", "load", out, "--table", "copy", "--url", target])
+    told = run.invoke(cli, ["tables", "load", out, "--table", "copy", "--db", target])
     assert told.exit_code == 1
     assert "--create` makes a new one" in told.output
-    told = run.invoke(cli, ["tables", "load", out, "--table", "copy", "--url", target, "--create", "--json"])
+    told = run.invoke(cli, ["tables", "load", out, "--table", "copy", "--db", target, "--create", "--json"])
     assert told.exit_code == 0, told.output
     assert json.loads(told.output) == {
         "table": "copy",
@@ -168,8 +168,8 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ItemTable, "rounds", interrupted)
-    told = CliRunner().invoke(cli, ["tables", "dump", "orders", "--out", out, "--url", source])
+    told = CliRunner().invoke(cli, ["tables", "dump", "orders", "--out", out, "--db", source])
     assert told.exit_code == 130
     assert "To go on, run it again" in told.output
     monkeypatch.undo()
-    assert CliRunner().invoke(cli, ["tables", "dump", "orders", "--out", out, "--url", source]).exit_code == 0
+    assert CliRunner().invoke(cli, ["tables", "dump", "orders", "--out", out, "--db", source]).exit_code == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.systems import SYSTEMS
+from penstock.registry import system_tables
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.definitions.export_file import ExportError, export_text
 from penstock.tables.definitions.problems import DefinitionError
@@ -61,9 +61,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 )
 def test_an_attribute_of_a_module(here: Path, attribute: str, names: list[str]) -> None:
     (here / "shop_tables.py").write_text(MODULE)
-    found = load(f"shop_tables:{attribute}", SYSTEMS, layout="compat")
+    found = load(f"shop_tables:{attribute}", system_tables(), layout="compat")
     assert [table.name for table in found.tables] == names
-    assert found.prefix == "construction-expenses"
+    assert found.prefix == ""
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_leads_to_no_tables(here: Path, given: str, reason: str) -> None:
     (here / "broken_tables.py").write_text("1 / 0")
     (here / "lacking_tables.py").write_text("import not_there_either")
     with pytest.raises(LoadingError) as caught:
-        load(given, SYSTEMS)
+        load(given, system_tables())
     assert reason in str(caught.value)
     assert caught.value.next_step
 
@@ -94,10 +94,10 @@ def test_a_definition_that_cannot_be_is_told_as_it_is(here: Path) -> None:
         'from penstock.tables.definitions.definition import Table\nx = Table("a b", "id")\n'
     )
     with pytest.raises(DefinitionError, match="2 problems"):
-        load("bad_tables:x", SYSTEMS)
+        load("bad_tables:x", system_tables())
     (here / "shop_tables.py").write_text(MODULE)
     with pytest.raises(DefinitionError, match="'companies': it is defined 2 times"):
-        load("shop_tables:twice", SYSTEMS)
+        load("shop_tables:twice", system_tables())
 
 
 def test_a_folder_of_exports(here: Path) -> None:
@@ -106,13 +106,13 @@ def test_a_folder_of_exports(here: Path) -> None:
     table = Table("whatever", "id:S", indexes=[Index("one", "a:S")], ttl="ttl")
     (folder / "jobs.json").write_text(export_text(table))
     (folder / "table-summary.txt").write_text("not read")
-    assert load("schemas", SYSTEMS).tables == (table.renamed("jobs"),)
+    assert load("schemas", system_tables()).tables == (table.renamed("jobs"),)
 
 
 def test_an_empty_folder_says_what_to_do_first(here: Path) -> None:
     (here / "schemas").mkdir()
     with pytest.raises(LoadingError, match=r"there is no \.json file in it. Run `penstock tables export` first"):
-        load("schemas", SYSTEMS)
+        load("schemas", system_tables())
 
 
 def test_all_problems_of_a_folder_are_told_at_once(here: Path) -> None:
@@ -120,19 +120,19 @@ def test_all_problems_of_a_folder_are_told_at_once(here: Path) -> None:
     for name, text in (("half", good[:50]), ("odd", good.replace('"S"', '"Q"')), ("fine", good)):
         (here / f"{name}.json").write_text(text)
     with pytest.raises(DefinitionError) as caught:
-        load(".", SYSTEMS)
+        load(".", system_tables())
     places = sorted(one.place.partition(",")[0] for one in caught.value.problems)
     assert len(places) == 2
     assert places[0].startswith("half.json:")
     assert places[1] == "odd.json"
     (here / "odd.json").unlink()
     with pytest.raises(ExportError, match=r"half\.json:\d+:\d+: it ends too early"):
-        load(".", SYSTEMS)
+        load(".", system_tables())
 
 
 def test_variables_name_a_systems_tables() -> None:
     environment = {"USER_TABLE": "People", "RECORD_TABLE": ""}
-    names = [table.name for table in load("account-records", SYSTEMS, variables=environment).tables]
+    names = [table.name for table in load("account-records", system_tables(), variables=environment).tables]
     assert names == ["People", "Records"]
-    (jobs,) = load("excel-reports", SYSTEMS, variables={"JOBS_TABLE": "my-jobs"}).tables
+    (jobs,) = load("excel-reports", system_tables(), variables={"JOBS_TABLE": "my-jobs"}).tables
     assert jobs.name == "my-jobs"

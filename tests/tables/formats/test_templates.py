@@ -12,7 +12,7 @@ from hypothesis import given
 from table_checks import without_empty_maximums
 from table_strategies import tables
 
-from penstock.systems import SYSTEMS
+from penstock.registry import system_tables
 from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
 from penstock.tables.definitions.export_file import ExportError
 from penstock.tables.definitions.naming import Naming
@@ -68,9 +68,9 @@ def test_everything_goes_both_ways() -> None:
     assert terraform.read_template(terraform.template_text(EVERYTHING, NAMING)) == named(EVERYTHING)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", system_tables())
 def test_S1_19_every_systems_tables_go_both_ways(system: str) -> None:
-    found = load(system, SYSTEMS)
+    found = load(system, system_tables())
     naming = Naming(found.prefix)
     expected = named(found.tables, naming)
     assert cloudformation.read_template(cloudformation.template_text(found.tables, naming)) == expected
@@ -130,7 +130,7 @@ def test_terraform_written_by_hand_is_read() -> None:
 
 def test_cfn_lint_has_no_complaint() -> None:
     lint = pytest.importorskip("cfnlint.api", reason="cfn-lint is not installed")
-    expenses = load("construction-expenses", SYSTEMS)
+    expenses = load("construction-expenses", system_tables())
     for several in (EVERYTHING, expenses.tables):
         text = cloudformation.template_text(several, NAMING)
         # Rules named I… are advice on what else a template might say.

@@ -16,6 +16,11 @@ from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.systems.construction_expenses.books import Books
+from penstock.systems.construction_expenses.intake import Intake
+from penstock.systems.construction_expenses.paddle import handle
+from penstock.systems.construction_expenses.webhook import webhook_of
+from penstock.tables.definitions.naming import Naming
 from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.security import POLICY
 from penstock.web.dashboard.site import disposition
@@ -73,7 +78,7 @@ def test_a_worker_that_is_gone_is_not_shown_and_looking_writes_nothing(world: Wo
     world.switch.calls.clear()
     for path in ("/", "/workers", "/jobs", f"/jobs/{job.id}"):
         assert "laptop:1:a" not in world.page(path)
-    assert set(world.switch.calls) <= {"Query", "GetItem", "BatchGetItem"}
+    assert set(world.switch.calls) <= {"Query", "GetItem", "BatchGetItem", "ListTables", "DescribeTable"}
 
 
 def test_shares_stay_right_where_only_the_newest_are_looked_at(world: World) -> None:
@@ -100,6 +105,19 @@ def test_a_database_without_jobs_says_how_to_make_the_first(tmp_path: Path) -> N
     assert "There are no jobs yet." in world.page("/jobs")  # found without a restart
     assert "start one" in world.page("/workers").lower()
     world.close()
+
+
+def test_jobs_of_systems_are_listed_and_shown_and_only_read(world: World) -> None:
+    ours = world.made()
+    books = Books(world.db, Naming("construction-expenses"))
+    books.make_tables()
+    Intake(books, handle).receive(webhook_of({"event_id": "evt_1", "event_type": "subscription.created", "data": {}}))
+    page = world.page("/jobs")
+    assert ours.id in page and "evt_1" in page and "construction-expenses" in page
+    assert f'value="{ours.id}"' in page and 'value="evt_1"' not in page, "only a job store's jobs can be chosen"
+    assert "evt_1" in world.page("/jobs?q=status%3Afailed") and ours.id not in world.page("/jobs?q=status%3Afailed")
+    shown = world.page("/jobs/evt_1")
+    assert "A job of construction-expenses" in shown and "BadWebhook" in shown and "Retry…" not in shown
 
 
 def test_filters_are_the_url(world: World) -> None:

@@ -112,9 +112,9 @@ def test_bound_to_every_address_it_makes_a_token(tmp_path: Path) -> None:
 
 def test_what_cannot_be_started_says_why(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PENSTOCK_URL", raising=False)
+    monkeypatch.delenv("PENSTOCK_DB", raising=False)
     runner = CliRunner()
-    remote = runner.invoke(cli, ["up", "--port", "0", "--url", "http://127.0.0.1:1", "--serve", "0"])
+    remote = runner.invoke(cli, ["up", "--port", "0", "--db", "http://127.0.0.1:1", "--serve", "0"])
     assert remote.exit_code == 2 and "is served already" in remote.output
     (tmp_path / "a.db").touch()
     (tmp_path / "b.db").touch()

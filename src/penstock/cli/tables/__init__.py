@@ -1,1 +1,98 @@
-"""`penstock tables`: one file a command; `group` lists them, `options` has what they share."""
+"""`penstock tables`: tables as code, and the items in them.
+
+options.py   DEFINITIONS, --env, --prefix and others, and the tables that they name
+schema.py    plan, apply, verify, destroy, doctor; how plans and progress are shown
+indexes.py   add-index, change-index
+data.py      dump, load, diff-data, backup, restore
+rekey.py     rekey
+formats.py   export, cloudformation, terraform, policy
+
+`tables_group` makes the group. A system mounts the same commands with defaults of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from penstock.cli.kit.exit_codes import DIFFERENT
+from penstock.cli.kit.groups import Group
+
+_HERE = "penstock.cli.tables"
+
+# name → (module:attribute, what `penstock tables --help` says of it)
+COMMANDS = {
+    "plan": (f"{_HERE}.schema:plan", "Show what apply would do, and what it costs."),
+    "apply": (f"{_HERE}.schema:apply", "Make the tables as they are defined."),
+    "verify": (f"{_HERE}.schema:verify", "Compare live tables with their definitions."),
+    "doctor": (f"{_HERE}.schema:doctor", "Find known mistakes in definitions and in stored items."),
+    "destroy": (f"{_HERE}.schema:destroy", "Delete tables, by their exact names."),
+    "add-index": (f"{_HERE}.indexes:add_index", "Add one index to a table, after a look at its items; wait for it."),
+    "change-index": (
+        f"{_HERE}.indexes:change_index",
+        "Give an index another key or projection, with no gap in queries.",
+    ),
+    "rekey": (f"{_HERE}.rekey", "Change a table's primary key, with its data."),
+    "dump": (f"{_HERE}.data:dump", "Write a table's definition and items to a folder."),
+    "load": (f"{_HERE}.data:load", "Load a dumped folder into a table."),
+    "diff-data": (f"{_HERE}.data:diff_data", "Compare the items of two tables."),
+    "backup": (f"{_HERE}.data:backup", "Make a DynamoDB backup of one table, and wait until it can be used."),
+    "restore": (f"{_HERE}.data:restore", "Restore a table with all its settings, and verify it."),
+    "export": (f"{_HERE}.formats:export", "Write the definitions of live tables to a folder."),
+    "cloudformation": (f"{_HERE}.formats:cloudformation", "Write the tables as a CloudFormation template."),
+    "terraform": (f"{_HERE}.formats:terraform", "Write the tables as Terraform resources."),
+    "policy": (f"{_HERE}.formats:policy", "Write the least IAM policy for commands and tables."),
+}
+SECTIONS = {
+    "Definitions": ("plan", "apply", "verify", "doctor", "destroy", "add-index", "change-index", "rekey"),
+    "Items": ("dump", "load", "diff-data", "backup", "restore"),
+    "Formats": ("export", "cloudformation", "terraform", "policy"),
+}
+
+_HELP = """Tables as code: planned, applied, verified, exported.
+
+DEFINITIONS is module:attribute, a folder of exported JSON, or a system's name (construction-expenses).
+
+\b
+Examples:
+  penstock tables plan mytables:all --db tables.db
+  penstock tables apply mytables:all --db aws://us-east-1 --env staging
+  penstock tables verify infrastructure/schemas --db http://127.0.0.1:8000
+
+Tables have the names that their definitions give them; --prefix and --env put something before.
+"""
+
+Defaults = Callable[[Mapping[str, str]], Mapping[str, Mapping[str, Any]]]
+"""Of the environment's variables: command → parameter → value, for parameters that the command line leaves out."""
+
+
+class TablesGroup(Group):
+    """The commands, with defaults that are read when one of them is used."""
+
+    def __init__(self, *args: Any, defaults: Defaults | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.defaults = defaults
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        ctx = super().make_context(*args, **options)
+        if self.defaults is not None:
+            ctx.default_map = {name: dict(values) for name, values in self.defaults(os.environ).items()}
+        return ctx
+
+
+def tables_group(defaults: Defaults | None = None, *, help: str = _HELP) -> Group:
+    """The group `tables`. A system gives `defaults`, and a help that says what they are."""
+    return TablesGroup(
+        "tables",
+        defaults=defaults,
+        help=help,
+        lazy=COMMANDS,
+        sections=SECTIONS,
+        exit_codes={DIFFERENT: "different (verify, diff-data; plan and doctor with --exit-code)"},
+    )
+
+
+command = tables_group()

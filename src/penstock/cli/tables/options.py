@@ -1,4 +1,4 @@
-"""What the commands of `penstock tables` share: their options, and what is made of them."""
+"""What the commands of `penstock tables` share: their options, and the tables that DEFINITIONS names."""
 
 from __future__ import annotations
 
@@ -12,36 +12,29 @@ from typing import Any, TypeVar
 
 import click
 
-from penstock.cli.conversation import dry_run_option, json_option, yes_option
+from penstock.cli.kit.completion import complete_definitions, complete_tables
+from penstock.cli.kit.options import dry_run_option, json_option, yes_option
 from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
-from penstock.systems import SYSTEMS
+from penstock.registry import system_tables
 from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS
 from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming, check_names
+from penstock.tables.definitions.naming import PRODUCTION, Naming, check_names
 from penstock.tables.definitions.sources import Definitions, load
 from penstock.tables.plan.failures import TableFailed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-INTERRUPTED = 130
-CHANGES = 7
-
-definitions_argument = click.argument("definitions")
-url_option = click.option(
-    "--url",
-    required=True,
-    envvar="PENSTOCK_URL",
-    metavar="URL",
-    help="The database: a file, http://127.0.0.1:8000, or aws://eu-west-2. Also PENSTOCK_URL.",
-)
-unused_url_option = click.option("--url", metavar="URL", expose_value=False, help="Not needed: no database is asked.")
+definitions_argument = click.argument("definitions", shell_complete=complete_definitions)
+optional_definitions_argument = click.argument("definitions", required=False, shell_complete=complete_definitions)
+table_argument = click.argument("table", shell_complete=complete_tables)
 env_option = click.option(
-    "--env", metavar="NAME", help="The environment, part of the tables' names. [ENVIRONMENT, else production]"
-)
+    "--env", envvar="PENSTOCK_ENVIRONMENT", metavar="NAME",
+    help="The environment, part of the tables' names except for production. Also PENSTOCK_ENVIRONMENT.",
+)  # fmt: skip
 prefix_option = click.option(
-    "--prefix", metavar="TEXT", help="What the tables' names begin with. [TABLE_PREFIX, else the system's own]"
+    "--prefix", metavar="TEXT", help="What the tables' names begin with; '' for nothing. [what DEFINITIONS says]"
 )
 layout_option = click.option(
     "--layout",
@@ -53,22 +46,22 @@ layout_option = click.option(
 max_wait_option = click.option(
     "--max-wait",
     type=click.FloatRange(min=0),
-    envvar="MAX_WAIT",
+    envvar="PENSTOCK_MAX_WAIT",
     default=MAX_WAIT_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for what is under way. Also MAX_WAIT.",
+    help="How long to wait for what is under way. Also PENSTOCK_MAX_WAIT.",
 )
 rate_option = click.option(
     "--rate", type=click.FloatRange(min=1), metavar="UNITS", help="At most so many capacity units a second, per table."
 )
-tables_option = click.option(
+only_option = click.option(
     "--table", "only", multiple=True, metavar="NAME", help="Only this table, by suffix or full name; repeatable."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ChangeOptions:
     """How a change is to be made: --max-wait, --dry-run, --yes and --json."""
 
     max_wait: float
@@ -77,24 +70,24 @@ class Manner:
     as_json: bool
 
 
-def manner_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The four of them, given to the command as `manner`."""
+def change_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The four of them, given to the command as `options`."""
 
     @wraps(function)
-    def command(max_wait: float, dry_run: bool, yes: bool, as_json: bool, **rest: Any) -> None:
-        function(manner=Manner(max_wait, dry_run, yes, as_json), **rest)
+    def with_options(max_wait: float, dry_run: bool, yes: bool, as_json: bool, **rest: Any) -> None:
+        function(options=ChangeOptions(max_wait, dry_run, yes, as_json), **rest)
 
-    return max_wait_option(dry_run_option(yes_option(json_option(command))))
+    return max_wait_option(dry_run_option(yes_option(json_option(with_options))))
 
 
-def naming_options(command: F) -> F:
+def naming_options(function: F) -> F:
     """--env, --prefix and --layout."""
-    return env_option(prefix_option(layout_option(command)))
+    return env_option(prefix_option(layout_option(function)))
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """Tables and how they are called."""
+class NamedTables:
+    """Tables, where their definitions were found, and what they are called."""
 
     definitions: Definitions
     naming: Naming
@@ -109,37 +102,41 @@ class Order:
         return shlex.join([*parts, "--env", self.naming.environment, "--prefix", self.naming.prefix])
 
 
-def order_of(
+def naming_of(prefix: str | None, env: str | None) -> Naming:
+    return Naming(prefix or "", env or PRODUCTION)
+
+
+def load_tables(
     definitions: str, *, env: str | None, prefix: str | None, layout: str = "safe", only: tuple[str, ...] = ()
-) -> Order:
+) -> NamedTables:
     """Loads DEFINITIONS; raises if a name cannot be."""
-    found = load(definitions, SYSTEMS, layout=layout, variables=os.environ)
-    naming = Naming.of(os.environ, prefix=prefix, environment=env, default_prefix=found.prefix)
-    kept = Definitions(found.source, _chosen(found, naming, only), found.prefix)
-    check_names(kept.tables, naming)
-    return Order(kept, naming)
+    loaded = load(definitions, system_tables(), layout=layout, variables=os.environ)
+    naming = naming_of(loaded.prefix if prefix is None else prefix, env)
+    chosen = Definitions(loaded.source, _chosen(loaded, naming, only), loaded.prefix)
+    check_names(chosen.tables, naming)
+    return NamedTables(chosen, naming)
 
 
-def ordered(function: Callable[..., None]) -> Callable[..., None]:
-    """DEFINITIONS, --env, --prefix, --layout and --table, given to the command as `order`."""
+def tables_options(function: Callable[..., None]) -> Callable[..., None]:
+    """DEFINITIONS, --env, --prefix, --layout and --table, given to the command as `named`."""
 
     @wraps(function)
-    def command(
+    def with_tables(
         definitions: str, env: str | None, prefix: str | None, layout: str, only: tuple[str, ...], **rest: Any
     ) -> None:
-        function(order=order_of(definitions, env=env, prefix=prefix, layout=layout, only=only), **rest)
+        function(named=load_tables(definitions, env=env, prefix=prefix, layout=layout, only=only), **rest)
 
-    return definitions_argument(naming_options(tables_option(command)))
+    return definitions_argument(naming_options(only_option(with_tables)))
 
 
-def _chosen(found: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
+def _chosen(loaded: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
     if not only:
-        return found.tables
-    unknown = [name for name in only if not any(is_named(table, name, naming) for table in found.tables)]
+        return loaded.tables
+    unknown = [name for name in only if not any(is_named(table, name, naming) for table in loaded.tables)]
     if unknown:
-        names = ", ".join(table.name for table in found.tables)
-        raise click.BadParameter(f"{found.source} has no {', '.join(unknown)}; it has {names}", param_hint="--table")
-    return tuple(table for table in found.tables if any(is_named(table, name, naming) for name in only))
+        names = ", ".join(table.name for table in loaded.tables)
+        raise click.BadParameter(f"{loaded.source} has no {', '.join(unknown)}; it has {names}", param_hint="--table")
+    return tuple(table for table in loaded.tables if any(is_named(table, name, naming) for name in only))
 
 
 def is_named(table: Table, name: str, naming: Naming) -> bool:
@@ -155,7 +152,7 @@ def pacer_of(db: Database, rate: float | None) -> Pacer | None:
 
 
 @contextmanager
-def permitted(command: str, *tables: str) -> Iterator[None]:
+def policy_hint(command: str, *tables: str) -> Iterator[None]:
     """A missing permission is told with the command that writes the policy."""
     try:
         yield

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from penstock.cli.conversation import confirmed, continued, json_option, show_json, yes_option
-from penstock.cli.databases import opened
-from penstock.cli.tables.options import pacer_of, permitted, rate_option, url_option
-from penstock.cli.tables.screen import Line
+from penstock.cli.kit import groups
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.options import confirm, db_option, json_option, resumable, yes_option
+from penstock.cli.kit.output import ProgressLine, print_json
+from penstock.cli.tables.options import pacer_of, policy_hint, rate_option
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions.export_file import read_export
@@ -21,7 +22,7 @@ from penstock.tables.rekey.state import LEASE_SECONDS, RekeyRun, RekeyStore
 _ACTIONS = ("status", "confirm", "rollback")
 
 
-@click.command("rekey")
+@groups.command("rekey")
 @click.argument("words", nargs=-1, required=True, metavar="[status|confirm|rollback] TABLE")
 @click.option("--key", metavar="KEY", help="The new key, such as job_id:S,conversation_id:S.")
 @click.option("--into", metavar="NEW", help="The new table's name.")
@@ -38,27 +39,27 @@ _ACTIONS = ("status", "confirm", "rollback")
 )
 @click.option("--force", is_flag=True, help="confirm: although the old table is still written to.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done.")
-@url_option
+@db_option()
 @rate_option
 @yes_option
 @json_option
-def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> None:
+def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) -> None:
     """Change a table's primary key, with its data, while it is in use.
 
     \b
     Examples:
-      penstock tables rekey Embeddings --key job_id:S,comment_id:N --into Embeddings2 --url aws://eu-west-2
-      penstock tables rekey status Embeddings --url aws://eu-west-2
-      penstock tables rekey confirm Embeddings --url aws://eu-west-2
-      penstock tables rekey rollback Embeddings --url aws://eu-west-2
+      penstock tables rekey Embeddings --key job_id:S,comment_id:N --into Embeddings2 --db aws://eu-west-2
+      penstock tables rekey status Embeddings --db aws://eu-west-2
+      penstock tables rekey confirm Embeddings --db aws://eu-west-2
+      penstock tables rekey rollback Embeddings --db aws://eu-west-2
 
     A new table is made, filled by scan and kept up by the old one's stream until you confirm; the old table is not
     changed. DynamoDB cannot rename a table: your programs must be given the new name. Killed at any point, it
     continues when it is run again. Until `confirm`, `rollback` deletes the new table and leaves all as it was.
     """
     action, table = _words(words)
-    line = Line(quiet=as_json)
-    with permitted("rekey", table, *filter(None, [options["into"]])), opened(url) as db:
+    line = ProgressLine(quiet=as_json)
+    with policy_hint("rekey", table, *filter(None, [options["into"]])), open_database(target) as db:
         run = rekey.Rekey(db, RekeyStore(db, lease_seconds=options["lease"]), _options(db, line, options))
         if action == "status":
             _status(db, table, as_json)
@@ -67,7 +68,7 @@ def command(words: tuple[str, ...], url: str, as_json: bool, **options: Any) -> 
         elif action == "rollback":
             _rollback(db, run, table, yes=options["yes"])
         elif action == "confirm":
-            with continued("nothing was confirmed."):
+            with resumable("nothing was confirm."):
                 job = run.confirm(table, force=options["force"])
             line.end()
             _show(job, as_json, _CONFIRMED)
@@ -83,7 +84,7 @@ def _words(words: tuple[str, ...]) -> tuple[str, str]:
     raise click.UsageError(f"Give a TABLE, or one of {', '.join(_ACTIONS)} and a TABLE.")
 
 
-def _options(db: Database, line: Line, given: dict[str, Any]) -> rekey.Options:
+def _options(db: Database, line: ProgressLine, given: dict[str, Any]) -> rekey.Options:
     return rekey.Options(
         segments=given["segments"],
         max_lag_seconds=given["max_lag"],
@@ -92,14 +93,14 @@ def _options(db: Database, line: Line, given: dict[str, Any]) -> rekey.Options:
     )
 
 
-def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool, given: dict[str, Any]) -> None:
+def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_json: bool, given: dict[str, Any]) -> None:
     found = RekeyStore(db).read(table)
     if found is not None and found.phase != "confirmed":
         _same_job(found, given)
         if given["dry_run"]:
             click.echo(f"Would go on with the rekey of {table} into {found.into}, which is {found.phase}.")
             return
-        with continued("what was done is kept."):
+        with resumable("what was done is kept."):
             job = run.go_on(table, given["mapping"])
     else:
         if not given["key"] or not given["into"]:
@@ -109,7 +110,7 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: Line, as_json: bool,
             click.echo(_plan(db, planned))
         if given["dry_run"]:
             return
-        with continued("what was done is kept."):
+        with resumable("what was done is kept."):
             job = run.start(planned)
     line.end()
     _show(job, as_json, _READY)
@@ -138,8 +139,8 @@ def _plan(db: Database, job: RekeyRun) -> str:
 def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
     job = RekeyStore(db).read(table)
     if job is not None and job.phase != "confirmed":
-        confirmed(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
-    with continued("the rollback is not finished."):
+        confirm(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
+    with resumable("the rollback is not finished."):
         job = run.rollback(table)
     click.echo(f"Rolled back: {job.into} is deleted, {table} is as it was.")
 
@@ -191,7 +192,7 @@ def _show(job: RekeyRun, as_json: bool, text: str, *, held_by: str | None = None
         form = asdict(job) | {"held_by": held_by}
         for inner in ("places", "shards", "doubts", "definition"):
             del form[inner]
-        show_json(form)
+        print_json(form)
         return
     click.echo(f"{job.source} → {job.into}: {_progress(job)}")
     if held_by:

@@ -18,6 +18,8 @@ from urllib.parse import parse_qsl, urlsplit
 from penstock.errors import BadUrl
 
 MEMORY = ":memory:"
+VARIABLE = "PENSTOCK_DB"
+_OLD_VARIABLE = "PENSTOCK_URL"
 DEFAULT_REGION = "us-east-1"
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -93,6 +95,13 @@ class Endpoint:
 
 
 Target = File | Endpoint
+
+
+def named_database(environment: Mapping[str, str]) -> str | None:
+    """The database that PENSTOCK_DB names. Raises BadUrl where only its old name is set."""
+    if environment.get(_OLD_VARIABLE) and not environment.get(VARIABLE):
+        raise BadUrl(_OLD_VARIABLE, "this variable is not read any more", f"Set {VARIABLE} instead.")
+    return environment.get(VARIABLE) or None
 
 
 def parse(

@@ -134,7 +134,7 @@ class JobStore:
 
     def create_tables(self) -> None:
         """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
-        report = apply(self.db, survey(self.db, self.layout.definitions, Naming(prefix="")))
+        report = apply(self.db, survey(self.db, self.layout.definitions, Naming()))
         if report.failures:
             raise PenstockError("\n".join(str(failure) for failure in report.failures))
         self._agree_on_shards()

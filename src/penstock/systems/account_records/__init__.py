@@ -1,1 +1,15 @@
-"""Account records: records of accounts, processed in parallel."""
+"""Records of accounts, processed in parallel, and users (S4)."""
+
+from penstock.registry import Commands, System
+from penstock.tables.definitions.system_tables import SystemTables
+
+SYSTEM = System(
+    "account-records",
+    "Account records",
+    commands=Commands(
+        "accounts", "Account records: add, process in parallel, see failures, redrive.", f"{__name__}.commands:command"
+    ),
+    tables=SystemTables(f"{__name__}.tables", variables={"users": "USER_TABLE", "records": "RECORD_TABLE"}),
+    demo=f"{__name__}.demo:demo",
+    jobs=(f"{__name__}.job_source:run_source",),
+)

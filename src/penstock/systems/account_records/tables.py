@@ -6,7 +6,7 @@ carries a shard (`Processed#shard`: `1#07`), and a second index, `Pending`, has 
 
 from __future__ import annotations
 
-from penstock.systems.layouts import Layout, check_layout
+from penstock.systems.schema_variants import SchemaVariant, check_variant
 from penstock.tables.definitions.definition import Index, Table
 
 USERS = "Users"
@@ -17,16 +17,16 @@ PROCESSED_SHARD = "Processed#shard"
 PENDING_SHARD = "Pending#shard"
 
 
-def tables(layout: Layout = "safe", *, users: str = USERS, records: str = RECORDS) -> tuple[Table, ...]:
+def tables(layout: SchemaVariant = "safe", *, users: str = USERS, records: str = RECORDS) -> tuple[Table, ...]:
     """`users` and `records` are the tables' names (USER_TABLE, RECORD_TABLE)."""
-    check_layout(layout)
+    check_variant(layout)
     return (
         Table(users, ("pk:S", "sk:S")),
         Table(records, ("AccountId:S", "RunTime:S"), indexes=_indexes(layout)),
     )
 
 
-def _indexes(layout: Layout) -> tuple[Index, ...]:
+def _indexes(layout: SchemaVariant) -> tuple[Index, ...]:
     if layout == "compat":
         return (Index(PROCESSED_INDEX, "Processed:N"),)
     return (

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from penstock.client.database import Database
@@ -18,9 +18,10 @@ from penstock.systems.construction_expenses.collection import Collection
 from penstock.systems.construction_expenses.tables import tables
 from penstock.tables.apply.apply import ensure_tables
 from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.naming import DEFAULT_REGION, PRODUCTION, Naming
 
 DAY_SECONDS = 86_400
+PREFIX = "construction-expenses"
 
 
 class Companies(Collection):
@@ -119,12 +120,24 @@ def between(attribute: str, since: str, until: str) -> Condition | None:
     return F(attribute) <= until if until else None
 
 
+def naming_of(variables: Mapping[str, str], *, prefix: str | None = None, environment: str | None = None) -> Naming:
+    """What was said on the command line, else ENVIRONMENT, TABLE_PREFIX and AWS_REGION, else their defaults (S1.14).
+
+    An empty variable is one that is not set.
+    """
+    return Naming(
+        prefix=prefix if prefix is not None else variables.get("TABLE_PREFIX") or PREFIX,
+        environment=environment or variables.get("ENVIRONMENT") or PRODUCTION,
+        region=variables.get("AWS_REGION") or DEFAULT_REGION,
+    )
+
+
 class Books:
     """Every table of one environment."""
 
     def __init__(self, db: Database, naming: Naming | None = None, *, clock: Clock | None = None) -> None:
         self.db = db
-        self.naming = Naming.of(os.environ) if naming is None else naming
+        self.naming = naming_of(os.environ) if naming is None else naming
         self.clock: Clock = SystemClock() if clock is None else clock
         self._defined = {table.name: table for table in tables()}
         self.companies = Companies(*self._place("companies"))

@@ -10,11 +10,10 @@ from typing import Any
 from penstock.client.database import Database
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses import sample
-from penstock.systems.construction_expenses.books import Books
+from penstock.systems.construction_expenses.books import Books, naming_of
 from penstock.systems.construction_expenses.intake import Intake
 from penstock.systems.construction_expenses.paddle import handle
 from penstock.systems.construction_expenses.webhook import webhook_of
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.formats.export import export
 
 _SIZE = sample.Size(companies=5, expenses=40)
@@ -30,7 +29,7 @@ _LATE = {
 def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> dict[str, object]:
     """Does it on `db`, writes the tables' schemas under `folder`; the facts of what was done."""
     clock = ManualClock(time.time())  # so that nobody waits for the 31 seconds of retries
-    books = Books(db, Naming(), clock=clock)
+    books = Books(db, naming_of({}), clock=clock)
     progress(0.05, "making 13 tables")
     made = books.make_tables()
     written = sample.load(books, _SIZE, lambda part, text: progress(0.2 + 0.5 * part, f"loading {text}"))

@@ -25,7 +25,7 @@ from penstock.client.tables.transactions import Action
 from penstock.clock import utc_text
 from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost, new_owner
 from penstock.retry import Failure
-from penstock.systems.construction_expenses import dead_letter, webhook_record
+from penstock.systems.construction_expenses import webhook_record
 from penstock.systems.construction_expenses.books import Books, DeadLetters
 from penstock.systems.construction_expenses.collection import NotThere
 from penstock.systems.construction_expenses.failures import failure_of
@@ -92,7 +92,7 @@ class Intake:
         entry = self.books.dead_letters.required(entry_id)
         return self._work(self._requeued(self._record_of(entry)))
 
-    def replay_all(self, status: dead_letter.Status = "pending", *, limit: int | None = None) -> Iterator[Receipt]:
+    def replay_all(self, status: webhook_record.Status = "pending", *, limit: int | None = None) -> Iterator[Receipt]:
         """Tries again every dead letter that has this status now, oldest first; none twice."""
         until = utc_text(self._clock.now())
         tried: set[str] = set()
@@ -121,7 +121,7 @@ class Intake:
     def _record_of(self, entry: Item) -> Item:
         """The record of an entry's webhook, made again where it has expired."""
         webhooks = self.books.webhooks
-        made = webhooks.checked(dead_letter.record_of(entry, self._clock.now()))
+        made = webhooks.checked(webhook_record.record_of(entry, self._clock.now()))
         try:
             webhooks.table.put(made, if_=webhooks.absent())
         except ConditionFailed as error:
@@ -210,7 +210,7 @@ class Intake:
         now = self._clock.now()
         changes = webhook_record.failed(record, failure, now)
         expires_at = int(now) + (DeadLetters.lifetime_seconds or 0)
-        entry = dead_letter.new_entry(record | changes, expires_at)
+        entry = webhook_record.new_entry(record | changes, expires_at)
         changes["dlqEntryId"] = entry["dlqEntryId"]
         try:
             self._together(record, changes, [self.books.dead_letters.table.put_action(entry)])

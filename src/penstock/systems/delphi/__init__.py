@@ -1,1 +1,17 @@
-"""Delphi: a conversation to embeddings, clusters and topics."""
+"""Conversations to topics: a Pol.is export becomes vectors, a map, layers of clusters and their names (S3)."""
+
+from penstock.registry import Commands, System
+from penstock.tables.definitions.system_tables import SystemTables
+
+SYSTEM = System(
+    "delphi",
+    "Delphi",
+    commands=Commands(
+        "delphi", "Conversations to topics: from a Pol.is export to a map with names.", f"{__name__}.commands:command"
+    ),
+    tables=SystemTables(f"{__name__}.tables"),
+    demo=f"{__name__}.demo:demo",
+    jobs=(f"{__name__}.queue.layout:queue_source",),
+    libraries=("numpy", "sklearn", "umap", "evoc", "matplotlib"),
+    extra="delphi",
+)

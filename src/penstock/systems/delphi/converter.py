@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from penstock.pipelines.errors import JobIdRequired
-from penstock.systems.delphi.clustering import OUTLIER, Layers
-from penstock.systems.delphi.conversation import Conversation
-from penstock.systems.delphi.projection import Projection
-from penstock.systems.delphi.topics import Topic, cluster_key
-from penstock.systems.delphi.vectors import packed
+from penstock.systems.delphi.analysis.clusters import OUTLIER, Layers
+from penstock.systems.delphi.analysis.conversation import Conversation
+from penstock.systems.delphi.analysis.embeddings import packed
+from penstock.systems.delphi.analysis.projection import Projection
+from penstock.systems.delphi.analysis.topics import Topic, cluster_key
 
 Item = dict[str, Any]
 _DIGITS: Final = 6

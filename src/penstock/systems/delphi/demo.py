@@ -11,7 +11,7 @@ from penstock.files import open_files
 from penstock.jobs.store.store import JobStore
 from penstock.pipelines import StepReport
 from penstock.systems.delphi.pipeline import Delphi
-from penstock.systems.showings import files_beside
+from penstock.systems.demos import files_beside
 
 CONVERSATION = "our-town"
 _STEPS = ("read", "embed", "project", "cluster", "describe", "name", "draw", "write", "publish")

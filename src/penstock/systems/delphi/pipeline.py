@@ -3,28 +3,40 @@
     read → embed → project → cluster → describe → name → draw → write → publish
 
 The tables belong to the steps `write` and `publish`: before them nothing of a run is to be seen, after them all of it.
+What goes from step to step is JSON in files: a run that is killed continues with exactly what was there.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
+
 from penstock.clock import Clock, utc_text
 from penstock.jobs.store.store import JobStore
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepContext, StepReport
-from penstock.systems.delphi import forms, picture
-from penstock.systems.delphi.clustering import Clusterer, clustered
-from penstock.systems.delphi.conversation import BadConversation, parse_conversation
+from penstock.systems.delphi.analysis import map_picture
+from penstock.systems.delphi.analysis.clusters import Clusterer, Layers, clustered
+from penstock.systems.delphi.analysis.conversation import (
+    BadConversation,
+    Comment,
+    Conversation,
+    Skipped,
+    parse_conversation,
+)
+from penstock.systems.delphi.analysis.embeddings import embedder_named
+from penstock.systems.delphi.analysis.keywords import Keyword
+from penstock.systems.delphi.analysis.libraries import check_installed, library, one_thread
+from penstock.systems.delphi.analysis.projection import Edge, Projection, projected
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Namer, Topic, described
 from penstock.systems.delphi.converter import DataConverter, Item
-from penstock.systems.delphi.embedding import embedder_named
-from penstock.systems.delphi.libraries import check_installed, one_thread
-from penstock.systems.delphi.projection import projected
 from penstock.systems.delphi.results import ASSIGNMENTS, EMBEDDINGS, FEATURES, GRAPH, NAMES, STRUCTURE, Results
-from penstock.systems.delphi.topics import KeywordNamer, Namer, described
 
 JOB_ID_VARIABLE: Final = "DELPHI_JOB_ID"
 REPORT_ID_VARIABLE: Final = "DELPHI_REPORT_ID"
@@ -149,35 +161,35 @@ def read(context: StepContext, comments: PipelineFile) -> PipelineFile:
     if not conversation.comments:
         raise BadConversation("The conversation has no comment that is neither blank nor moderated out.")
     context.log(f"{len(conversation.comments):,} comments, {len(conversation.skipped):,} left out")
-    return context.save("conversation.json", forms.dumped(conversation))
+    return context.save("conversation.json", dumped(conversation))
 
 
 def embed(context: StepContext, conversation: PipelineFile, embedder: str, seed: int) -> PipelineFile:
-    texts = [comment.text for comment in forms.conversation_of(_bytes(conversation)).comments]
+    texts = [comment.text for comment in conversation_of(_bytes(conversation)).comments]
     with one_thread():
-        return context.save("vectors.npy", forms.dumped_vectors(embedder_named(embedder).embed(texts, seed)))
+        return context.save("vectors.npy", dumped_vectors(embedder_named(embedder).embed(texts, seed)))
 
 
 def project(context: StepContext, vectors: PipelineFile, seed: int) -> PipelineFile:
     with one_thread():
-        return context.save("map.json", forms.dumped(projected(forms.vectors_of(_bytes(vectors)), seed)))
+        return context.save("map.json", dumped(projected(vectors_of(_bytes(vectors)), seed)))
 
 
 def cluster(context: StepContext, vectors: PipelineFile, seed: int, clusterer: Clusterer) -> PipelineFile:
     with one_thread():
-        layers = clustered(forms.vectors_of(_bytes(vectors)), seed, clusterer)
+        layers = clustered(vectors_of(_bytes(vectors)), seed, clusterer)
     context.log(f"{len(layers.labels)} layers", clusters=[layers.count(layer) for layer in range(len(layers.labels))])
-    return context.save("layers.json", forms.dumped(layers))
+    return context.save("layers.json", dumped(layers))
 
 
 def describe(
     context: StepContext, conversation: PipelineFile, vectors: PipelineFile, map: PipelineFile, layers: PipelineFile
 ) -> PipelineFile:
-    texts = [comment.text for comment in forms.conversation_of(_bytes(conversation)).comments]
-    positions = forms.projection_of(_bytes(map)).positions
+    texts = [comment.text for comment in conversation_of(_bytes(conversation)).comments]
+    positions = projection_of(_bytes(map)).positions
     with one_thread():
-        topics = described(forms.layers_of(_bytes(layers)), texts, forms.vectors_of(_bytes(vectors)), positions)
-    return context.save("topics.json", forms.dumped(topics))
+        topics = described(layers_of(_bytes(layers)), texts, vectors_of(_bytes(vectors)), positions)
+    return context.save("topics.json", dumped(topics))
 
 
 def draw(
@@ -188,16 +200,16 @@ def draw(
     topics: PipelineFile,
     names: Mapping[str, Any],
 ) -> dict[str, PipelineFile]:
-    scene = picture.arranged(
-        forms.conversation_of(_bytes(conversation)),
-        forms.projection_of(_bytes(map)),
-        forms.layers_of(_bytes(layers)),
-        forms.topics_of(_bytes(topics)),
+    scene = map_picture.arranged(
+        conversation_of(_bytes(conversation)),
+        projection_of(_bytes(map)),
+        layers_of(_bytes(layers)),
+        topics_of(_bytes(topics)),
         names["names"],
     )
     return {
-        "svg": context.save("map.svg", picture.svg(scene).encode()),
-        "png": context.save("map.png", picture.png(scene)),
+        "svg": context.save("map.svg", map_picture.svg(scene).encode()),
+        "png": context.save("map.png", map_picture.png(scene)),
     }
 
 
@@ -205,8 +217,8 @@ def _named(
     context: StepContext, namer: Namer, conversation: PipelineFile, topics: PipelineFile, clock: Clock
 ) -> dict[str, Any]:
     """A name is asked for once: a model may be slow, and cost money, so each is kept as it comes."""
-    texts = [comment.text for comment in forms.conversation_of(_bytes(conversation)).comments]
-    found = forms.topics_of(_bytes(topics))
+    texts = [comment.text for comment in conversation_of(_bytes(conversation)).comments]
+    found = topics_of(_bytes(topics))
     given = context.map(
         lambda topic: namer.name(topic, [texts[row] for row in topic.samples]), found, key=lambda topic: topic.key
     )
@@ -230,11 +242,11 @@ def items_of(
     embedder: str,
 ) -> dict[str, list[Item]]:
     """The items of the six tables that are written before the configuration, by table."""
-    said = forms.conversation_of(_bytes(conversation))
+    said = conversation_of(_bytes(conversation))
     ids, texts = [comment.id for comment in said.comments], [comment.text for comment in said.comments]
-    projection, found = forms.projection_of(_bytes(map)), forms.layers_of(_bytes(layers))
-    about, called = forms.topics_of(_bytes(topics)), names["names"]
-    rows = forms.vectors_of(_bytes(vectors))
+    projection, found = projection_of(_bytes(map)), layers_of(_bytes(layers))
+    about, called = topics_of(_bytes(topics)), names["names"]
+    rows = vectors_of(_bytes(vectors))
     model = embedder_named(embedder).name
     convert = DataConverter
     return {
@@ -271,14 +283,14 @@ def _config(
     written: dict[str, int],
     written_at: str,
 ) -> Item:
-    said = forms.conversation_of(_bytes(conversation))
+    said = conversation_of(_bytes(conversation))
     skipped = {reason: said.counted(reason) for reason in ("blank", "moderated", "duplicate")}
     return DataConverter.create_conversation_meta(
         conversation_id,
         said,
-        forms.layers_of(_bytes(layers)),
+        layers_of(_bytes(layers)),
         embedding_model=embedder_named(embedder).name,
-        umap_parameters=forms.projection_of(_bytes(map)).parameters,
+        umap_parameters=projection_of(_bytes(map)).parameters,
         processed_date=processed_date,
         metadata={"seed": seed, "namer": namer, "report_id": report_id, "skipped": skipped, "items": written},
         job_id=job_id,
@@ -287,3 +299,48 @@ def _config(
 
 def _bytes(file: PipelineFile) -> bytes:
     return file.read(limit=_MOST_BYTES)
+
+
+def dumped(value: Any) -> bytes:
+    """A dataclass of this package, or a list of them, as JSON."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=dataclasses.asdict)
+
+
+def conversation_of(data: bytes) -> Conversation:
+    form = orjson.loads(data)
+    return Conversation(
+        tuple(Comment(**one) for one in form["comments"]), tuple(Skipped(**one) for one in form["skipped"])
+    )
+
+
+def projection_of(data: bytes) -> Projection:
+    form = orjson.loads(data)
+    positions = tuple((x, y) for x, y in form["positions"])
+    return Projection(positions, tuple(Edge(**one) for one in form["edges"]), form["parameters"])
+
+
+def layers_of(data: bytes) -> Layers:
+    form = orjson.loads(data)
+    labels, confidence = (tuple(map(tuple, form[name])) for name in ("labels", "confidence"))
+    return Layers(labels, confidence, form["parameters"])
+
+
+def topics_of(data: bytes) -> list[Topic]:
+    return [_topic(form) for form in orjson.loads(data)]
+
+
+def _topic(form: dict[str, Any]) -> Topic:
+    lists = {name: tuple(form[name]) for name in ("rows", "samples", "centroid", "children")}
+    keywords = tuple(Keyword(**one) for one in form["keywords"])
+    return Topic(**{**form, **lists, "keywords": keywords})
+
+
+def dumped_vectors(vectors: Any) -> bytes:
+    """NumPy's own format, without anything that would have to be run to be read."""
+    stream = io.BytesIO()
+    library("numpy").save(stream, vectors, allow_pickle=False)
+    return stream.getvalue()
+
+
+def vectors_of(data: bytes) -> Any:
+    return library("numpy").load(io.BytesIO(data), allow_pickle=False)

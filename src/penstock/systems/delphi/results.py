@@ -20,8 +20,8 @@ from penstock.client.items.expressions import F
 from penstock.client.items.failures import ConditionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.delphi import tables
+from penstock.systems.delphi.analysis.embeddings import unpacked
 from penstock.systems.delphi.converter import Item, required
-from penstock.systems.delphi.vectors import unpacked
 from penstock.tables.apply.apply import ensure_tables
 
 CONFIG: Final = "Delphi_UMAPConversationConfig"

@@ -7,7 +7,7 @@ by `job_id`; and embeddings are large, so their index has keys only (ALL in comp
 
 from __future__ import annotations
 
-from penstock.systems.layouts import Layout, check_layout
+from penstock.systems.schema_variants import SchemaVariant, check_variant
 from penstock.tables.definitions.definition import Index, Table
 
 CONVERSATION_INDEX = "ConversationIdIndex"
@@ -29,13 +29,13 @@ RANGES = {
 """The seven tables of results, and what each is sorted by."""
 
 
-def tables(layout: Layout = "safe") -> tuple[Table, ...]:
+def tables(layout: SchemaVariant = "safe") -> tuple[Table, ...]:
     """The seven tables and the queue."""
-    check_layout(layout)
+    check_variant(layout)
     return (*(_results(name, layout) for name in RANGES), queue(layout))
 
 
-def _results(name: str, layout: Layout) -> Table:
+def _results(name: str, layout: SchemaVariant) -> Table:
     natural = RANGES[name]
     beside = "job_id:S" if natural == "conversation_id:S" else natural
     keys_only = name == "Delphi_CommentEmbeddings" and layout == "safe"
@@ -44,7 +44,7 @@ def _results(name: str, layout: Layout) -> Table:
     return Table(name, ("job_id:S", natural), indexes=[index])
 
 
-def queue(layout: Layout = "safe") -> Table:
+def queue(layout: SchemaVariant = "safe") -> Table:
     """In safe, only jobs to look at are in ClaimIndex: the most urgent first, then the oldest. Old jobs expire."""
     indexes = [
         Index("StatusCreatedIndex", "status:S", "created_at:S"),

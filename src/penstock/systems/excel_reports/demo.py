@@ -11,9 +11,9 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.files import open_files
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.systems.demos import files_beside
 from penstock.systems.excel_reports.records import JobWithLogs
 from penstock.systems.excel_reports.service import ExcelReports
-from penstock.systems.showings import files_beside
 
 PROJECT: Final = "mlab_bodwassho_usa_3"
 _LOOK_SECONDS: Final = 0.02

@@ -28,8 +28,7 @@ from penstock.leases import LeaseLost
 from penstock.retry import RetryPolicy
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import MadeUpProject, Row, Source
-from penstock.systems.excel_reports.records import JobExists, ReportJob
-from penstock.systems.excel_reports.steps import IMAGES_END, STEPS
+from penstock.systems.excel_reports.records import IMAGES_END, STEPS, JobExists, ReportJob
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.excel_reports.workbook import ReportBook, Statistics
 

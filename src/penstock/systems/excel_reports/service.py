@@ -24,14 +24,12 @@ from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.worker.worker import Worker
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import Source
-from penstock.systems.excel_reports.record_ids import new_job_id
-from penstock.systems.excel_reports.records import JobWithLogs, ReportJob
+from penstock.systems.excel_reports.records import TASK, JobWithLogs, ReportJob, new_job_id
 from penstock.systems.excel_reports.report import RETRIES, ReportMaker, created
 from penstock.systems.excel_reports.settings import Settings
 from penstock.systems.excel_reports.store import ReportJobs
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 
-TASK: Final = "excel_report"
 DEFAULT_LEASE_SECONDS: Final = 30.0
 
 
@@ -43,7 +41,7 @@ class ExcelReports:
         db: Database,
         files: Files,
         *,
-        layout: Layout = "safe",
+        layout: SchemaVariant = "safe",
         settings: Settings | None = None,
         source: Source | None = None,
         clock: Clock | None = None,

@@ -1,6 +1,6 @@
 """Report jobs in their table: everything that may be done to one, safely under any number of writers.
 
-1. A change is a pure function of the job as it was read (changes.py). It is written in one transaction with the
+1. A change is a pure function of the job as it was read (transitions.py). It is written in one transaction with the
    numbered record that tells of it, on the condition that nothing it was decided on has changed; whoever was slower
    reads again and decides again.
 2. Numbers come from the counter in the main record, which the same transaction raises: there are no two records of
@@ -26,10 +26,7 @@ from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.leases import LeaseLost
 from penstock.optimistic import Contention
-from penstock.systems.excel_reports import changes
-from penstock.systems.excel_reports.changes import Change, Changed
-from penstock.systems.excel_reports.failures import category_of, duration_text
-from penstock.systems.excel_reports.record_ids import main_record_id, new_job_id
+from penstock.systems.excel_reports import transitions
 from penstock.systems.excel_reports.records import (
     MAIN,
     BadReport,
@@ -41,13 +38,16 @@ from penstock.systems.excel_reports.records import (
     job_of,
     log_item,
     main_item,
+    main_record_id,
+    new_job_id,
     not_found,
     state_of,
     with_logs,
 )
 from penstock.systems.excel_reports.settings import DEFAULT_TTL_HOURS, checked_hours
 from penstock.systems.excel_reports.tables import JOBS, tables
-from penstock.systems.layouts import Layout
+from penstock.systems.excel_reports.transitions import Change, Changed, category_of, duration_text
+from penstock.systems.schema_variants import SchemaVariant
 from penstock.tables.apply.apply import ensure_tables
 
 _LOG = logging.getLogger("penstock.excel_reports")
@@ -62,7 +62,7 @@ class ReportJobs:
         self,
         db: Database,
         *,
-        layout: Layout = "safe",
+        layout: SchemaVariant = "safe",
         table: str = JOBS,
         ttl_hours: float = DEFAULT_TTL_HOURS,
         clock: Clock | None = None,
@@ -115,7 +115,7 @@ class ReportJobs:
 
         def change(job: ReportJob, now: float) -> Changed:
             same = job.state is wanted and (token is None or job.fence == token)
-            return Changed(job) if same and not job.is_terminal else changes.moved(job, status, now)
+            return Changed(job) if same and not job.is_terminal else transitions.moved(job, status, now)
 
         return self._change(job_id, change, token)
 
@@ -139,7 +139,7 @@ class ReportJobs:
                 "processingTime": duration_text(now - job.created_at),
                 "statistics": dict(statistics or {}),
             }
-            return changes.completed(job, now, facts)
+            return transitions.completed(job, now, facts)
 
         return self._change(job_id, change, token)
 
@@ -156,7 +156,7 @@ class ReportJobs:
             message, told = str(error) or type(error).__name__, category or category_of(error)
         else:
             message, told = error, category or "unknown"
-        return self._change(job_id, lambda job, now: changes.failed(job, now, told, message), token)
+        return self._change(job_id, lambda job, now: transitions.failed(job, now, told, message), token)
 
     # ── progress: this never raises (5) ──────────────────────────────────────────────────────────
 
@@ -176,7 +176,7 @@ class ReportJobs:
         self, job_id: str, progress: float, step: str, fields: dict[str, Any], token: int | None, *, on_main: bool
     ) -> ReportJob | None:
         def change(job: ReportJob, now: float) -> Changed:
-            return changes.progressed(job, now, progress, step, fields, on_main=on_main)
+            return transitions.progressed(job, now, progress, step, fields, on_main=on_main)
 
         try:
             return self._change(job_id, change, token)
@@ -304,7 +304,7 @@ class ReportJobs:
                 with suppress(ConditionFailed):  # it is gone
                     key = self._key(before.job_id, item["recordId"])
                     self._table.update(key, set={"ttl": until}, if_=F("ttl") < until)
-        return changes.kept_longer(after, until)
+        return transitions.kept_longer(after, until)
 
 
 def _optional(sets: dict[str, Any], after: ReportJob) -> list[str]:

@@ -6,14 +6,14 @@ records can only be found by reading the whole table; with `jobId` before it (sa
 
 from __future__ import annotations
 
-from penstock.systems.layouts import Layout, check_layout
+from penstock.systems.schema_variants import SchemaVariant, check_variant
 from penstock.tables.definitions.definition import Table
 
 JOBS = "excel-report-jobs"
 
 
-def tables(layout: Layout = "safe", *, jobs: str = JOBS, ttl: bool = True) -> tuple[Table, ...]:
+def tables(layout: SchemaVariant = "safe", *, jobs: str = JOBS, ttl: bool = True) -> tuple[Table, ...]:
     """`jobs` is the table's name (JOBS_TABLE); expiry of old jobs is optional."""
-    check_layout(layout)
+    check_variant(layout)
     key = ("jobId:S", "recordId:S") if layout == "safe" else ("recordId:S",)
     return (Table(jobs, key, ttl="ttl" if ttl else None),)

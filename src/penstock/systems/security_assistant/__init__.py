@@ -1,1 +1,17 @@
-"""Security assistant: drawings to schedules, with checkpoints."""
+"""A security drawing (PDF) in, a component schedule (.xlsx) out (S2)."""
+
+from penstock.registry import Commands, System
+from penstock.tables.definitions.system_tables import SystemTables
+
+SYSTEM = System(
+    "security-assistant",
+    "Security assistant",
+    commands=Commands(
+        "security", "Security drawings to schedules: process, list, serve, and more.", f"{__name__}.commands:command"
+    ),
+    tables=SystemTables(f"{__name__}.tables", variables={"jobs": "DYNAMODB_TABLE"}),
+    demo=f"{__name__}.demo:demo",
+    jobs=(f"{__name__}.job_source:drawing_source",),
+    libraries=("openpyxl", "pypdf"),
+    extra="systems",
+)

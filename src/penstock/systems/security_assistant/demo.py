@@ -9,14 +9,14 @@ from typing import Final
 
 from penstock.client.database import Database
 from penstock.jobs.model.state import State
-from penstock.systems.security_assistant.intake import NewDrawing, take_in
-from penstock.systems.security_assistant.job import DrawingJob
-from penstock.systems.security_assistant.json_shelf import JsonShelf
-from penstock.systems.security_assistant.moving import copy_jobs
-from penstock.systems.security_assistant.processor import Processor
-from penstock.systems.security_assistant.sample import Building
+from penstock.systems.security_assistant.drawing.sample import Building
+from penstock.systems.security_assistant.jobs.copy import copy_jobs
+from penstock.systems.security_assistant.jobs.job import DrawingJob
+from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
+from penstock.systems.security_assistant.jobs.processor import Processor
+from penstock.systems.security_assistant.jobs.storage import Storage
+from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
 from penstock.systems.security_assistant.settings import Settings, table_storage
-from penstock.systems.security_assistant.storage import Storage
 
 _CONTEXT: Final = b"Standard: EN 60839-11-1\nEvery reader shall be flush mounted.\n"
 _BUILDINGS: Final = (
@@ -37,7 +37,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         jobs.append(_processed(storage, company, building, in_parts=number == 0))
     progress(0.9, "exporting to jobs.json")
     twin = folder / "local_output"
-    moved = copy_jobs(storage.shelf, JsonShelf(twin), now=storage.now(), replace_existing=True)
+    moved = copy_jobs(storage.store, JsonJobStore(twin), now=storage.now(), replace_existing=True)
     first = jobs[0]
     drawing = folder / "drawing.pdf"
     drawing.write_bytes(_BUILDINGS[0][1].pdf())
@@ -61,7 +61,7 @@ def _processed(storage: Storage, company: str, building: Building, *, in_parts: 
     new = NewDrawing(company, building.client, building.project, f"{building.number}.pdf", building.pdf())
     if in_parts:
         new = replace(new, context_name="brief.txt", context=_CONTEXT)
-    job = take_in(storage, new)
+    job = submit_drawing(storage, new)
     limit = 0.0 if in_parts else 900.0
     while not job.is_terminal:
         done = Processor(storage, time_limit_seconds=limit, safety_margin_seconds=0.0).process(job)

@@ -23,20 +23,20 @@ from penstock.extras import extra
 from penstock.files.errors import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
-from penstock.systems.security_assistant.agents import Agents, default_agents
-from penstock.systems.security_assistant.context import CONTEXT_BYTES, BadContext
-from penstock.systems.security_assistant.drawing import (
+from penstock.systems.security_assistant.drawing.agents import Agents, default_agents
+from penstock.systems.security_assistant.drawing.context import CONTEXT_BYTES, BadContext
+from penstock.systems.security_assistant.drawing.pdf import (
     DRAWING_BYTES,
     BadDrawing,
     DrawingTooLarge,
     NotPdf,
 )
-from penstock.systems.security_assistant.intake import NewDrawing, take_in
-from penstock.systems.security_assistant.job import DrawingJob
-from penstock.systems.security_assistant.names import BadName, part_of
-from penstock.systems.security_assistant.stages import KINDS, file_of_kind, stages_of
-from penstock.systems.security_assistant.storage import Storage
-from penstock.systems.security_assistant.workers import Workers
+from penstock.systems.security_assistant.jobs.job import DrawingJob
+from penstock.systems.security_assistant.jobs.names import BadName, part_of
+from penstock.systems.security_assistant.jobs.processor import Workers
+from penstock.systems.security_assistant.jobs.stages import KINDS, file_of_kind, stages_of
+from penstock.systems.security_assistant.jobs.storage import Storage
+from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
 
 with extra("systems", "The security assistant"):
     from fastapi import Depends, FastAPI, Query, Request
@@ -165,7 +165,7 @@ class _Assistant:
     def health(self) -> dict[str, Any]:
         """Asks the storage something."""
         self.storage.query_by_status("processing", limit=1)
-        return {"storage": self.storage.shelf.where}
+        return {"storage": self.storage.store.where}
 
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
@@ -252,7 +252,7 @@ async def process_drawing(
     async with assistant.uploads:
         new = await _drawing_of(request, query)
         assistant.tenants.company(request, new.company_id)
-        job = await run_in_threadpool(take_in, assistant.storage.for_company(new.company_id), new)
+        job = await run_in_threadpool(submit_drawing, assistant.storage.for_company(new.company_id), new)
     assistant.workers.wake()
     url = url_for(request, f"/status/{job.id}?company={job.company}")
     response.headers["Location"] = url

@@ -5,8 +5,11 @@ LOCAL_OUTPUT_DIR  local: the folder (local_output)
 S3_BUCKET         aws: the bucket of the files, or an s3:// URL with a prefix
 DYNAMODB_TABLE    aws: the jobs' table (security-assistant-jobs)
 AWS_REGION        aws: the region (us-east-1)
-PENSTOCK_URL      aws: another database than AWS's: a file, or an endpoint
+PENSTOCK_DB       aws: another database than AWS's: a file, or an endpoint
 PENSTOCK_FILES    aws: another home of files than S3_BUCKET
+
+PENSTOCK_DB alone, without STORAGE_MODE and LOCAL_OUTPUT_DIR, means that database; the files of a database file are
+then beside it.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from penstock.client.database import Database, connect
 from penstock.clock import Clock
 from penstock.errors import PenstockError
 from penstock.files import open_files
-from penstock.systems.layouts import Layout, check_layout
+from penstock.systems.schema_variants import SchemaVariant, check_variant
 from penstock.systems.security_assistant import tables
-from penstock.systems.security_assistant.json_shelf import JsonShelf
-from penstock.systems.security_assistant.shelf import NothingThere
-from penstock.systems.security_assistant.storage import Storage
-from penstock.systems.security_assistant.table_shelf import TableShelf
+from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
+from penstock.systems.security_assistant.jobs.storage import Storage
+from penstock.systems.security_assistant.jobs.store import NothingThere
+from penstock.systems.security_assistant.jobs.table_store import TableJobStore
 
 DEFAULT_FOLDER: Final = "local_output"
 DEFAULT_REGION: Final = "us-east-1"
@@ -47,35 +50,38 @@ class Settings:
     files: str = ""
     table: str = tables.JOBS
     events: str = tables.EVENTS
-    layout: Layout = "safe"
+    layout: SchemaVariant = "safe"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, *, layout: str = "safe") -> Settings:
         """Raises BadSettings."""
         env = os.environ if environment is None else environment
-        mode = env.get("STORAGE_MODE") or "local"
-        check_layout(layout)
-        wanted: Layout = "compat" if layout == "compat" else "safe"
+        target = env.get("PENSTOCK_DB") or ""
+        said = env.get("STORAGE_MODE") or env.get("LOCAL_OUTPUT_DIR")
+        mode = env.get("STORAGE_MODE") or ("aws" if target and not said else "local")
+        check_variant(layout)
+        wanted: SchemaVariant = "compat" if layout == "compat" else "safe"
         if mode == "local":
             return cls(folder=env.get("LOCAL_OUTPUT_DIR") or DEFAULT_FOLDER, layout=wanted)
         if mode != "aws":
             raise BadSettings(f"STORAGE_MODE is {mode!r}; it is local or aws.")
-        files = env.get("PENSTOCK_FILES") or env.get("S3_BUCKET") or ""
+        beside = f"{target}.files" if target and not said and "://" not in target else ""
+        files = env.get("PENSTOCK_FILES") or env.get("S3_BUCKET") or beside
         if not files:
             raise BadSettings("S3_BUCKET is not set, and STORAGE_MODE is aws. Set it to the bucket of the files.")
-        if not env.get("PENSTOCK_FILES") and "://" not in files:
+        if not env.get("PENSTOCK_FILES") and files != beside and "://" not in files:
             files = f"s3://{files}"
-        url = env.get("PENSTOCK_URL") or f"aws://{env.get('AWS_REGION') or DEFAULT_REGION}"
+        url = target or f"aws://{env.get('AWS_REGION') or DEFAULT_REGION}"
         table = env.get("DYNAMODB_TABLE") or tables.JOBS
         return cls("aws", url=url, files=files, table=table, layout=wanted)
 
 
 @contextmanager
-def opened_storage(settings: Settings, *, clock: Clock | None = None, make: bool = True) -> Iterator[Storage]:
+def open_storage(settings: Settings, *, clock: Clock | None = None, make: bool = True) -> Iterator[Storage]:
     """The storage; tables and folder are made if they are not there, or with `make=False` refused (NothingThere)."""
     if settings.mode == "local":
         storage = Storage(
-            JsonShelf(settings.folder, clock=clock), open_files(settings.folder, clock=clock), clock=clock
+            JsonJobStore(settings.folder, clock=clock), open_files(settings.folder, clock=clock), clock=clock
         )
         storage.prepare(make)
         yield storage
@@ -90,5 +96,5 @@ def opened_storage(settings: Settings, *, clock: Clock | None = None, make: bool
 
 def table_storage(db: Database, settings: Settings, *, clock: Clock | None = None) -> Storage:
     """On tables of this database, with the files where the settings say."""
-    shelf = TableShelf(db, settings.layout, jobs=settings.table, events=settings.events)
-    return Storage(shelf, open_files(settings.files, clock=clock), clock=clock)
+    store = TableJobStore(db, settings.layout, jobs=settings.table, events=settings.events)
+    return Storage(store, open_files(settings.files, clock=clock), clock=clock)

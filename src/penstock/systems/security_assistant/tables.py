@@ -12,7 +12,7 @@ found by its id alone:
 
 from __future__ import annotations
 
-from penstock.systems.layouts import Layout, check_layout
+from penstock.systems.schema_variants import SchemaVariant, check_variant
 from penstock.tables.definitions.definition import Index, Table
 
 JOBS = "security-assistant-jobs"
@@ -25,9 +25,9 @@ MONTH_SHARD = "date_bucket#shard"
 COMPANY_CLIENT = "company#client"
 
 
-def tables(layout: Layout = "safe", *, jobs: str = JOBS, events: str = EVENTS) -> tuple[Table, ...]:
+def tables(layout: SchemaVariant = "safe", *, jobs: str = JOBS, events: str = EVENTS) -> tuple[Table, ...]:
     """`jobs` is the name of the jobs' table (DYNAMODB_TABLE)."""
-    check_layout(layout)
+    check_variant(layout)
     indexes = _safe_indexes() if layout == "safe" else _compat_indexes()
     return (
         Table(jobs, f"{JOB_KEY}:S", indexes=indexes, ttl="ttl"),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.problems import NAME_CHARACTERS, SHORTEST_NAME, DefinitionError, Problem
 
 PRODUCTION = "production"
-DEFAULT_PREFIX = "construction-expenses"
 DEFAULT_REGION = "us-east-1"
 
 MANAGER = "penstock"
@@ -21,31 +20,12 @@ STANDARD_TAGS = ("Application", "CreatedAt", "Environment", "ManagedBy")
 class Naming:
     """`{prefix}-{suffix}` in production, `{prefix}-{environment}-{suffix}` elsewhere.
 
-    An empty prefix leaves no dash.
+    An empty prefix, which is the default, leaves no dash: a table has its own name.
     """
 
-    prefix: str = DEFAULT_PREFIX
+    prefix: str = ""
     environment: str = PRODUCTION
     region: str = DEFAULT_REGION
-
-    @classmethod
-    def of(
-        cls,
-        variables: Mapping[str, str],
-        *,
-        prefix: str | None = None,
-        environment: str | None = None,
-        default_prefix: str = DEFAULT_PREFIX,
-    ) -> Naming:
-        """What was said on the command line, else ENVIRONMENT, TABLE_PREFIX and AWS_REGION, else their defaults.
-
-        A variable that is empty is one that is not set.
-        """
-        return cls(
-            prefix=prefix if prefix is not None else variables.get("TABLE_PREFIX") or default_prefix,
-            environment=environment or variables.get("ENVIRONMENT") or PRODUCTION,
-            region=variables.get("AWS_REGION") or DEFAULT_REGION,
-        )
 
     @property
     def start(self) -> str:

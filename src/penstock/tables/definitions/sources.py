@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,9 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import ExportError, read_export
-from penstock.tables.definitions.naming import DEFAULT_PREFIX
 from penstock.tables.definitions.problems import DefinitionError, Problem, check_together
+from penstock.tables.definitions.system_tables import SystemTables
 from penstock.user_modules import import_user_module
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """A system that ships with Penstock: the module of its tables, the prefix of their names, and the environment
-    variables that name single ones, by the parameter of `tables` that takes each.
-    """
-
-    module: str
-    prefix: str = ""
-    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +23,7 @@ class Definitions:
 
     source: str
     tables: tuple[Table, ...]
-    prefix: str = DEFAULT_PREFIX
+    prefix: str = ""
 
 
 class LoadingError(PenstockError):
@@ -52,7 +41,7 @@ class LoadingError(PenstockError):
 
 def load(
     given: str,
-    systems: Mapping[str, System],
+    systems: Mapping[str, SystemTables],
     *,
     layout: str = "safe",
     variables: Mapping[str, str] | None = None,

@@ -6,6 +6,7 @@ The table of jobs may not exist yet, and the database may stop answering: each r
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,10 +16,15 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.cron import Schedule
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.sources import AllJobs, StoreSource
 from penstock.jobs.store.store import JobStore
+from penstock.registry import job_source_types
 from penstock.tables.definitions.sources import Definitions
 
 LABEL: Final = "dashboard"
+
+
+_TABLES_SECONDS: Final = 15.0
 
 
 class NoJobs(PenstockError):
@@ -53,6 +59,7 @@ class Source:
         """Table definitions of the command line, beside the systems that ship with Penstock."""
         self._opening = threading.Lock()
         self._store: JobStore | None = None
+        self._jobs: tuple[float, AllJobs] | None = None
 
     def store(self) -> JobStore:
         """The job store. Raises NoJobs, or the database's error."""
@@ -64,7 +71,24 @@ class Source:
                     raise NoJobs(self.table, self.place) from None
             return self._store
 
+    def jobs(self) -> AllJobs:
+        """The jobs of every table that has any, those of systems too; only of the table that was named, if one was.
+
+        Raises NoJobs where there are none. Which tables have jobs is looked up every few seconds.
+        """
+        if self.table != DEFAULT_TABLE:
+            return AllJobs([StoreSource(self.store())])
+        with self._opening:
+            if self._jobs is None or time.monotonic() - self._jobs[0] > _TABLES_SECONDS:
+                self._jobs = time.monotonic(), AllJobs.in_database(self.db, job_source_types(), files=self.files)
+            found = self._jobs[1]
+            if not found.sources:
+                self._jobs = None
+                raise NoJobs(self.table, self.place)
+        return found
+
     def forget(self) -> None:
         """Looks for the table again next time: it was deleted."""
         with self._opening:
             self._store = None
+            self._jobs = None

@@ -25,7 +25,7 @@ from penstock.records.record_state import BOOKKEEPING
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.services.dynamodb import default_database
 from penstock.systems.account_records.tables import PENDING_INDEX, PENDING_SHARD, PROCESSED_INDEX, PROCESSED_SHARD
-from penstock.systems.layouts import Layout, check_layout
+from penstock.systems.schema_variants import SchemaVariant, check_variant
 
 Record = Item
 """A record is a dict: `AccountId` and `RunTime` are texts, `Processed` is 0 or 1."""
@@ -48,15 +48,17 @@ class RecordModel:
     Which layout the table has is asked of it once, unless it is said.
     """
 
-    def __init__(self, db: Database | None = None, *, table: str | None = None, layout: Layout | None = None) -> None:
+    def __init__(
+        self, db: Database | None = None, *, table: str | None = None, layout: SchemaVariant | None = None
+    ) -> None:
         if layout is not None:
-            check_layout(layout)
+            check_variant(layout)
         self.db = default_database() if db is None else db
         self.table = self.db.table(table or Config.load().record_table, key=("AccountId:S", "RunTime:S"))
         self._layout = layout
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> SchemaVariant:
         if self._layout is None:
             described = self.db.execute("DescribeTable", {"TableName": self.table.name})["Table"]
             self._layout = layout_of(described)
@@ -167,7 +169,7 @@ def processed_shards() -> list[str]:
 # ── their shape ──────────────────────────────────────────────────────────────────────────────────
 
 
-def layout_of(described: Mapping[str, Any]) -> Layout:
+def layout_of(described: Mapping[str, Any]) -> SchemaVariant:
     """The layout of a table as DescribeTable shows it."""
     names = {index["IndexName"] for index in described.get("GlobalSecondaryIndexes", ())}
     return "safe" if PENDING_INDEX in names else "compat"

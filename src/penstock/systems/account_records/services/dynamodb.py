@@ -10,7 +10,7 @@ from penstock.client.transports.credentials import Credentials, CredentialSource
 from penstock.client.transports.endpoints import Endpoint
 from penstock.systems.account_records.config import DEFAULTS, Config
 from penstock.systems.account_records.tables import tables
-from penstock.systems.layouts import Layout
+from penstock.systems.schema_variants import SchemaVariant
 from penstock.tables.apply.apply import ensure_tables
 from penstock.tables.definitions.naming import Naming
 
@@ -33,7 +33,7 @@ def _opened_once(config: Config) -> Database:
     return open_database(config)
 
 
-def create_tables(db: Database, config: Config, layout: Layout = "safe") -> tuple[str, ...]:
+def create_tables(db: Database, config: Config, layout: SchemaVariant = "safe") -> tuple[str, ...]:
     """Makes Users and Records where they are missing, and waits for them; the names of those that were made.
 
     A table that is there is left as it is.

@@ -19,6 +19,7 @@ from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.poller import Feed, Message, fragment
 from penstock.web.dashboard.site import Site, download, pretty
+from penstock.web.dashboard.system_jobs import system_job
 from penstock.web.problems import Problem
 from penstock.wire.values import item_size
 
@@ -27,9 +28,10 @@ LOG_LINES: Final = 200
 
 def routes(site: Site) -> list[Route]:
     def show(request: Request) -> Response:
-        store = site.source.store()
-        history = store.history(request.path_params["job_id"])
-        job = history.job
+        source, history = site.source.jobs().history(request.path_params["job_id"])
+        if source.store is None:
+            return system_job(site, request, source, history)
+        store, job = source.store, history.job
         lines = _lines_upto(history.entries, request.query_params.get("upto", ""))
         is_newest = not lines or lines[-1].number == history.entries[-1].number
         context = {
@@ -41,7 +43,10 @@ def routes(site: Site) -> list[Route]:
             "is_newest": is_newest,
             "comparison": _comparison(store, history, request.query_params),
         }
-        live = "job?" + urlencode({"key": job.id}) if is_newest else None
+        is_ours = source.table == site.source.table
+        if not is_ours:  # another store's jobs are changed by their system's commands
+            context |= {"can_cancel": False, "can_retry": False}
+        live = "job?" + urlencode({"key": job.id}) if is_newest and is_ours else None
         return site.page(request, "job.html", live=live, **context)
 
     def file(request: Request) -> Response:

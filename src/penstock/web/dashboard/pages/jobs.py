@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 from urllib.parse import urlencode
 
@@ -25,6 +25,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.new_job import is_id
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import Changed
+from penstock.jobs.sources import AllJobs, JobQuery, JobSource, StoreSource, place_of
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.job_counts import Count
 from penstock.web.dashboard.poller import Feed, KeyedFeed
@@ -112,6 +113,8 @@ def _quote(part: str) -> str:
 
 PAGE_JOBS: Final = 50
 _MOST_SEARCHED: Final = 1_000
+_MOST_SCANNED: Final = 2_000
+"""Items of a table without an index by time, for one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,26 +124,33 @@ class JobPage:
     jobs: tuple[Job, ...]
     token: str | None
     looked_at: int
+    sources: Mapping[str, JobSource] = field(default_factory=dict)
+    """By id: where each was found."""
+    notes: tuple[str, ...] = ()
 
 
-def find_jobs(store: JobStore, wanted: Filter, token: str | None, limit: int = PAGE_JOBS) -> JobPage:
+def find_jobs(jobs: AllJobs, wanted: Filter, token: str | None, limit: int = PAGE_JOBS) -> JobPage:
     """The jobs that the filter wants, newest first. A page searches at most a thousand jobs for words."""
     found: list[Job] = []
+    sources: dict[str, JobSource] = {}
     looked_at = 0
     step = limit if not wanted.words else _MOST_SEARCHED // 4
+    query = JobQuery(wanted.state, wanted.task, wanted.tenant, limit=step, most_scanned=_MOST_SCANNED)
     while True:
-        page = store.find(state=wanted.state, task=wanted.task, tenant=wanted.tenant, limit=step, token=token)
+        page = jobs.find(replace(query, before=token))
+        sources |= page.sources
         for number, job in enumerate(page.jobs):
             if not wanted.has_words(job):
                 continue
             found.append(job)
             if len(found) == limit:
                 is_last = number + 1 == len(page.jobs) and page.token is None
-                return JobPage(tuple(found), None if is_last else store.layout.place(job), looked_at + number + 1)
+                next_token = None if is_last else place_of(job)
+                return JobPage(tuple(found), next_token, looked_at + number + 1, sources, page.notes)
         looked_at += len(page.jobs)
         token = page.token
         if token is None or looked_at >= _MOST_SEARCHED:
-            return JobPage(tuple(found), token, looked_at)
+            return JobPage(tuple(found), token, looked_at, sources, page.notes)
 
 
 def routes(site: Site) -> list[Route]:
@@ -148,7 +158,7 @@ def routes(site: Site) -> list[Route]:
         text = request.query_params.get("q", "")
         token = request.query_params.get("from") or None
         wanted = Filter.parse(text)
-        if len(wanted.words) == 1 and token is None and _is_known(site.source.store(), wanted.words[0]):
+        if len(wanted.words) == 1 and token is None and _is_known(site.source.jobs(), wanted.words[0]):
             return RedirectResponse(f"/jobs/{wanted.words[0]}", 303)
         live = "jobs?" + urlencode({"key": _key(text, token)})
         return site.page(request, "jobs.html", live=live, **_context(site, text, token))
@@ -172,30 +182,35 @@ def _key(text: str, token: str | None) -> str:
     return f"{text}\n{token or ''}"
 
 
-def _is_known(store: JobStore, word: str) -> bool:
+def _is_known(jobs: AllJobs, word: str) -> bool:
     """Whether it is the id of a job: then the page redirects to that job."""
-    return word.startswith("job_") and is_id(word) and bool(store.get_those_there([word]))
+    if not (word.startswith("job_") and is_id(word)):
+        return False
+    return any(source.history(word) is not None for source in jobs.sources)
 
 
 def _context(site: Site, text: str, token: str | None) -> dict[str, Any]:
     wanted = Filter.parse(text)
-    found = find_jobs(site.source.store(), wanted, token)
+    jobs = site.source.jobs()
+    found = find_jobs(jobs, wanted, token)
     tabs: list[tuple[str, Filter, Count | None]] = [("All", wanted.with_state(None), None)]
-    counts = site.overview.counts() if _counts_apply(wanted) else {}
+    counts = site.overview.counts() if _counts_apply(jobs, wanted) else {}
     tabs += [(state.value.capitalize(), wanted.with_state(state), counts.get(state)) for state in State]
     return {
         "text": text,
         "wanted": wanted,
         "found": found,
+        "changeable": {job_id for job_id, source in found.sources.items() if source.table == site.source.table},
         "tabs": [(label, urlencode({"q": str(to)}), to.state is wanted.state, number) for label, to, number in tabs],
         "next": None if found.token is None else urlencode({"q": text, "from": found.token}),
         "is_first": token is None,
     }
 
 
-def _counts_apply(wanted: Filter) -> bool:
-    """The counts are of all jobs: beside a filter they would mislead."""
-    return wanted.task is None and wanted.tenant is None and not wanted.words
+def _counts_apply(jobs: AllJobs, wanted: Filter) -> bool:
+    """The counts are of all jobs of one store: beside a filter, or other jobs, they would mislead."""
+    is_one_store = len(jobs.sources) == 1 and jobs.sources[0].store is not None
+    return is_one_store and wanted.task is None and wanted.tenant is None and not wanted.words
 
 
 # ── cancelling and retrying ──────────────────────────────────────────────────────────────────────
@@ -330,7 +345,7 @@ def _selected_jobs(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tupl
     jobs: list[Job] = []
     more = False
     for state in states if wanted.state is None else (wanted.state,):
-        page = find_jobs(store, wanted.with_state(state), None, MOST_JOBS)
+        page = find_jobs(AllJobs([StoreSource(store)]), wanted.with_state(state), None, MOST_JOBS)
         jobs += page.jobs
         more = more or page.token is not None
     return jobs[:MOST_JOBS], more or len(jobs) > MOST_JOBS

@@ -18,7 +18,7 @@ from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.engine.items.expiry_rows import LONGEST_PAST_SECONDS
 from penstock.errors import DynamoDBError, PenstockError, ResourceNotFoundException
-from penstock.systems import SYSTEMS
+from penstock.registry import system_tables
 from penstock.tables.apply.table_changer import percent_of
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
@@ -233,7 +233,7 @@ class Drift:
 
 
 def choices(own: Definitions | None) -> list[Choice]:
-    found = [Choice(name, name) for name in SYSTEMS]
+    found = [Choice(name, name) for name in system_tables()]
     return found if own is None else [Choice(OWN, own.source), *found]
 
 
@@ -245,7 +245,7 @@ def read_drift(db: Database, own: Definitions | None, chosen: str, environment: 
     if not _ENVIRONMENT.fullmatch(environment):
         raise Problem(400, "An environment is a word such as staging.", "Go back and mend it.")
     definitions = _definitions(own, chosen, layout)
-    naming = Naming.of(os.environ, environment=environment or None, default_prefix=definitions.prefix)
+    naming = Naming(definitions.prefix, environment or PRODUCTION)
     try:
         found = survey(db, definitions.tables, naming)
     except DefinitionError as error:
@@ -260,15 +260,15 @@ def read_drift(db: Database, own: Definitions | None, chosen: str, environment: 
 def _definitions(own: Definitions | None, chosen: str, layout: str) -> Definitions:
     if chosen == OWN and own is not None:
         return own
-    if chosen not in SYSTEMS:
+    if chosen not in system_tables():
         raise Problem(
             400,
             "These definitions may not be named here.",
-            f"Choose one of {', '.join(SYSTEMS)}, or start with `penstock up --definitions MODULE:NAME`.",
+            f"Choose one of {', '.join(system_tables())}, or start with `penstock up --definitions MODULE:NAME`.",
         )
     variables: Mapping[str, str] = os.environ
     try:
-        return load(chosen, SYSTEMS, layout="compat" if layout == "compat" else "safe", variables=variables)
+        return load(chosen, system_tables(), layout="compat" if layout == "compat" else "safe", variables=variables)
     except (PenstockError, ValueError) as error:
         raise Problem(400, str(error), "Choose another layout.") from None
 

@@ -1,1 +1,0 @@
-"""`penstock accounts`: one file a command."""

@@ -1,1 +1,0 @@
-"""`penstock construction`: one file a command."""

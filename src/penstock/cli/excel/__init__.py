@@ -1,1 +1,0 @@
-"""`penstock excel`: a file a command."""

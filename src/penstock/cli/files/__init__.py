@@ -1,1 +1,0 @@
-"""`penstock files`: one file a command."""

@@ -1,0 +1,762 @@
+"""`penstock jobs`: see jobs, wait for them, and change them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from penstock.cli.kit import databases
+from penstock.cli.kit.completion import complete_jobs
+from penstock.cli.kit.exit_codes import LEASE_LOST, NOT_FOUND, WORK_FAILED, CommandFailed, end_with
+from penstock.cli.kit.groups import group
+from penstock.cli.kit.options import (
+    FILES_VARIABLE,
+    confirm,
+    db_option,
+    dry_run_option,
+    json_option,
+    out_file_option,
+    token_option,
+    yes_option,
+)
+from penstock.cli.kit.output import one_line, write_text
+from penstock.client.database import Database
+from penstock.clock import utc_text
+from penstock.errors import PenstockError, ResourceNotFoundException, ValidationException
+from penstock.files import Files, open_files
+from penstock.jobs import iam_policy
+from penstock.jobs.explain import explain, gather, span
+from penstock.jobs.layouts.tables import DEFAULT_TABLE
+from penstock.jobs.model.job import Entry, History, Job, JobNotFound, Payload
+from penstock.jobs.model.json_text import from_json, to_json
+from penstock.jobs.model.state import State
+from penstock.jobs.sources import AllJobs, JobQuery, JobSource, StoreSource
+from penstock.jobs.store.store import JobStore
+from penstock.leases import LeaseLost
+from penstock.registry import job_source_types
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_NAMES_CHARACTERS = 50
+_STEP_CHARACTERS = 24
+_PAYLOAD_CHARACTERS = 300
+_PAGE = 500
+_FIRST_PAUSE_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 1.0
+
+_NO_SUCH_JOB = {NOT_FOUND: "there is no such job"}
+_ENDED_BADLY = {WORK_FAILED: "it has failed or was cancelled", **_NO_SUCH_JOB}
+_ONE_REFUSED = {WORK_FAILED: "one could not be changed", **_NO_SUCH_JOB}
+
+
+@group("jobs", exit_codes={WORK_FAILED: "the job has failed or was cancelled", **_NO_SUCH_JOB})
+def command() -> None:
+    """See jobs, wait for them, and say what should become of them.
+
+    \b
+    Examples:
+      penstock jobs list --db reports.db --state failed
+      penstock jobs watch job_mbzlks74_rfi5i0 --db reports.db
+      penstock jobs why job_mbzlks74_rfi5i0 --db reports.db
+      penstock jobs retry --state failed --task report --db reports.db --dry-run
+
+    Without --db, PENSTOCK_DB names the database, or the only .db file of this folder is taken.
+    """
+
+
+# ── options, and the store ───────────────────────────────────────────────────────────────────────
+
+job_argument = click.argument("job_id", metavar="JOB", shell_complete=complete_jobs)
+table_option = click.option(
+    "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    help=f"Their table. [for a queue {DEFAULT_TABLE}; for jobs every table that has any]",
+)  # fmt: skip
+_state_type = click.Choice([state.value for state in State])
+_timeout_option = click.option(
+    "--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Give up after so long (exit code 1)."
+)
+
+
+def store_options(function: F) -> F:
+    """--db and --table."""
+    with_table = table_option(function)
+    return db_option(default=databases.only_database_file, help="Where the jobs live")(with_table)
+
+
+@contextmanager
+def open_jobs(target: str, table: str | None, job_ids: Sequence[str] = ()) -> Iterator[AllJobs]:
+    """The jobs of a table, or of every table that has any: also those of systems. Where all of `job_ids` are in the
+    default table, the others are not looked at.
+
+    A job that is not found and a lost lease end the command with their own exit codes.
+    """
+    with databases.open_database(target, maker="penstock worker") as db:
+        files = _files(target)
+        try:
+            if table is None and job_ids and _are_in_default_table(db, job_ids):
+                table = DEFAULT_TABLE
+            if table is None:
+                jobs = AllJobs.in_database(db, job_source_types(), files=files)
+                if not jobs.sources:
+                    table = DEFAULT_TABLE  # which is not there: the error says it
+            if table is not None:
+                jobs = AllJobs([StoreSource(JobStore.of_table(db, table, files=files))])
+            yield jobs
+        except ResourceNotFoundException as error:
+            raise PenstockError(
+                f"{target} has no table {table}: no app has used it yet, or its jobs are in another one (--table)."
+            ) from error
+        except ValidationException as error:
+            raise PenstockError(
+                f"{table} of {target} is no table of jobs ({error}): name theirs with --table."
+            ) from error
+        except JobNotFound as error:
+            raise CommandFailed(NOT_FOUND, str(error)) from error
+        except LeaseLost as error:
+            raise CommandFailed(LEASE_LOST, str(error)) from error
+
+
+def _are_in_default_table(db: Database, job_ids: Sequence[str]) -> bool:
+    try:
+        return len(JobStore.of_table(db, DEFAULT_TABLE).get_those_there(job_ids)) == len(set(job_ids))
+    except ResourceNotFoundException:
+        return False
+
+
+@contextmanager
+def open_store(target: str, table: str | None) -> Iterator[JobStore]:
+    """The job store of a table; the errors are those of `open_jobs`."""
+    with open_jobs(target, table or DEFAULT_TABLE) as jobs:
+        store = jobs.sources[0].store
+        assert store is not None
+        yield store
+
+
+def _files(target: str) -> Files | None:
+    """Where the app keeps its files: where PENSTOCK_FILES says, else beside a database file if it has any."""
+    if place := os.environ.get(FILES_VARIABLE):
+        return open_files(place)
+    beside = f"{target}.files"
+    return open_files(beside) if "://" not in target and Path(beside).is_dir() else None
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@command.command("list", short_help="List jobs, newest first.")
+@store_options
+@click.option("--state", type=_state_type, help="Only those in this state.")
+@click.option("--task", metavar="NAME", help="Only those of this task.")
+@click.option("--tenant", metavar="NAME", help="Only those of this tenant; '' for those of none.")
+@click.option("--since", metavar="TIME", help="Only those made since: 2026-11-15, 2026-11-15T10:00Z, or 3h, 2d ago.")
+@click.option("--until", metavar="TIME", help="Only those made until then.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@token_option
+@json_option
+def list_(
+    target: str,
+    table: str | None,
+    state: str | None,
+    since: str | None,
+    until: str | None,
+    token: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """List jobs, newest first: of apps, of pipelines, and of every system.
+
+    \b
+    Examples:
+      penstock jobs list --db reports.db
+      penstock jobs list --db reports.db --state failed --task report --since 1d
+      penstock jobs list --db aws://eu-west-2 --json --limit 1000
+    """
+    query = JobQuery(
+        state=None if state is None else State(state),
+        since=None if since is None else parse_moment(since),
+        until=None if until is None else parse_moment(until),
+        before=token,
+        **options,
+    )
+    with open_jobs(target, table) as jobs:
+        page = jobs.find(query)
+    if as_json:
+        forms = [{"system": page.sources[job.id].system, **job_form(job)} for job in page.jobs]
+        print_line({"jobs": forms, "token": page.token, "notes": page.notes})
+        return
+    if not page.jobs:
+        click.echo("No jobs." if token is None else "No more jobs.")
+    is_one = len({source.system for source in jobs.sources}) == 1
+    rows = [
+        (one_line(job.id), job.state.value, *(() if is_one else (page.sources[job.id].system,)), one_line(job.task))
+        for job in page.jobs
+    ]
+    widths = [max((len(text) for text in texts), default=0) for texts in zip(*rows, strict=True)]
+    for job, row in zip(page.jobs, rows, strict=True):
+        click.echo(_job_line(job, "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True))))
+    for note in page.notes:
+        click.echo(note, err=True)
+    if page.token is not None:
+        click.echo(f"More: --token '{page.token}'", err=True)
+
+
+def _job_line(job: Job, names: str) -> str:
+    step = job.step if len(job.step) <= _STEP_CHARACTERS else job.step[: _STEP_CHARACTERS - 1] + "…"
+    progress = f"{job.progress:3.0f}% {step}" if job.entries or job.is_terminal else ""
+    tenant = f"  {job.tenant}" if job.tenant else ""
+    age = span(time.time() - job.created_at)
+    return one_line(f"{names}  {age:>8} old  {progress}{tenant}".rstrip())
+
+
+def parse_moment(text: str) -> float:
+    """A time, or a span of time before now: `3h`, `2d`, `90m`, `30s`."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+    if text[-1:] in units and text[:-1].isascii() and text[:-1].isdigit():
+        return time.time() - int(text[:-1]) * units[text[-1]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no time; 2026-11-15, 2026-11-15T10:00Z and 3h are.") from None
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+
+
+@command.command("show", short_help="Show a job with its history.", exit_codes=_NO_SUCH_JOB)
+@job_argument
+@store_options
+@click.option("--log", "lines", type=click.IntRange(0), default=20, show_default=True, help="The last so many entries.")
+@json_option
+def show(job_id: str, target: str, table: str | None, lines: int, as_json: bool) -> None:
+    """Show a job with its history: arguments, progress, checkpoints, events, files.
+
+    \b
+    Examples:
+      penstock jobs show job_mbzlks74_rfi5i0 --db reports.db
+      penstock jobs show job_mbzlks74_rfi5i0 --db reports.db --json
+    """
+    with open_jobs(target, table, [job_id]) as jobs:
+        source, history = jobs.history(job_id)
+        if as_json:
+            print_line({"system": source.system, **history_form(history, source.store)})
+            return
+        _print_history(history, source, lines)
+
+
+def _print_history(history: History, source: JobSource, lines: int) -> None:
+    job, store = history.job, source.store
+    click.echo(one_line(f"{job.id}  {job.task}  {job.state.value}  {job.progress:.0f}%  {job.step}".rstrip()))
+    click.echo(_why(source, job))
+    if store is not None:
+        click.echo(f"arguments    {_payload_text(store, job, job.args)}")
+    if store is not None and job.result is not None:
+        click.echo(f"result       {_payload_text(store, job, job.result)}")
+    if job.error is not None and job.error.trace:
+        click.echo("error        " + job.error.trace.rstrip().replace("\n", "\n             "))
+    for file in history.files:
+        click.echo(f"file         {file.name}  {file.saved.size:,} bytes  sha256 {file.saved.sha256[:12]}…")
+    for point in history.checkpoints:
+        click.echo(
+            f"checkpoint   {point.name}  version {point.version}  {utc_text(point.at)}  {point.summary}".rstrip()
+        )
+    for event in history.events:
+        text = f"{event.label}  attempt {event.attempt}  {event.owner}  {event.detail}"
+        click.echo(one_line(f"event        {utc_text(event.at)}  {text}".rstrip()))
+    for entry in history.entries[-lines:] if lines else ():
+        click.echo("log          " + entry_line(entry))
+
+
+def _why(source: JobSource, job: Job) -> str:
+    """One sentence on what a job does or waits for."""
+    if source.store is not None:
+        return explain(job, gather(source.store, job))
+    reason = "" if job.error is None else f" {job.error.kind}: {job.error.message}"
+    return one_line(f"{job.id} is {job.state.value}. It is a job of {source.system} (`{source.commands}`).{reason}")
+
+
+def _payload_text(store: JobStore, job: Job, payload: Payload) -> str:
+    """A payload in short, or why it cannot be read."""
+    try:
+        text = to_json(store.load(job, payload), "payload").lstrip()
+    except PenstockError as error:
+        return f"({_why_unread(store, job, payload, error)})"
+    if len(text) <= _PAYLOAD_CHARACTERS:
+        return text
+    return text[: _PAYLOAD_CHARACTERS - 1] + f"… ({len(text):,} characters)"
+
+
+@command.command("why", short_help="Say why a job is not running.", exit_codes=_NO_SUCH_JOB)
+@job_argument
+@store_options
+@json_option
+def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
+    """Say in one sentence why a job is not running: who holds it, what it waits for, what is missing.
+
+    \b
+    Example:
+      penstock jobs why job_mbzlks74_rfi5i0 --db reports.db
+    """
+    with open_jobs(target, table, [job_id]) as jobs:
+        source, history = jobs.history(job_id)
+        job, sentence = history.job, _why(source, history.job)
+        if as_json:
+            print_line({"id": job.id, "state": job.state.value, "why": sentence})
+        else:
+            click.echo(sentence)
+
+
+@command.command("workers", short_help="List the workers that live.")
+@store_options
+@json_option
+def workers(target: str, table: str | None, as_json: bool) -> None:
+    """List the workers that have given a sign of life in the last minute.
+
+    \b
+    Example:
+      penstock jobs workers --db reports.db
+    """
+    from penstock.jobs.worker.registry import Registry
+
+    with open_store(target, table) as store:
+        now = store.clock.now()
+        alive = Registry(store.db, store.layout).workers(now)
+        if as_json:
+            print_line([asdict(worker) for worker in alive])
+            return
+        if not alive:
+            click.echo("No worker: start one with `penstock worker MODULE:APP`.")
+        for worker in alive:
+            busy = f"{worker.running} of {worker.concurrency} busy"
+            spent = f"{worker.done:,} done  {worker.read_units:,.0f} read units  up {span(now - worker.started_at)}"
+            click.echo(one_line(f"{worker.name}  {busy}  {spent}"))
+            click.echo(one_line(f"  {', '.join(worker.queues)}: {names_text(worker.tasks)}"))
+
+
+@command.command("report", short_help="Write all of a job into one HTML file.", exit_codes=_NO_SUCH_JOB)
+@job_argument
+@store_options
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="By default JOB.html.")
+@json_option
+def report(job_id: str, target: str, table: str | None, out: Path | None, as_json: bool) -> None:
+    """Write all of a job into one HTML file that needs nothing else: to be mailed, or kept.
+
+    \b
+    Example:
+      penstock jobs report job_mbzlks74_rfi5i0 --db reports.db --out report.html
+    """
+    from penstock.jobs.html_report import html
+    from penstock.tables.formats.export import write_whole
+
+    with open_jobs(target, table, [job_id]) as jobs:
+        source, history = jobs.history(job_id)
+        job = history.job
+        form = job_form(job, source.store, payloads=True)
+        notes = form["unread"]
+        page = html(history, form["args"], form["result"], _why(source, job), written_at=time.time(), notes=notes)
+    path = out or Path(f"{job.id}.html")
+    write_whole(path, page)
+    if as_json:
+        print_line({"id": job.id, "file": str(path)})
+    else:
+        click.echo(str(path))
+
+
+# ── waiting ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@command.command("wait", short_help="Wait until a job has ended.", exit_codes=_ENDED_BADLY)
+@job_argument
+@store_options
+@_timeout_option
+@json_option
+def wait(job_id: str, target: str, table: str | None, timeout: float | None, as_json: bool) -> None:
+    """Wait until a job has ended, then say how.
+
+    \b
+    Examples:
+      penstock jobs wait job_mbzlks74_rfi5i0 --db reports.db && echo done
+      penstock jobs wait job_mbzlks74_rfi5i0 --db reports.db --timeout 600 --json
+    """
+    with open_jobs(target, table, [job_id]) as jobs:
+        source, _ = jobs.history(job_id)
+        try:
+            *_, (job, _) = follow(source, job_id, timeout)
+        except TimeoutError as error:
+            raise click.ClickException(str(error)) from error
+        if as_json:
+            print_line(job_form(job, source.store, payloads=True))
+        else:
+            click.echo(_why(source, job))
+        end_with(_exit_code(job))
+
+
+@command.command("watch", short_help="Follow a job's progress until it has ended.", exit_codes=_ENDED_BADLY)
+@job_argument
+@store_options
+@_timeout_option
+@json_option
+def watch(job_id: str, target: str, table: str | None, timeout: float | None, as_json: bool) -> None:
+    """Follow a job's numbered progress until it has ended. Ctrl-C stops watching, not the job.
+
+    \b
+    Examples:
+      penstock jobs watch job_mbzlks74_rfi5i0 --db reports.db
+      penstock jobs watch job_mbzlks74_rfi5i0 --db app.db --json | jq .progress
+    """
+    with open_jobs(target, table, [job_id]) as jobs:
+        source, _ = jobs.history(job_id)
+        state = ""
+        try:
+            for job, entries in follow(source, job_id, timeout):
+                for entry in entries:
+                    if as_json:
+                        print_line({"job": job_id, **entry_form(entry)})
+                    else:
+                        click.echo(entry_line(entry))
+                if job.state.value != state and not as_json:
+                    click.echo(_why(source, job), err=True)
+                state = job.state.value
+        except TimeoutError as error:
+            raise click.ClickException(str(error)) from error
+        if as_json:
+            print_line(job_form(job, source.store, payloads=True))
+        end_with(_exit_code(job))
+
+
+def follow(source: JobSource, job_id: str, timeout_seconds: float | None) -> Iterator[tuple[Job, Sequence[Entry]]]:
+    """The job whenever it has changed, with the entries that are new since; the last one is as it ended.
+
+    No entry is left out or given twice: they are numbered. Raises TimeoutError, JobNotFound.
+    """
+    end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    seen, before, pause = 0, None, _FIRST_PAUSE_SECONDS
+    while True:
+        job, entries = source.read(job_id, seen)
+        if job != before:
+            before, seen = job, max([seen, *(entry.number for entry in entries)])
+            yield job, entries
+            pause = _FIRST_PAUSE_SECONDS
+        if job.is_terminal:
+            return
+        if end is not None and time.monotonic() + pause > end:
+            raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s.")
+        time.sleep(pause)
+        pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+
+
+def _exit_code(job: Job) -> int:
+    """0 for a job that has completed, is running or waits; 3 for one that has failed or was cancelled."""
+    return WORK_FAILED if job.state.value in ("failed", "cancelled") else 0
+
+
+# ── changing ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which jobs a command is for, where they are, and how it is to be done."""
+
+    job_ids: tuple[str, ...]
+    state: str | None
+    task: str | None
+    tenant: str | None
+    target: str
+    table: str | None
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+def selection_options(function: Callable[..., None]) -> Callable[..., None]:
+    """JOB…, or --state, --task and --tenant; --db, --table, --dry-run, --yes, --json: given as `selection`."""
+
+    @wraps(function)
+    def with_selection(**given: Any) -> None:
+        mine = {name: given.pop(name) for name in Selection.__dataclass_fields__}
+        function(selection=Selection(**mine), **given)
+
+    decorators: tuple[Callable[[Any], Any], ...] = (
+        click.argument("job_ids", metavar="[JOB]...", nargs=-1, shell_complete=complete_jobs),
+        store_options,
+        click.option("--state", type=_state_type, help="All in this state."),
+        click.option("--task", metavar="NAME", help="All of this task."),
+        click.option("--tenant", metavar="NAME", help="All of this tenant."),
+        dry_run_option,
+        yes_option,
+        json_option,
+    )
+    for decorator in reversed(decorators):
+        with_selection = decorator(with_selection)
+    return with_selection
+
+
+@command.command("cancel", short_help="Cancel jobs.", exit_codes=_ONE_REFUSED)
+@selection_options
+@click.option("--reason", default="", metavar="TEXT", help="Kept with the job.")
+def cancel(selection: Selection, reason: str) -> None:
+    """Cancel jobs: queued ones at once, running ones at their next report.
+
+    \b
+    Examples:
+      penstock jobs cancel job_mbzlks74_rfi5i0 --db reports.db --reason "twice"
+      penstock jobs cancel --state queued --task report --db reports.db --dry-run
+    """
+    states = (State.QUEUED, State.PROCESSING)
+    _change_jobs("cancel", lambda store, job_id: store.cancel(job_id, reason), states, selection)
+
+
+@command.command("retry", short_help="Give failed jobs another attempt.", exit_codes=_ONE_REFUSED)
+@selection_options
+def retry(selection: Selection) -> None:
+    """Give failed jobs another attempt: they go on at their last checkpoint.
+
+    \b
+    Examples:
+      penstock jobs retry job_mbzlks74_rfi5i0 --db reports.db
+      penstock jobs retry --state failed --task report --db reports.db --yes
+    """
+    _change_jobs("retry", lambda store, job_id: store.retry(job_id), (State.FAILED,), selection)
+
+
+def _change_jobs(
+    verb: str, change: Callable[[JobStore, str], Job], states: tuple[State, ...], selection: Selection
+) -> None:
+    if bool(selection.job_ids) == any(one is not None for one in (selection.state, selection.task, selection.tenant)):
+        raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.")
+    table = selection.table if selection.job_ids else selection.table or DEFAULT_TABLE
+    with open_jobs(selection.target, table, selection.job_ids) as jobs:
+        job_ids = list(selection.job_ids) or [job.id for job in _selected(jobs, selection, states)]
+        if not selection.job_ids:
+            click.echo(f"{len(job_ids):,} {'job' if len(job_ids) == 1 else 'jobs'} to {verb}.", err=True)
+        if selection.dry_run:
+            _print_results([{"id": one, "would": verb} for one in job_ids], selection.as_json)
+            return
+        if job_ids and not selection.job_ids:
+            confirm(f"{verb.capitalize()} them?", yes=selection.yes)
+        end_with(change_each(jobs.changeable, change, job_ids, selection.as_json))
+
+
+def _selected(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
+    for state in states if selection.state is None else (State(selection.state),):
+        query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE)
+        while True:
+            page = jobs.find(query)
+            yield from page.jobs
+            if page.token is None:
+                break
+            query = replace(query, before=page.token)
+
+
+def change_each(
+    store_of: Callable[[str], JobStore],
+    change: Callable[[JobStore, str], Job],
+    job_ids: Iterable[str],
+    as_json: bool,
+) -> int:
+    """Changes each and prints the results; one that cannot be changed stops no other. The exit code: 3 if one could
+    not be changed, 4 if one was not found.
+    """
+    code = 0
+    results: list[dict[str, str]] = []
+    for job_id in job_ids:
+        try:
+            results.append({"id": job_id, "state": change(store_of(job_id), job_id).state.value})
+        except PenstockError as error:
+            code = NOT_FOUND if isinstance(error, JobNotFound) else code or WORK_FAILED
+            results.append({"id": job_id, "error": str(error)})
+    _print_results(results, as_json)
+    return code
+
+
+def _print_results(results: list[dict[str, str]], as_json: bool) -> None:
+    if as_json:
+        print_line(results)
+        return
+    for one in results:
+        if "error" in one:
+            click.echo(f"Error: {one['error']}", err=True)
+        else:
+            later = ": it is told at its next report" if one.get("state") == State.PROCESSING else ""
+            click.echo(f"{one['id']} {one.get('state', '')}{later}".rstrip())
+
+
+@command.command("pause", short_help="Take nothing more from a queue.")
+@click.argument("queue", default="default")
+@store_options
+@click.option("--reason", default="", metavar="TEXT", help="Told to those who ask why.")
+@json_option
+def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool) -> None:
+    """Take nothing more from a queue; what runs goes on.
+
+    \b
+    Example:
+      penstock jobs pause default --db reports.db --reason "the bank is closed"
+    """
+    with open_store(target, table) as store:
+        store.pause(queue, reason)
+    if as_json:
+        print_line({"queue": queue, "paused": True, "reason": reason})
+    else:
+        click.echo(f"{queue} is paused. `penstock jobs resume {queue}` goes on.")
+
+
+@command.command("resume", short_help="Take jobs from a paused queue again.")
+@click.argument("queue", default="default")
+@store_options
+@json_option
+def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
+    """Take jobs from a paused queue again.
+
+    \b
+    Example:
+      penstock jobs resume default --db reports.db
+    """
+    with open_store(target, table) as store:
+        store.resume(queue)
+    if as_json:
+        print_line({"queue": queue, "paused": False})
+    else:
+        click.echo(f"{queue} goes on.")
+
+
+@command.command("policy", short_help="Write the least IAM policy for programs that use jobs.")
+@click.option(
+    "--for", "roles", multiple=True, type=click.Choice(iam_policy.ROLES), default=("enqueue", "work"),
+    show_default=True, help="What the program does; repeatable.",
+)  # fmt: skip
+@click.option("--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME")
+@click.option("--files", envvar=FILES_VARIABLE, metavar="URL", help="Where its files are: s3://bucket/prefix.")
+@click.option("--region", default="*", show_default=True, metavar="NAME")
+@click.option("--account", default="*", show_default=True, metavar="ID")
+@click.option("--partition", default="aws", show_default=True, metavar="NAME", help="aws, aws-cn, aws-us-gov.")
+@out_file_option
+@json_option
+def policy(out: Path | None, as_json: bool, **options: Any) -> None:
+    """Write the least IAM policy for programs that enqueue jobs, run them, look at them or manage them.
+
+    \b
+    Examples:
+      penstock jobs policy --files s3://bucket/jobs --account 123456789012
+      penstock jobs policy --for enqueue --out enqueue.json
+      penstock jobs policy --for look --for manage
+
+    The table itself is made by another: `penstock tables policy jobs --for apply`.
+    """
+    from penstock.tables.iam_policy import policy_text
+
+    del as_json  # a policy is JSON
+    write_text(policy_text(iam_policy.policy(options.pop("roles"), **options)), out)
+
+
+# ── jobs as text and JSON ────────────────────────────────────────────────────────────────────────
+
+
+def print_line(value: object) -> None:
+    """JSON on one line: commands that follow a job print one after the other."""
+    click.echo(to_json(value, "what is shown").lstrip())
+
+
+def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False) -> dict[str, Any]:
+    """A job as JSON."""
+    form: dict[str, Any] = {
+        "id": job.id,
+        "task": job.task,
+        "state": job.state.value,
+        "queue": job.queue,
+        "tenant": job.tenant,
+        "priority": job.priority,
+        "progress": job.progress,
+        "step": job.step,
+        "attempt": job.attempt,
+        "failures": job.failures,
+        "crashes": job.crashes,
+        "created_at": utc_text(job.created_at),
+        "updated_at": utc_text(job.updated_at),
+        "run_at": utc_text(job.run_at),
+        "started_at": None if job.started_at is None else utc_text(job.started_at),
+        "ended_at": None if job.ended_at is None else utc_text(job.ended_at),
+        "expires_at": utc_text(job.expires_at),
+        "lease": None if job.lease is None else {"owner": job.lease.owner, "until": utc_text(job.lease.until)},
+        "error": None if job.error is None else {"kind": job.error.kind, "message": job.error.message},
+        "cancel_reason": job.cancel_reason,
+        "waiting_for": sorted(job.waiting_for),
+    }
+    if payloads:
+        form["args"], form["result"], form["unread"] = None, None, []
+    if payloads and store is not None:
+        for name, payload in (("args", job.args), ("result", job.result)):
+            try:
+                form[name] = store.load(job, payload)
+            except PenstockError as error:
+                form["unread"].append(_why_unread(store, job, payload, error))
+    return form
+
+
+def _why_unread(store: JobStore, job: Job, payload: Payload | None, error: PenstockError) -> str:
+    """Why a payload cannot be shown; what is known of its job still can."""
+    if isinstance(error, JobNotFound):
+        raise error
+    if payload is not None and payload.file is not None and store.files is None:
+        return (
+            f"{job.id}: it is in a file of {payload.file.size:,} bytes. PENSTOCK_FILES says where the app's files are."
+        )
+    return str(error)
+
+
+def history_form(history: History, store: JobStore | None) -> dict[str, Any]:
+    """All of a job as JSON."""
+    return {
+        **job_form(history.job, store, payloads=True),
+        "log": [entry_form(entry) for entry in history.entries],
+        "checkpoints": [
+            {"name": one.name, "version": one.version, "at": utc_text(one.at), "summary": one.summary}
+            for one in history.checkpoints
+        ],
+        "events": [
+            {
+                "number": one.number,
+                "type": one.type,
+                "at": utc_text(one.at),
+                "attempt": one.attempt,
+                "owner": one.owner,
+                "detail": one.detail,
+            }
+            for one in history.events
+        ],
+        "files": [{"name": one.name, **one.saved.form()} for one in history.files],
+    }
+
+
+def entry_form(entry: Entry) -> dict[str, Any]:
+    return {
+        "number": entry.number,
+        "at": utc_text(entry.at),
+        "progress": entry.progress,
+        "step": entry.step,
+        "message": entry.message,
+        "data": None if entry.data is None else from_json(entry.data),
+        "attempt": entry.attempt,
+    }
+
+
+def entry_line(entry: Entry) -> str:
+    percent = "    " if entry.progress is None else f"{entry.progress:3.0f}%"
+    data = "" if entry.data is None else f"  {entry.data}"
+    text = "  ".join(part for part in (entry.step, entry.message) if part)
+    return one_line(f"{entry.number:>5}  {utc_text(entry.at)}  {percent}  {text}{data}".rstrip())
+
+
+def names_text(names: Collection[str]) -> str:
+    """The first of them, as many as go on a line, and how many more there are."""
+    kept = sorted(names)
+    while len(text := ", ".join(kept)) > _NAMES_CHARACTERS and len(kept) > 1:
+        kept.pop()
+    rest = len(names) - len(kept)
+    return f"{text} and {rest} more" if rest else text

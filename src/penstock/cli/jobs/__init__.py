@@ -1,1 +1,0 @@
-"""`penstock jobs` and `penstock worker`."""

@@ -1,0 +1,83 @@
+"""What a shell completes: database files, table names, job ids and definitions.
+
+Completion runs at every press of the key. It asks local files only, never a network; any error completes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+_MOST = 100
+
+
+def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Files, and the .db files of this folder first."""
+    here = [CompletionItem(str(path)) for path in sorted(Path().glob("*.db")) if str(path).startswith(incomplete)]
+    return here or [CompletionItem(incomplete, type="file")]
+
+
+def complete_tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The tables of the command's database file."""
+    return _quietly(lambda: _table_names(ctx, incomplete))
+
+
+def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The newest jobs of the command's database file, with their tasks and states."""
+    return _quietly(lambda: _jobs(ctx, incomplete))
+
+
+def complete_definitions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Systems, then folders."""
+    return _quietly(lambda: _systems(incomplete)) or [CompletionItem(incomplete, type="dir")]
+
+
+def _quietly(complete: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
+    try:
+        return complete()
+    except Exception:  # an error message in the middle of a command line helps nobody
+        return []
+
+
+def _database_file(ctx: click.Context) -> str | None:
+    """The file that --db, PENSTOCK_DB or this folder names; None for everything that is not a file."""
+    target = ctx.params.get("target") or os.environ.get("PENSTOCK_DB")
+    if not target:
+        files = sorted(Path().glob("*.db"))
+        target = str(files[0]) if len(files) == 1 else None
+    return target if target and "://" not in target and Path(target).is_file() else None
+
+
+def _table_names(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    file = _database_file(ctx)
+    if file is None:
+        return []
+    from penstock.cli.kit.databases import open_database
+
+    with open_database(file) as db:
+        names = [name for name in db.tables() if name.startswith(incomplete)]
+    return [CompletionItem(name) for name in names[:_MOST]]
+
+
+def _jobs(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    file = _database_file(ctx)
+    if file is None:
+        return []
+    from penstock.cli.kit.databases import open_database
+    from penstock.jobs.layouts.tables import DEFAULT_TABLE
+    from penstock.jobs.store.store import JobStore
+
+    table = ctx.params.get("table") or DEFAULT_TABLE
+    with open_database(file) as db:
+        jobs = JobStore.of_table(db, table).find(limit=_MOST).jobs
+    return [CompletionItem(job.id, help=f"{job.task} {job.state}") for job in jobs if job.id.startswith(incomplete)]
+
+
+def _systems(incomplete: str) -> list[CompletionItem]:
+    from penstock.registry import system_tables
+
+    return [CompletionItem(name) for name in system_tables() if name.startswith(incomplete)]

@@ -1,0 +1,225 @@
+"""What commands print.
+
+A terminal obeys control characters: they move its cursor, hide what follows, change its title, write to the clipboard.
+Names, errors and log lines come from jobs and items, so from whoever could write one.
+
+1. Of control characters, only line ends and tabs get through, the colours that `click.style` makes, and a CR at either
+   end of what is written, which our own progress lines have. All others are written as JSON writes them: `\\u001b`.
+2. Nor do characters get through that turn the direction of writing, or that no encoding has.
+3. Bytes (`penstock files get`) are left alone: they were asked for.
+4. Progress is shown on a terminal only, never with --json, and not where TERM is dumb.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import click
+import orjson
+
+# ── safe text ────────────────────────────────────────────────────────────────────────────────────
+
+_HARMFUL = re.compile(
+    r"\x1b\[(?:0|1|3[0-7]|9[0-7])m"  # let through: see `_keep_colour`
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LINE_ENDS = re.compile(r"[\n\u2028\u2029]")
+
+
+def printable(text: str) -> str:
+    """The text without anything that a terminal would obey (1, 2)."""
+    return _HARMFUL.sub(_keep_colour, text)
+
+
+def one_line(text: str) -> str:
+    """The same for a text that is part of a line: it ends no line, and begins none of its own."""
+    return _LINE_ENDS.sub(_escape, printable(text))
+
+
+def _keep_colour(match: re.Match[str]) -> str:
+    return match[0] if len(match[0]) > 1 else _escape(match)
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+class SafeStream:
+    """A text stream whose writes are `printable`. Everything else is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        inner = text.strip("\r")
+        if not inner:
+            return self._stream.write(text)
+        before, after = text.startswith("\r"), text.endswith("\r")
+        return self._stream.write("\r" * before + printable(inner) + "\r" * after)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def safe_output() -> Iterator[None]:
+    """Both streams, for the length of a block."""
+    before = sys.stdout, sys.stderr
+    if not isinstance(sys.stdout, SafeStream):
+        sys.stdout, sys.stderr = (cast(TextIO, SafeStream(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def colour_wanted() -> bool:
+    """False if NO_COLOR is set to anything, or the terminal is a dumb one."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def print_json(form: Any) -> None:
+    click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2).decode())
+
+
+def plain(value: Any) -> Any:
+    """An item's value as orjson takes it: a Decimal is the number that its text says, a set a sorted list, bytes are
+    hex. No digit is lost.
+    """
+    match value:
+        case dict():
+            return {name: plain(one) for name, one in value.items()}
+        case list():
+            return [plain(one) for one in value]
+        case set():
+            return [plain(one) for one in sorted(value)]
+        case Decimal():
+            return orjson.Fragment(str(value))
+        case bytes():
+            return value.hex()
+        case _:
+            return value
+
+
+def size_text(size: float) -> str:
+    """`5 bytes`, `1.5 MB`."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    raise AssertionError("the last unit returns")
+
+
+def count_text(number: int, noun: str = "file") -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def write_text(text: str, out: Path | None) -> None:
+    """To a file, replaced as a whole, or to stdout."""
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    from penstock.tables.formats.export import write_whole
+
+    write_whole(out, text)
+    click.echo(f"Written: {out}", err=True)
+
+
+# ── progress ─────────────────────────────────────────────────────────────────────────────────────
+
+_EVERY_SECONDS = 0.2
+_QUIET_SECONDS = 1.0  # copies of files that take less show no progress
+
+
+def shows_progress(*, quiet: bool = False) -> bool:
+    """Whether a line on stderr can be written again and again (4)."""
+    return sys.stderr.isatty() and not quiet and os.environ.get("TERM") != "dumb"
+
+
+class ProgressLine:
+    """One line on the terminal that is written again and again; nothing where there is no terminal."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.shown = shows_progress(quiet=quiet)
+        self._began_at = time.monotonic()
+        self._written_at = 0.0
+        self._length = 0
+
+    def tell(self, text: str) -> None:
+        if self.shown:
+            click.echo("\r" + text.ljust(self._length), nl=False, err=True)
+            self._length = len(text)
+
+    def items(self, done: int, total: int) -> None:
+        """`120,000 of 200,000 items, 31,000 a second`."""
+        if self._is_due():
+            self.tell(f"{done:,} of {total:,} items, {done / self._seconds():,.0f} a second")
+
+    def end(self) -> None:
+        if self._length:
+            self.tell("")
+            click.echo("\r", nl=False, err=True)
+            self._length = 0
+
+    def _is_due(self) -> bool:
+        now = time.monotonic()
+        if not self.shown or now - self._written_at < _EVERY_SECONDS:
+            return False
+        self._written_at = now
+        return True
+
+    def _seconds(self) -> float:
+        return max(time.monotonic() - self._began_at, 0.001)
+
+
+class ByteLine(ProgressLine):
+    """`12.3 MB of 40.0 MB, 30.1 MB a second`; nothing for the first second of work."""
+
+    def __init__(self, total: int | None = None, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
+        self._written_at = self._began_at + _QUIET_SECONDS - _EVERY_SECONDS
+        self._total = total
+        self._done = 0
+
+    def add(self, size: int) -> None:
+        self._done += size
+        if self._is_due():
+            of = f" of {size_text(self._total)}" if self._total is not None else ""
+            self.tell(f"{size_text(self._done)}{of}, {size_text(self._done / self._seconds())} a second")
+
+    def restart(self) -> None:
+        self._done = 0
+
+
+# ── the log ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class _OneLineFormatter(logging.Formatter):
+    """A message with a line end in it makes no message of its own. A traceback, which follows one, keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+
+def log_warnings() -> None:
+    """Warnings of all rooms go to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLineFormatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

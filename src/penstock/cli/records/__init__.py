@@ -1,1 +1,0 @@
-"""`penstock records`: one file a command."""

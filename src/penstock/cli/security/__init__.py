@@ -1,1 +1,0 @@
-"""`penstock security`: one file a command."""

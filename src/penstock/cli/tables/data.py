@@ -1,0 +1,371 @@
+"""The items of tables: dump, load, diff-data, backup and restore."""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from penstock.cli.kit import groups
+from penstock.cli.kit.completion import complete_tables
+from penstock.cli.kit.databases import absent_file, open_database
+from penstock.cli.kit.exit_codes import DIFFERENT, FAILED
+from penstock.cli.kit.options import db_option, dry_run_option, json_option, resumable
+from penstock.cli.kit.output import ProgressLine, print_json
+from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, table_argument
+from penstock.client.database import Database
+from penstock.errors import PenstockError
+from penstock.tables.data import backups
+from penstock.tables.data import compare as table_compare
+from penstock.tables.data import dump as table_dump
+from penstock.tables.data import load as table_load
+from penstock.tables.data.backups import Backup, DumpFolder, PointInTime, Source
+from penstock.tables.data.compare import Comparison, Difference
+from penstock.tables.data.dump_folder import replace_file
+from penstock.tables.data.transfers import ItemTable
+from penstock.tables.definitions.export_file import export_text
+from penstock.tables.plan.plan import count
+from penstock.tables.plan.survey import Live, required
+
+
+@groups.command("dump")
+@table_argument
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="An empty or new folder.")
+@click.option("--segments", type=click.IntRange(1, 1000), default=table_dump.SEGMENTS, show_default=True)
+@db_option()
+@rate_option
+@dry_run_option
+@json_option
+def dump(table: str, out: Path, segments: int, target: str, rate: float | None, dry_run: bool, as_json: bool) -> None:
+    """Write a table's definition and items to a folder, in DynamoDB's export format.
+
+    \b
+    Examples:
+      penstock tables dump orders --out backup/orders --db aws://eu-west-2
+      penstock tables load backup/orders --table orders --create --db local.db
+
+    Read only. Interrupted, it continues where it was when it is run again. Each item is as it was at some moment
+    of the dump; for one moment of the whole table, dump a table restored from a point in time.
+    """
+    line = ProgressLine(quiet=as_json)
+    with policy_hint("dump", table), open_database(target) as db, resumable(f"{out} holds what was written so far."):
+        if dry_run:
+            _show_planned_dump(required(db, table), out, as_json)
+            return
+        done = table_dump.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
+    line.end()
+    size = sum(part.bytes for part in done.parts)
+    if as_json:
+        print_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
+        return
+    click.echo(f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}")
+
+
+def _show_planned_dump(live: Live, out: Path, as_json: bool) -> None:
+    table_dump.check_folder(out)
+    facts = live.facts
+    if as_json:
+        print_json({"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True})
+    else:
+        click.echo(f"{facts.name}: {count(facts.items, 'item')} would be written to {out}")
+
+
+@groups.command("load")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--table", required=True, metavar="NAME", help="The table to load into.")
+@click.option("--create", is_flag=True, help="Make the table as it was dumped, if it is missing.")
+@click.option("--merge", is_flag=True, help="Put the items over those that the table has.")
+@click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in DIR.")
+@db_option()
+@rate_option
+@dry_run_option
+@json_option
+def load(
+    folder: Path,
+    table: str,
+    create: bool,
+    merge: bool,
+    state: Path | None,
+    target: str,
+    rate: float | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Load a folder that `dump`, or an export of DynamoDB to S3, has written.
+
+    \b
+    Examples:
+      penstock tables load backup/orders --table orders --create --db local.db
+      penstock tables load backup/orders --table orders --db aws://eu-west-2 --rate 500
+
+    Checksums are verified before anything is written. Interrupted, it continues with the part it was at.
+    """
+    line = ProgressLine(quiet=as_json)
+    with (
+        policy_hint("load", table),
+        open_database(target, absent_file(create, dry_run=dry_run), maker="--create") as db,
+        resumable(f"a part of the items is in {table}."),
+    ):
+        done = table_load.load(
+            db,
+            folder,
+            table,
+            create=create,
+            merge=merge,
+            pacer=pacer_of(db, rate),
+            progress=line.items,
+            state_file=state,
+            dry_run=dry_run,
+        )
+    line.end()
+    if as_json:
+        print_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
+        return
+    made = " (made as it was dumped)" if done.created else ""
+    earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""
+    deed = "would be loaded" if dry_run else "loaded"
+    click.echo(f"{table}{made}: {done.items:,} items {deed}{earlier}")
+
+
+@groups.command("diff-data", exit_codes={DIFFERENT: "they differ"})
+@click.argument("first", metavar="A", shell_complete=complete_tables)
+@click.argument("second", metavar="B", shell_complete=complete_tables)
+@click.option("--other-db", "other_target", metavar="TARGET", help="The database of B; else that of A.")
+@click.option(
+    "--show", type=click.IntRange(min=0), default=table_compare.SHOWN, show_default=True, help="Differences shown."
+)
+@click.option("--ignore", multiple=True, metavar="ATTRIBUTE", help="An attribute that does not count.")
+@click.option("--segments", type=click.IntRange(1, 1000), default=table_compare.SEGMENTS, show_default=True)
+@db_option()
+@rate_option
+@json_option
+def diff_data(
+    first: str,
+    second: str,
+    other_target: str | None,
+    show: int,
+    ignore: tuple[str, ...],
+    segments: int,
+    target: str,
+    rate: float | None,
+    as_json: bool,
+) -> None:
+    """Compare the items of two tables with the same key.
+
+    \b
+    Examples:
+      penstock tables diff-data orders orders-restored --db aws://eu-west-2
+      penstock tables diff-data orders orders --db aws://eu-west-2 --other-db local.db --ignore updatedAt
+
+    Read only.
+    """
+    line = ProgressLine(quiet=as_json)
+    with (
+        policy_hint("diff-data", first, second),
+        open_database(target) as db,
+        nullcontext(db) if other_target is None else open_database(other_target) as other,
+        resumable("nothing was changed."),
+    ):
+        for place, name in ((db, first), (other, second)):
+            required(place, name, settings=False)
+        comparison = table_compare.compare(
+            ItemTable.of(db, first, pacer_of(db, rate)),
+            ItemTable.of(other, second, pacer_of(other, rate)),
+            segments=segments,
+            shown=show,
+            ignored=frozenset(ignore),
+            progress=line.items,
+        )
+        if first == second:
+            comparison.first, comparison.second = f"{first} in {db.name}", f"{second} in {other.name}"
+    line.end()
+    if as_json:
+        differences = [one.form() for one in comparison.differences]
+        print_json(asdict(comparison) | {"differences": differences, "same": comparison.same})
+    else:
+        _show_comparison(comparison)
+    if not comparison.same:
+        raise click.exceptions.Exit(DIFFERENT)
+
+
+def _show_comparison(comparison: Comparison) -> None:
+    click.echo(
+        f"{comparison.first}: {comparison.first_items:,} items, {comparison.second}: {comparison.second_items:,} items"
+    )
+    if comparison.same:
+        click.echo("The same.")
+        return
+    click.echo(
+        f"{comparison.only_in_first:,} only in {comparison.first}, "
+        f"{comparison.only_in_second:,} only in {comparison.second}, "
+        f"{comparison.different:,} different"
+    )
+    for one in comparison.differences:
+        click.echo(f"  {_difference_text(one, comparison)}")
+    rest = comparison.only_in_first + comparison.only_in_second + comparison.different - len(comparison.differences)
+    if rest > 0:
+        click.echo(f"  … and {rest:,} more")
+
+
+def _difference_text(one: Difference, comparison: Comparison) -> str:
+    key = ", ".join(f"{name}={next(iter(value.values()))}" for name, value in one.key.items())
+    match one.kind:
+        case "only in first":
+            return f"- {key}  only in {comparison.first}"
+        case "only in second":
+            return f"+ {key}  only in {comparison.second}"
+        case "different":
+            return f"~ {key}  {', '.join(one.attributes)}"
+
+
+@groups.command("backup")
+@table_argument
+@click.option("--name", metavar="NAME", help="The backup's name; else the table's with the time.")
+@click.option(
+    "--definition",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the table's definition there: a backup has no tags, recovery or protection.",
+)
+@db_option()
+@dry_run_option
+@json_option
+def backup(table: str, name: str | None, definition: Path | None, target: str, dry_run: bool, as_json: bool) -> None:
+    """Make a DynamoDB backup of one table, which its database keeps, and wait until it can be used.
+
+    It is not a copy of a database file: that is `penstock backup SOURCE DEST`.
+
+    \b
+    Examples:
+      penstock tables backup orders --db aws://eu-west-2 --definition orders.json
+      penstock tables restore orders-again --backup ARN --definition orders.json --db aws://eu-west-2
+    """
+    line = ProgressLine(quiet=as_json)
+    with policy_hint("backup", table), open_database(target) as db, resumable("the backup goes on by itself."):
+        live = _table_to_back_up(db, table)
+        backup = name or backups.default_name(table, time.time())
+        if dry_run:
+            _show_planned_backup(table, backup, live.facts.items, as_json)
+            return
+        if definition is not None:
+            replace_file(definition, export_text(live.table).encode())
+        made = backups.back_up(db, table, backup, tell=line.tell)
+    line.end()
+    details, source = made["BackupDetails"], made["SourceTableDetails"]
+    if as_json:
+        print_json(
+            {"table": table, "arn": details["BackupArn"], "name": details["BackupName"], "items": source["ItemCount"]}
+        )
+        return
+    click.echo(f"{table}: {source['ItemCount']:,} items backed up as {details['BackupName']}")
+    click.echo(f"  {details['BackupArn']}")
+
+
+def _table_to_back_up(db: Database, name: str) -> Live:
+    try:
+        return required(db, name)
+    except PenstockError as error:
+        if name.endswith(".db") or Path(name).is_file():
+            raise PenstockError(
+                f"{error} {name} looks like a database file: `penstock backup {name} DEST` copies one."
+            ) from error
+        raise
+
+
+def _show_planned_backup(table: str, backup: str, items: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"table": table, "name": backup, "items": items, "dry_run": True})
+    else:
+        click.echo(f"{table}: {items:,} items would be backed up as {backup}")
+
+
+@groups.command("restore", exit_codes={FAILED: "failed, or the restored table differs from its definition"})
+@click.argument("table", metavar="NEW")
+@click.option("--from", "origin", metavar="TABLE", help="Restore from this table's point-in-time recovery.")
+@click.option("--at", metavar="TIME", help="The moment, such as 2025-06-16T21:19:33Z; else the latest.")
+@click.option("--backup", metavar="ARN", help="Restore from this backup.")
+@click.option("--dump", type=click.Path(path_type=Path), metavar="DIR", help="Restore from a dumped folder.")
+@click.option("--definition", type=click.Path(path_type=Path), metavar="FILE", help="The settings; else the source's.")
+@click.option("--finish", is_flag=True, help="NEW is restored: only put its settings back and verify them.")
+@db_option()
+@rate_option
+@dry_run_option
+@json_option
+def restore(
+    table: str,
+    origin: str | None,
+    at: str | None,
+    backup: str | None,
+    dump: Path | None,
+    definition: Path | None,
+    finish: bool,
+    target: str,
+    rate: float | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Restore into the new table NEW, and finish the job: TTL, tags, stream, recovery, protection; then verify.
+
+    \b
+    Examples:
+      penstock tables restore orders-2 --from orders --at 2026-11-15T12:00:00Z --db aws://eu-west-2
+      penstock tables restore orders-2 --backup arn:aws:dynamodb:… --definition orders.json --db aws://eu-west-2
+      penstock tables restore orders-2 --dump backup/orders --db local.db
+
+    Nothing that exists is written over.
+    """
+    source = _source(origin, at, backup, dump)
+    line = ProgressLine(quiet=as_json)
+    absent = absent_file(dump is not None, dry_run=dry_run)
+    # A dump is loaded by us and goes on by itself; DynamoDB's own restores go on without us.
+    with (
+        policy_hint("restore", *_tables(source, table)),
+        open_database(target, absent) as db,
+        resumable(f"{table} may be there in part (add --finish once DynamoDB has made it)."),
+    ):
+        done = backups.restore(
+            db,
+            source,
+            table,
+            definition=definition,
+            finish=finish,
+            dry_run=dry_run,
+            tell=line.tell,
+            pacer=pacer_of(db, rate),
+            progress=line.items,
+        )
+    line.end()
+    if as_json:
+        print_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
+        return
+    if dry_run:
+        click.echo(f"{table}: would be restored with {done.items:,} items and the settings of {done.settings_from}")
+    else:
+        text = f"restored with {done.items:,} items; its settings are those of {done.settings_from}, verified"
+        click.echo(f"{table}: {text}")
+    if done.unknown:
+        click.echo(f"  not known from a backup, and left at their defaults: {', '.join(done.unknown)} (--definition)")
+
+
+def _tables(source: Source, new: str) -> tuple[str, ...]:
+    """Whose rights are needed: a backup's name has its table's."""
+    match source:
+        case PointInTime(origin):
+            return origin, new
+        case Backup(arn):
+            return arn.partition(":table/")[2].partition("/")[0] or arn, new
+        case DumpFolder():
+            return (new,)
+
+
+def _source(origin: str | None, at: str | None, backup: str | None, dump: Path | None) -> Source:
+    if sum(one is not None for one in (origin, backup, dump)) != 1:
+        raise click.UsageError("Give one of --from TABLE, --backup ARN and --dump DIR.")
+    if at is not None and origin is None:
+        raise click.UsageError("--at belongs to --from TABLE.")
+    if origin is not None:
+        return PointInTime(origin, backups.parse_moment(at or "latest"))
+    return Backup(backup) if backup is not None else DumpFolder(dump or Path())

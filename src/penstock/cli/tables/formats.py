@@ -1,0 +1,193 @@
+"""Definitions in other formats: export, cloudformation, terraform and policy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import orjson
+
+from penstock.cli.kit import groups
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.exit_codes import FAILED
+from penstock.cli.kit.options import db_option, dry_run_option, json_option, out_file_option, unused_db_option
+from penstock.cli.kit.output import print_json, write_text
+from penstock.cli.tables.options import (
+    NamedTables,
+    load_tables,
+    naming_of,
+    naming_options,
+    only_option,
+    optional_definitions_argument,
+    tables_options,
+)
+from penstock.cli.tables.schema import failure_json, show_failures
+from penstock.tables.definitions.definition import Table
+from penstock.tables.formats import cloudformation as cloudformation_format
+from penstock.tables.formats import terraform as terraform_format
+from penstock.tables.formats.export import DEFAULT_FOLDER, ExportReport
+from penstock.tables.formats.export import export as export_tables
+from penstock.tables.iam_policy import COMMANDS, policy_text
+from penstock.tables.iam_policy import policy as policy_document
+from penstock.tables.plan.plan import count
+
+
+@groups.command("export", exit_codes={FAILED: "a table is missing or could not be read"})
+@db_option()
+@tables_options
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_FOLDER,
+    show_default=True,
+    metavar="DIR",
+    help="The folder.",
+)
+@click.option("--warm", is_flag=True, help="With warm throughput, which grows by itself.")
+@dry_run_option
+@json_option
+def export(named: NamedTables, target: str, out: Path, warm: bool, dry_run: bool, as_json: bool) -> None:
+    """Write the definitions of live tables to a folder: {suffix}.json in AWS's own shape, and table-summary.txt.
+
+    \b
+    Examples:
+      penstock tables export construction-expenses --db aws://us-east-1
+      penstock tables apply infrastructure/schemas --db tables.db --env dev
+
+    Nothing in the database changes. Two exports of the same table are the same bytes. A file is replaced as a whole,
+    and never by what could not be read.
+    """
+    with open_database(target) as db:
+        policy = named.policy_command("export")
+        report = export_tables(db, named.tables, named.naming, out, warm=warm, dry_run=dry_run, policy=policy)
+    if as_json:
+        print_json(_export_form(report, dry_run))
+    else:
+        _show_export(report, out, dry_run)
+    if not report.is_whole:
+        raise click.exceptions.Exit(1)
+
+
+def _export_form(report: ExportReport, dry_run: bool) -> dict[str, object]:
+    return {
+        "dry_run": dry_run,
+        "written": [str(file) for file in report.written],
+        "unchanged": [str(file) for file in report.unchanged],
+        "missing": list(report.missing),
+        "failures": [failure_json(one) for one in report.failures],
+        "summary": None if report.summary is None else str(report.summary),
+    }
+
+
+def _show_export(report: ExportReport, folder: Path, dry_run: bool) -> None:
+    for file in report.written:
+        click.echo(f"  {file}")
+    for name in report.missing:
+        click.echo(f"missing {name}: there is no such table; its file is left as it is", err=True)
+    show_failures(report.failures)
+    if report.summary is None:
+        click.echo("The summary is left as it is: not every table could be read.", err=True)
+    deed = "would be written" if dry_run else "written"
+    words = [f"{count(len(report.written), 'file')} {deed}", f"{len(report.unchanged)} unchanged"]
+    words += [f"{len(report.missing)} missing"] if report.missing else []
+    words += [f"{len(report.failures)} failed"] if report.failures else []
+    click.echo(f"Exported to {folder}: {', '.join(words)}.")
+
+
+@groups.command("cloudformation")
+@unused_db_option
+@tables_options
+@out_file_option
+@json_option
+def cloudformation(named: NamedTables, out: Path | None, as_json: bool) -> None:
+    """Write the tables as a CloudFormation template. No database is asked.
+
+    \b
+    Examples:
+      penstock tables cloudformation construction-expenses --env staging
+      penstock tables cloudformation infrastructure/schemas --out template.json
+    """
+    del as_json  # a template is JSON
+    write_text(cloudformation_format.template_text(named.tables, named.naming), out)
+
+
+@groups.command("terraform")
+@unused_db_option
+@tables_options
+@out_file_option
+@json_option
+def terraform(named: NamedTables, out: Path | None, as_json: bool) -> None:
+    """Write the tables as Terraform resources. No database is asked.
+
+    \b
+    Examples:
+      penstock tables terraform construction-expenses --env staging
+      penstock tables terraform infrastructure/schemas --out tables.tf
+    """
+    text = terraform_format.template_text(named.tables, named.naming)
+    write_text(orjson.dumps({"file": "tables.tf", "text": text}).decode() + "\n" if as_json else text, out)
+
+
+@groups.command("policy")
+@optional_definitions_argument
+@unused_db_option
+@naming_options
+@only_option
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A table by its full name, beside those of DEFINITIONS: what rekey, restore and load make; repeatable.",
+)
+@click.option(
+    "--for",
+    "commands",
+    multiple=True,
+    type=click.Choice(COMMANDS),
+    default=("plan", "apply", "verify", "export"),
+    show_default=True,
+    help="A command that the policy allows; repeatable.",
+)
+@click.option("--region", metavar="NAME", help="[AWS_REGION, else any: *]")
+@click.option("--account", default="*", show_default=True, metavar="ID")
+@click.option("--partition", default="aws", show_default=True, metavar="NAME", help="aws, aws-cn, aws-us-gov.")
+@out_file_option
+@json_option
+def policy(
+    definitions: str | None,
+    env: str | None,
+    prefix: str | None,
+    layout: str,
+    only: tuple[str, ...],
+    names: tuple[str, ...],
+    commands: tuple[str, ...],
+    region: str | None,
+    account: str,
+    partition: str,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Write the least IAM policy for commands and tables: these actions, on these tables, and nothing else.
+
+    \b
+    Examples:
+      penstock tables policy construction-expenses --env staging --for plan --for apply
+      penstock tables policy delphi --for export --account 123456789012 --out policy.json
+      penstock tables policy --for rekey --name Embeddings --name Embeddings2
+    """
+    del as_json  # a policy is JSON
+    tables: tuple[Table, ...] = ()
+    if definitions is None:
+        if not names:
+            raise click.UsageError("Give DEFINITIONS, or tables with --name.")
+        naming = naming_of(prefix, env)
+    else:
+        named = load_tables(definitions, env=env, prefix=prefix, layout=layout, only=only)
+        tables, naming = named.tables, named.naming
+    region = region or os.environ.get("AWS_REGION") or "*"
+    document = policy_document(
+        commands, tables, naming, region=region, account=account, partition=partition, also=names
+    )
+    write_text(policy_text(document), out)

@@ -1,0 +1,392 @@
+"""Definitions and live tables: plan, apply, verify, destroy and doctor; and how plans and progress are shown."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from penstock.cli.kit import groups
+from penstock.cli.kit.databases import note_missing_file, open_database
+from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, INTERRUPTED, end_with
+from penstock.cli.kit.options import confirm, db_option, json_option, same_command
+from penstock.cli.kit.output import print_json, shows_progress
+from penstock.cli.tables.options import ChangeOptions, NamedTables, change_options, tables_options
+from penstock.client.database import Database
+from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
+from penstock.tables.apply.apply import apply as apply_survey
+from penstock.tables.apply.table_changer import Finished, Pace, Progress
+from penstock.tables.doctor import Finding, examine_definitions, examine_live
+from penstock.tables.plan.failures import Failure
+from penstock.tables.plan.plan import Plan, count
+from penstock.tables.plan.render import Style, as_json, describe_whole, lines
+from penstock.tables.plan.survey import Survey, survey, survey_to_delete
+
+
+@groups.command("plan", exit_codes={DIFFERENT: "there are changes (with --exit-code)"})
+@db_option()
+@tables_options
+@click.option("--exit-code", is_flag=True, help="Exit with 7 if there are changes.")
+@json_option
+def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> None:
+    """Show what apply would do, and what it costs: what blocks, what fills in the background, what is destroyed.
+
+    \b
+    Examples:
+      penstock tables plan construction-expenses --db tables.db --env staging
+      penstock tables plan mytables:all --db aws://us-east-1 --exit-code
+
+    Read only. For a file that does not exist yet, the plan is that of an empty database; the file is not made.
+    """
+    note_missing_file(target)
+    with open_database(target, "empty") as db:
+        surveyed = survey(db, named.tables, named.naming, policy=named.policy_command("plan"))
+    if as_json:
+        print_json(survey_json(surveyed))
+    else:
+        show_plan(surveyed.plan)
+        show_under_way(surveyed)
+        show_not_compared(surveyed)
+    if exit_code and not surveyed.plan.is_empty:
+        end_with(DIFFERENT)
+
+
+@groups.command("apply", exit_codes={FAILED: "something failed"})
+@db_option()
+@tables_options
+@change_options
+def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
+    """Make the tables as they are defined: missing ones are created, others changed, equal ones skipped.
+
+    \b
+    Examples:
+      penstock tables apply construction-expenses --db tables.db --yes
+      penstock tables apply infrastructure/schemas --db aws://us-east-1 --env staging
+
+    Several tables side by side, one index of a table at a time, each waited for. Interrupted or failed, the next run
+    finishes it. A table that no definition names is never touched.
+    """
+    policy = named.policy_command("apply")
+    if options.dry_run:
+        note_missing_file(target)
+    with open_database(target, "empty") as db:
+        surveyed = survey(db, named.tables, named.naming, policy=policy)
+    if agreed(surveyed, options, f"Apply this to {target}?", show=lambda: _show_apply(surveyed)):
+        with open_database(target, "made") as db:  # a file is made only now that somebody wants it
+            carry_out(db, surveyed, options, policy)
+
+
+def _show_apply(survey: Survey) -> None:
+    show_plan(survey.plan)
+    show_under_way(survey)
+
+
+@groups.command("verify", exit_codes={DIFFERENT: "something differs or is missing"})
+@db_option()
+@tables_options
+@json_option
+def verify(named: NamedTables, target: str, as_json: bool) -> None:
+    """Compare live tables with their definitions: keys, indexes, capacity, TTL, streams and settings.
+
+    \b
+    Examples:
+      penstock tables verify delphi --db http://127.0.0.1:8000
+      penstock tables verify infrastructure/schemas --db aws://us-east-1 --env staging --json
+
+    Read only.
+    """
+    with open_database(target) as db:
+        surveyed = survey(db, named.tables, named.naming, policy=named.policy_command("verify"))
+    plan = surveyed.plan
+    if as_json:
+        print_json({"equal": plan.is_empty, **survey_json(surveyed)})
+    elif plan.is_empty:
+        click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
+        show_under_way(surveyed)
+        show_not_compared(surveyed)
+    else:
+        click.echo("These tables are not as defined; to be so, they need:", err=True)
+        show_plan(plan)
+        show_under_way(surveyed)
+        show_not_compared(surveyed)
+    if not plan.is_empty:
+        end_with(DIFFERENT)
+
+
+@groups.command("destroy", exit_codes={FAILED: "something failed or is protected"})
+@db_option()
+@tables_options
+@change_options
+def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
+    """Delete the tables that DEFINITIONS names, with their items, and wait until they are gone.
+
+    \b
+    Examples:
+      penstock tables destroy delphi --db tables.db --dry-run
+      penstock tables destroy construction-expenses --db aws://us-east-1 --env dev --table invitations --yes
+
+    Only these exact names, never a prefix. A table that is protected from deletion stays.
+    """
+    policy = named.policy_command("destroy")
+    names = [named.naming.full_name(table.name) for table in named.tables]
+    with open_database(target) as db:
+        surveyed = survey_to_delete(db, names, named.naming, policy=policy)
+        doomed = surveyed.plan.counts["delete"]
+        question = f"Delete {doomed} of the tables in {db.name}, with all their items?"
+        propose(db, surveyed, options, policy, question, show=lambda: _show_destroy(surveyed))
+
+
+def _show_destroy(survey: Survey) -> None:
+    if survey.plan.is_empty:
+        click.echo(f"Nothing to delete: none of {count(len(survey.tables), 'table')} is there.")
+        show_under_way(survey)
+    else:
+        show_plan(survey.plan)
+
+
+@groups.command("doctor", exit_codes={DIFFERENT: "there are warnings (with --exit-code)"})
+@db_option(required=False, help="Look at live tables and a sample of their items too")
+@tables_options
+@click.option("--exit-code", is_flag=True, help="Exit with 7 if there are warnings.")
+@json_option
+def doctor(named: NamedTables, target: str | None, exit_code: bool, as_json: bool) -> None:
+    """Find known mistakes: hot index keys, tenant leaks, texts as TTL, items that an index cannot hold, missing PITR.
+
+    \b
+    Examples:
+      penstock tables doctor security-assistant --layout compat
+      penstock tables doctor construction-expenses --db aws://us-east-1 --exit-code
+
+    With --db, live tables are looked at, and up to 1,000 items of each are read. Read only.
+    """
+    if target is None:
+        findings = examine_definitions(named.tables, named.naming)
+    else:
+        with open_database(target) as db:
+            findings = examine_live(db, named.tables, named.naming, policy=named.policy_command("doctor"))
+    _show_findings(findings, as_json)
+    if exit_code and any(one.severity == "warning" for one in findings):
+        end_with(DIFFERENT)
+
+
+def _show_findings(findings: Iterable[Finding], as_json: bool) -> None:
+    several = tuple(findings)
+    warnings = sum(one.severity == "warning" for one in several)
+    if as_json:
+        members = ("rule", "severity", "table", "index", "text", "mend")
+        forms = [{member: getattr(one, member) for member in members} for one in several]
+        print_json({"findings": forms, "warnings": warnings})
+        return
+    for one in several:
+        click.echo(click.style(str(one), fg="yellow" if one.severity == "warning" else None))
+    click.echo(f"Doctor: {count(warnings, 'warning')}, {count(len(several) - warnings, 'note')}.")
+
+
+# ── carrying out a plan ──────────────────────────────────────────────────────────────────────────
+
+
+def propose(
+    db: Database,
+    survey: Survey,
+    options: ChangeOptions,
+    policy: str,
+    question: str,
+    *,
+    show: Callable[[], object],
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Shows what would be done, asks if it is to be done, and does it.
+
+    `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
+    """
+    if agreed(survey, options, question, show=show, more=more):
+        carry_out(db, survey, options, policy, more=more)
+
+
+def agreed(
+    survey: Survey,
+    options: ChangeOptions,
+    question: str,
+    *,
+    show: Callable[[], object],
+    more: dict[str, Any] | None = None,
+) -> bool:
+    """Shows what would be done, and asks; whether there is something to carry out. Mere waiting needs no asking."""
+    if not options.as_json:
+        show()
+    if options.dry_run:
+        if options.as_json:
+            print_json(survey_json(survey) | (more or {}) | {"dry_run": True})
+        return False
+    if not survey.plan.is_empty:
+        confirm(question, yes=options.yes)
+    return options.as_json or any(one.has_work for one in survey.tables)
+
+
+def carry_out(
+    db: Database,
+    survey: Survey,
+    options: ChangeOptions,
+    policy: str,
+    *,
+    more: dict[str, Any] | None = None,
+    last: bool = True,
+) -> ApplyReport:
+    """Applies a survey, and shows what became of it. Exits with 1 after failures, with 130 after Ctrl-C.
+
+    One that is not the `last` of its command shows JSON only where it ends the command.
+    """
+    screen = Screen(quiet=options.as_json)
+    try:
+        report = apply_survey(
+            db, survey, pace=Pace(max_wait_seconds=options.max_wait), report=screen.report, policy=policy
+        )
+    except Interrupted as error:
+        screen.clear()
+        _print_report(error.report, options.as_json, {**(more or {}), "interrupted": True})
+        note = "Interrupted. What was begun goes on in the database; to finish, run it again:"
+        click.echo(f"{note}\n  {same_command()}", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    screen.clear()
+    if last or report.failures or not options.as_json:
+        _print_report(report, options.as_json, more)
+    if report.failures:
+        raise click.exceptions.Exit(FAILED)
+    return report
+
+
+def _print_report(report: ApplyReport, as_json: bool, more: dict[str, Any] | None) -> None:
+    if as_json:
+        print_json(report_json(report) | (more or {}))
+    else:
+        show_report(report)
+
+
+# ── showing plans, reports and progress ──────────────────────────────────────────────────────────
+
+_COLOURS: dict[Style, dict[str, Any]] = {
+    "plain": {},
+    "create": {"fg": "green"},
+    "change": {"fg": "yellow"},
+    "delete": {"fg": "red"},
+    "replace": {"fg": "magenta"},
+    "cost": {"dim": True},
+    "danger": {"fg": "red"},
+}
+
+
+def show_plan(plan: Plan) -> None:
+    for line in lines(plan):
+        click.echo("".join(click.style(piece.text, **_COLOURS[piece.style]) for piece in line))
+
+
+def show_under_way(survey: Survey) -> None:
+    for one in survey.under_way:
+        assert one.live is not None
+        facts = one.live.facts
+        words = [f"the table is {facts.status}"] if facts.status != "ACTIVE" else []
+        words += [f"index {name} is being made" for name in facts.filling]
+        words += [f"index {name} is being deleted" for name in facts.leaving]
+        click.echo(f"    {one.name}   under way: {', '.join(words)}")
+
+
+def show_not_compared(survey: Survey) -> None:
+    if survey.not_compared:
+        click.echo(f"Not compared, because this endpoint does not tell: {', '.join(survey.not_compared)}.")
+
+
+def survey_json(survey: Survey) -> dict[str, Any]:
+    return as_json(survey.plan) | {
+        "under_way": [one.name for one in survey.under_way],
+        "not_compared": list(survey.not_compared),
+    }
+
+
+def report_json(report: ApplyReport) -> dict[str, Any]:
+    return {"counts": report.counts, "tables": [_outcome_json(one) for one in report.outcomes]}
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, Any]:
+    words: dict[str, Any] = {
+        "table": outcome.table,
+        "fate": outcome.fate,
+        "done": [describe_whole(change) for change in outcome.done],
+    }
+    if outcome.doing:
+        words["doing"] = outcome.doing
+    if outcome.notes:
+        words["notes"] = list(outcome.notes)
+    if outcome.failure is not None:
+        words["failure"] = failure_json(outcome.failure)
+    return words
+
+
+def failure_json(failure: Failure) -> dict[str, Any]:
+    members = ("table", "change", "code", "action", "reason", "next_step")
+    return {member: getattr(failure, member) for member in members}
+
+
+def show_report(report: ApplyReport) -> None:
+    for outcome in report.outcomes:
+        for note in outcome.notes:
+            click.echo(f"    {outcome.table}: {note}")
+        if outcome.fate == "unfinished":
+            done = ", ".join(describe_whole(change) for change in outcome.done) or "nothing"
+            click.echo(f"    {outcome.table}: done: {done}; was at: {outcome.doing}", err=True)
+    show_failures(report.failures)
+    click.echo(report.summary)
+
+
+def show_failures(failures: Iterable[Failure]) -> None:
+    for failure in failures:
+        click.echo(click.style("failed ", fg="red") + str(failure), err=True)
+
+
+class Screen:
+    """Told of progress: on a terminal one line that is written again and again; each finished change has its own."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._live = shows_progress(quiet=quiet)
+        self._now: dict[str, str] = {}
+        self._length = 0
+
+    def report(self, event: object) -> None:
+        match event:
+            case Progress():
+                self._now[event.table] = progress_text(event)
+                self._draw()
+            case Finished(table, change):
+                self._now.pop(table, None)
+                self.clear()
+                if not self._quiet:
+                    click.echo(f"  done  {table}   {change}")
+                self._draw()
+
+    def clear(self) -> None:
+        if self._live and self._length:
+            click.echo("\r" + " " * self._length + "\r", nl=False, err=True)
+            self._length = 0
+
+    def _draw(self) -> None:
+        if not self._live or not self._now:
+            return
+        first, *others = self._now.values()
+        # A narrow terminal cuts the end off: how far it is comes first.
+        text = (f"{len(others) + 1} tables under way; " if others else "") + first
+        text = text[: shutil.get_terminal_size().columns - 1]
+        click.echo("\r" + text.ljust(self._length), nl=False, err=True)
+        self._length = len(text)
+
+
+def progress_text(progress: Progress) -> str:
+    """`CREATING, filling, about 42 %, 12 s: jobs + index by-due (due)`"""
+    words = [progress.status]
+    if progress.backfilling:
+        words.append("filling")
+    if progress.percent is not None:
+        words.append(f"about {progress.percent} %")
+    words.append(f"{progress.elapsed_seconds:.0f} s")
+    return f"{', '.join(words)}: {progress.table} {progress.change}"

@@ -1,0 +1,217 @@
+"""`penstock worker`: runs an app's jobs, in one process or in several that are supervised."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from types import FrameType
+from typing import Final
+
+import click
+import orjson
+
+from penstock.cli.jobs import names_text
+from penstock.cli.kit import groups
+from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
+from penstock.cli.kit.output import log_warnings, one_line
+from penstock.jobs.app_names import load_app
+from penstock.jobs.model.job import Job
+from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
+from penstock.jobs.worker.outcomes import Counts
+from penstock.jobs.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
+from penstock.records.forks import for_handlers, not_in_children
+
+_LINE_CHARACTERS: Final = 300
+"""Of the line about a job; all of it is in `penstock jobs show`."""
+_LOOK_SECONDS: Final = 0.1
+_RESTART_SECONDS: Final = 0.5
+"""Between two starts of one that dies at once: a broken app must not burn the machine."""
+_KILL_SECONDS: Final = 5.0
+_ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
+"""How a worker ends by itself; whatever else it ends with, it has died."""
+
+
+@groups.command(
+    "worker",
+    exit_codes={WORK_FAILED: "a job has failed (with --burst)", LEASE_LOST: "one was lost to another worker"},
+)
+@click.argument("app", metavar="MODULE:APP")
+@click.option(
+    "--concurrency", type=click.IntRange(1, MOST_CONCURRENCY), default=DEFAULT_CONCURRENCY, show_default=True,
+    help="Jobs at once, each in a thread.",
+)  # fmt: skip
+@click.option(
+    "--processes", type=click.IntRange(1, 256), default=1, show_default=True,
+    help="Worker processes, each with its own threads: for work that needs the CPU. One that dies is started again.",
+)  # fmt: skip
+@click.option("--queue", "queues", multiple=True, default=("default",), show_default=True, help="May be given again.")
+@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@click.option(
+    "--grace", type=click.FloatRange(0), default=DEFAULT_GRACE_SECONDS, show_default=True, metavar="SECONDS",
+    help="How long running tasks may go on after Ctrl-C or SIGTERM.",
+)  # fmt: skip
+@click.option(
+    "--idle", type=click.FloatRange(0.02, 60), default=DEFAULT_IDLE_SECONDS, show_default=True, metavar="SECONDS",
+    help="How long an idle worker waits before it looks again.",
+)  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Say nothing of each job.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job, and the counts at the end.")
+def command(
+    app: str,
+    concurrency: int,
+    processes: int,
+    queues: tuple[str, ...],
+    burst: bool,
+    grace: float,
+    idle: float,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Run the jobs of an app.
+
+    \b
+    Examples:
+      penstock worker reports:app
+      penstock worker reports:app --concurrency 4 --queue default --queue mail
+      penstock worker reports:app --processes 2   work that needs the CPU
+      penstock worker reports:app --burst         until there is no more
+
+    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or hand over at their next report. A second one ends it
+    at once; other workers then take its jobs over when their leases have run out.
+    """
+    log_warnings()
+    loaded = load_app(app)
+    if processes > 1:
+        end_with(Supervisor(sys.argv[1:], processes, grace).run())
+        return
+    worker = Worker(
+        loaded,
+        queues=queues,
+        concurrency=concurrency,
+        burst=burst,
+        grace_seconds=grace,
+        idle_seconds=idle,
+        on_end=(lambda job, how: None) if quiet else _print_json_end if as_json else _print_end,
+    )
+    _stop_on_signals(worker)
+    gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
+    if not quiet:
+        click.echo(f"{worker.name}: {names_text(loaded.tasks)} from {loaded.store.db.name}", err=True)
+    counts = worker.run()
+    loaded.close()
+    if as_json:
+        click.echo(orjson.dumps({"counts": asdict(counts), "read_units": worker.fetcher.read_units}).decode())
+    elif not quiet:
+        click.echo(_counts_text(counts), err=True)
+        click.echo(f"Looking for jobs took {worker.fetcher.read_units:,.0f} read units.", err=True)
+    if burst and (counts.lost or counts.failed):
+        end_with(LEASE_LOST if counts.lost else WORK_FAILED)
+
+
+def _counts_text(counts: Counts) -> str:
+    """The usual three, and the others where there are any."""
+    others = {"cancelled": counts.cancelled, "requeued": counts.requeued, "lost": counts.lost}
+    rest = "".join(f", {number:,} {how}" for how, number in others.items() if number)
+    return f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry{rest}."
+
+
+def _print_end(job: Job, how: str) -> None:
+    reason = (
+        f": {job.error.kind}: {job.error.message}" if job.error is not None and how in ("failed", "retried") else ""
+    )
+    line = one_line(f"{job.id} {job.task} {how.replace('_', ' ')}{reason}")
+    with suppress(OSError):  # nobody reads it any more: the work goes on
+        click.echo(line if len(line) <= _LINE_CHARACTERS else f"{line[: _LINE_CHARACTERS - 1]}…", err=True)
+
+
+def _print_json_end(job: Job, how: str) -> None:
+    error = None if job.error is None else {"kind": job.error.kind, "message": job.error.message}
+    form = {"id": job.id, "task": job.task, "ended": how, "state": job.state.value, "error": error}
+    with suppress(OSError):
+        click.echo(orjson.dumps(form).decode())
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    stop_worker = for_handlers(worker.stop)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+        stop_worker()
+        click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
+
+    signal.signal(signal.SIGINT, not_in_children(stop))
+    signal.signal(signal.SIGTERM, not_in_children(stop))
+
+
+class Supervisor:
+    """Runs `penstock` with the same arguments in several processes. One that dies is started again, and signals reach
+    them all.
+    """
+
+    def __init__(self, arguments: list[str], processes: int, grace_seconds: float) -> None:
+        self._command = [sys.executable, "-m", "penstock", *_without_processes(arguments)]
+        self._processes = processes
+        self._grace_seconds = grace_seconds
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._codes: list[int] = []
+        self._stopping = False
+
+    def run(self) -> int:
+        """Until they have ended by themselves (burst), or a signal has come; the highest of their exit codes."""
+        signal.signal(signal.SIGINT, self._stop)
+        signal.signal(signal.SIGTERM, self._stop)
+        self._children = [self._start() for _ in range(self._processes)]
+        try:
+            while self._children and not self._stopping:
+                time.sleep(_LOOK_SECONDS)
+                self._replace_dead()
+        finally:
+            self._end()
+        return max(self._codes, default=0)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._stopping = True
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # A group of its own: Ctrl-C reaches this process, which then tells its children once.
+        return subprocess.Popen(self._command, start_new_session=True)  # noqa: S603
+
+    def _replace_dead(self) -> None:
+        for child in [child for child in self._children if child.poll() is not None]:
+            self._children.remove(child)
+            if child.returncode in _ENDED:
+                self._codes.append(child.returncode)
+            elif not self._stopping:
+                click.echo(f"A worker process has ended with {child.returncode}; another one is started.", err=True)
+                time.sleep(_RESTART_SECONDS)
+                self._children.append(self._start())
+
+    def _end(self) -> None:
+        for child in self._children:
+            child.terminate()
+        end = time.monotonic() + self._grace_seconds + _KILL_SECONDS
+        for child in self._children:
+            try:
+                child.wait(max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+            self._codes.append(max(child.returncode, 0))
+
+
+def _without_processes(arguments: list[str]) -> list[str]:
+    kept: list[str] = []
+    skip = False
+    for argument in arguments:
+        if skip:
+            skip = False
+        elif argument == "--processes":
+            skip = True
+        elif not argument.startswith("--processes="):
+            kept.append(argument)
+    return kept

@@ -1,0 +1,576 @@
+"""`penstock accounts`: records of accounts, processed in parallel, and users."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import wraps
+from itertools import islice
+from typing import Any, BinaryIO
+
+import click
+import orjson
+
+from penstock.cli.kit import databases
+from penstock.cli.kit.completion import complete_targets
+from penstock.cli.kit.databases import Absent
+from penstock.cli.kit.exit_codes import INTERRUPTED, NOT_FOUND, WORK_FAILED, CommandFailed
+from penstock.cli.kit.groups import group
+from penstock.cli.kit.options import (
+    TARGETS,
+    confirm,
+    database_variable,
+    dry_run_option,
+    json_option,
+    parse_pairs,
+    resumable,
+    yes_option,
+)
+from penstock.cli.kit.output import one_line, plain, print_json
+from penstock.cli.records import Bar, load_function
+from penstock.cli.tables.options import layout_option
+from penstock.client.database import Database
+from penstock.client.items.values import Item
+from penstock.clock import utc_text
+from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.records.executors import Function
+from penstock.records.run.report import Report
+from penstock.records.run.run import Interrupted
+from penstock.records.run_records import recorded
+from penstock.systems.account_records.config import DEFAULTS, EXAMPLE, Config
+from penstock.systems.account_records.examples import (
+    processor_complete_example,
+    processor_example,
+    record_example,
+    user_example,
+)
+from penstock.systems.account_records.models.record import RecordMissing, RecordModel
+from penstock.systems.account_records.models.user import UserMissing, UserModel
+from penstock.systems.account_records.services.dynamodb import create_tables, open_database
+from penstock.systems.account_records.services.record_processor import RecordProcessor
+from penstock.systems.schema_variants import SchemaVariant
+
+_MAKER = "penstock accounts create-tables"
+_SHOWN_ERRORS = 20
+
+_db_option = click.option(
+    "--db",
+    "target",
+    metavar="TARGET",
+    help=f"The database: {TARGETS}. Also DYNAMODB_ENDPOINT, then PENSTOCK_DB.  [http://localhost:8000]",
+    shell_complete=complete_targets,
+)
+_file_option = click.option(
+    "--env-file", metavar="FILE", type=click.Path(dir_okay=False), help="A file of variables. [.env, if it is there]"
+)
+account_argument = click.argument("account_id", metavar="ACCOUNT")
+run_time_argument = click.argument("run_time", metavar="RUNTIME")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The configuration of a command."""
+
+    config: Config
+
+    @contextmanager
+    def database(self, absent: Absent = "refused") -> Iterator[Database]:
+        """The database; what is not found ends with its own exit code."""
+        try:
+            with self._opened(absent) as db:
+                yield db
+        except (RecordMissing, UserMissing) as error:
+            raise CommandFailed(NOT_FOUND, str(error)) from error
+        except ResourceNotFoundException as error:
+            names = f"{self.config.user_table} and {self.config.record_table}"
+            raise PenstockError(
+                f"{self.config.endpoint} has not both tables, {names}: `{_MAKER}` makes them; USER_TABLE and "
+                "RECORD_TABLE say what they are called."
+            ) from error
+
+    @contextmanager
+    def records(self) -> Iterator[RecordModel]:
+        with self.database() as db:
+            yield RecordModel(db, table=self.config.record_table)
+
+    @contextmanager
+    def users(self) -> Iterator[UserModel]:
+        with self.database() as db:
+            yield UserModel(db, table=self.config.user_table)
+
+    @contextmanager
+    def _opened(self, absent: Absent) -> Iterator[Database]:
+        if "://" in self.config.endpoint:
+            with open_database(self.config) as db:
+                yield db
+        else:
+            with databases.open_database(self.config.endpoint, absent, maker=_MAKER) as db:
+                yield db
+
+
+def placed(function: Callable[..., None]) -> Callable[..., None]:
+    """--db and --env-file, given to the command as `place`. The system's own variables come before PENSTOCK_DB."""
+
+    @wraps(function)
+    def with_place(target: str | None, env_file: str | None, **rest: Any) -> None:
+        config = Config.load(env_file, default_endpoint=database_variable(os.environ))
+        function(place=Place(replace(config, endpoint=target) if target else config), **rest)
+
+    return _db_option(_file_option(with_place))
+
+
+def line_of(record: Item) -> str:
+    """`ACC12345  2026-02-17T12:00:00Z  0  {"DocumentId":"DOC67890"}`"""
+    rest = {name: plain(value) for name, value in record.items() if name not in ("AccountId", "RunTime", "Processed")}
+    return f"{record['AccountId']}  {record['RunTime']}  {record.get('Processed', '-')}  {orjson.dumps(rest).decode()}"
+
+
+@group("accounts", exit_codes={WORK_FAILED: "some records failed", NOT_FOUND: "not found"})
+def command() -> None:
+    """Records of accounts, processed in parallel, and users.
+
+    \b
+    Examples:
+      penstock serve &                                  # a local DynamoDB on port 8000
+      penstock accounts create-tables
+      penstock accounts add --account ACC12345 --run-time 2026-02-17T12:00:00Z --set DocumentId=DOC67890
+      penstock accounts process mywork:handle --workers 5
+
+    Without --db, the environment or .env says where the tables are: DYNAMODB_ENDPOINT (else PENSTOCK_DB, else
+    http://localhost:8000), AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, USER_TABLE (Users) and RECORD_TABLE
+    (Records).
+    """
+
+
+@command.command("create-tables")
+@placed
+@layout_option
+@dry_run_option
+@json_option
+def create_tables_command(place: Place, layout: SchemaVariant, dry_run: bool, as_json: bool) -> None:
+    """Make the tables Users and Records where they are missing, and wait for them.
+
+    \b
+    Examples:
+      penstock accounts create-tables
+      penstock accounts create-tables --db accounts.db --layout compat
+
+    What is there is left as it is; `penstock tables plan account-records` says whether it differs. The safe layout has
+    a sparse, sharded index of what is to be done; compat is one index of the numbers 0 and 1.
+    """
+    names = (place.config.user_table, place.config.record_table)
+    with place.database("empty" if dry_run else "made") as db:
+        if dry_run:
+            there = set(db.tables())
+            made = tuple(name for name in names if name not in there)
+        else:
+            made = create_tables(db, place.config, layout)
+    if as_json:
+        print_json({"created": made, "skipped": [name for name in names if name not in made], "dry_run": dry_run})
+        return
+    for name in names:
+        told = ("would be made" if dry_run else "made") if name in made else "is there already"
+        click.echo(f"{name}  {told}")
+
+
+@command.command("env-example")
+@json_option
+def env_example(as_json: bool) -> None:
+    """Print a .env with the defaults, which are those of `penstock serve` on this machine.
+
+    \b
+    Examples:
+      penstock accounts env-example > .env
+    """
+    if as_json:
+        print_json(DEFAULTS)
+    else:
+        click.echo(EXAMPLE, nl=False)
+
+
+@command.command("add")
+@click.argument("file", type=click.File("rb"), required=False)
+@click.option("--account", metavar="ID", help="AccountId of one record.")
+@click.option("--run-time", metavar="TIME", help="Its RunTime, such as 2026-02-17T12:00:00Z.")
+@click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
+@placed
+@json_option
+def add(
+    place: Place,
+    file: BinaryIO | None,
+    account: str | None,
+    run_time: str | None,
+    texts: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Add records that are to be processed: one by options, or those of FILE (- is stdin).
+
+    \b
+    Examples:
+      penstock accounts add --account ACC12345 --run-time 2026-02-17T12:00:00Z --set DocumentId=DOC67890
+      penstock accounts add records.jsonl --db accounts.db
+
+    FILE has a JSON object, an array of them, or one on each line, with AccountId, RunTime and whatever else. A record
+    with the same key is replaced.
+    """
+    if (file is None) == (account is None and run_time is None):
+        raise click.UsageError("Give a FILE of records, or --account and --run-time of one.")
+    shown: list[dict[str, Any]] = []
+    number = 0
+    with place.records() as records, resumable("Records that were added are replaced."):
+        for form in _forms(file) if file is not None else [_form(account, run_time, texts)]:
+            added = records.put_item(form)
+            number += 1
+            if as_json:
+                shown.append(plain(added))
+    if as_json:
+        print_json(shown)
+    else:
+        click.echo(f"Added {number:,} record{'' if number == 1 else 's'}.")
+
+
+def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> dict[str, Any]:
+    return {"AccountId": account, "RunTime": run_time, "Processed": 0, **parse_pairs("--set", texts)}
+
+
+def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
+    """A line at a time, unless the file is one document."""
+    first = file.readline()
+    try:
+        whole = orjson.loads(first)
+    except orjson.JSONDecodeError:
+        whole = _loaded(first + file.read(), "the file")
+    for number, form in enumerate(whole if isinstance(whole, list) else [whole], start=1):
+        yield _checked(form, f"record {number}")
+    for number, line in enumerate(file, start=2):
+        if line.strip():
+            yield _checked(_loaded(line, f"line {number}"), f"line {number}")
+
+
+def _checked(form: Any, where: str) -> dict[str, Any]:
+    if not isinstance(form, dict):
+        raise PenstockError(f"{where}: a record is a JSON object, not {type(form).__name__}")
+    return form
+
+
+def _loaded(text: bytes, where: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise PenstockError(f"{where} is no JSON: {error}") from error
+
+
+@command.command("list")
+@placed
+@click.option("--processed", "state", flag_value="processed", help="What is done.")
+@click.option("--unprocessed", "state", flag_value="unprocessed", default=True, help="What is to be done. [default]")
+@click.option("--account", metavar="ID", help="All records of an account, in the order of their times.")
+@click.option("--since", default="", metavar="TIME", help="From this RunTime on.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@json_option
+def list_(place: Place, state: str, account: str | None, since: str, limit: int | None, as_json: bool) -> None:
+    """List records: unprocessed, processed, or of an account. Read page after page; --json prints one on each line.
+
+    \b
+    Examples:
+      penstock accounts list
+      penstock accounts list --processed --limit 100 --json
+      penstock accounts list --account ACC12345 --since 2026-02
+    """
+    with place.records() as records:
+        if account is not None:
+            found = records.query_by_account(account, since=since)
+        elif state == "processed":
+            found = records.query_processed(since=since)
+        else:
+            found = records.query_unprocessed(since=since)
+        number = 0
+        for record in islice(found, limit):
+            number += 1
+            click.echo(orjson.dumps(plain(record)).decode() if as_json else line_of(record))
+    if not as_json:
+        click.echo(f"{number:,} record{'' if number == 1 else 's'}", err=True)
+
+
+@command.command("show", exit_codes={NOT_FOUND: "there is no such record"})
+@account_argument
+@run_time_argument
+@placed
+@json_option
+def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
+    """Show a record.
+
+    \b
+    Examples:
+      penstock accounts show ACC12345 2026-02-17T12:00:00Z
+      penstock accounts show ACC12345 2026-02-17T12:00:00Z --json
+    """
+    with place.records() as records:
+        found = records.get_item(account_id, run_time, consistent=True)
+        if found is None:
+            raise RecordMissing(account_id, run_time)
+    if as_json:
+        print_json(plain(found))
+    else:
+        click.echo(line_of(found))
+
+
+@command.command("mark", exit_codes={NOT_FOUND: "there is no such record"})
+@account_argument
+@run_time_argument
+@placed
+@json_option
+def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
+    """Mark a record as processed. One that is not there is not made.
+
+    \b
+    Examples:
+      penstock accounts mark ACC12345 2026-02-17T12:00:00Z
+    """
+    with place.records() as records:
+        marked = records.mark_as_processed(account_id, run_time)
+    if as_json:
+        print_json(plain(marked))
+    else:
+        click.echo(line_of(marked))
+
+
+@command.command("delete", exit_codes={NOT_FOUND: "there is no such record"})
+@account_argument
+@run_time_argument
+@placed
+@dry_run_option
+@yes_option
+@json_option
+def delete(place: Place, account_id: str, run_time: str, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Delete a record, by its exact key.
+
+    \b
+    Examples:
+      penstock accounts delete ACC12345 2026-02-17T12:00:00Z --dry-run
+      penstock accounts delete ACC12345 2026-02-17T12:00:00Z --yes
+    """
+    with place.records() as records:
+        found = records.get_item(account_id, run_time, consistent=True)
+        if found is not None and not dry_run:
+            confirm(f"Delete {line_of(found)}?", yes=yes)
+            found = records.delete_item(account_id, run_time)
+        if found is None:
+            raise RecordMissing(account_id, run_time)
+    if as_json:
+        print_json({"dry_run": dry_run, "deleted": plain(found)})
+    else:
+        click.echo(f"{'Would delete' if dry_run else 'Deleted'} {line_of(found)}")
+
+
+@command.command("user", exit_codes={NOT_FOUND: "there is no such user"})
+@click.argument("user_id", metavar="USER")
+@click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
+@placed
+@json_option
+def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> None:
+    """Show a user; with --set, add one (or change one that is there) first.
+
+    \b
+    Examples:
+      penstock accounts user 123 --set name=Ada --set email=ada@example.org
+      penstock accounts user 123 --json
+    """
+    changes = parse_pairs("--set", texts)
+    with place.users() as users:
+        found: dict[str, Any] | None
+        if changes:
+            try:
+                found = users.update_item(user_id, changes)
+            except UserMissing:
+                found = users.put_item({"id": user_id, **changes})
+        else:
+            found = users.get_item(user_id, consistent=True)
+        if found is None:
+            raise UserMissing(user_id)
+    if as_json:
+        print_json(plain(found))
+    else:
+        click.echo(orjson.dumps(plain(found)).decode())
+
+
+@command.command("process", exit_codes={WORK_FAILED: "some records failed"})
+@click.argument("function", metavar="MODULE:FUNCTION")
+@placed
+@click.option("--workers", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records at once.")
+@click.option("--retries", type=click.IntRange(0, 1000), default=3, show_default=True, help="Of a record that fails.")
+@click.option("--backoff-base-ms", type=click.FloatRange(0), default=100, show_default=True, help="The first wait.")
+@click.option(
+    "--backoff-multiplier", type=click.FloatRange(1), default=2, show_default=True, help="Of each further one."
+)
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Of one attempt.")
+@dry_run_option
+@json_option
+def process(
+    place: Place,
+    function: str,
+    workers: int,
+    retries: int,
+    backoff_base_ms: float,
+    backoff_multiplier: float,
+    timeout: float | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Run a function on every unprocessed record, in parallel, and mark those that are done.
+
+    \b
+    Examples:
+      penstock accounts process mywork:handle
+      penstock accounts process mywork:handle --workers 20 --retries 5 --db accounts.db --json
+
+    The function is given a record as a dict. What it raises concerns that record alone: it is tried again, and then
+    failed (`penstock accounts failures`, `redrive`). Any number of these may run at once; none runs a record that
+    another one has.
+    """
+    handle = load_function(function)
+    with place.records() as records:
+        processor = RecordProcessor(
+            records,
+            max_workers=workers,
+            max_retries=retries,
+            backoff_base_ms=backoff_base_ms,
+            backoff_multiplier=backoff_multiplier,
+            timeout_seconds=timeout,
+        )
+        if dry_run:
+            _show_count(processor.count(), as_json)
+            return
+        report = _run(processor, function, handle, as_json)
+    _show(report, as_json)
+    if report.interrupted:
+        click.echo("Run it again: it goes on with what is left.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED)
+    if report.failed:
+        raise click.exceptions.Exit(WORK_FAILED)
+
+
+def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool) -> Report:
+    """The run, with its bar and its entry in the log of runs; Ctrl-C ends it with what was done so far."""
+    bar = Bar(quiet=quiet)
+    table = processor.model.table
+    try:
+        return recorded(processor, function, table.database, table.name, name=place, tell=bar.tell)
+    except Interrupted as stopped:
+        return replace(stopped.report, interrupted=True)
+    finally:
+        bar.end()
+
+
+def _show_count(count: int, as_json: bool) -> None:
+    if as_json:
+        print_json({"dry_run": True, "unprocessed": count})
+    else:
+        click.echo(f"Would process {count:,} record{'' if count == 1 else 's'}.")
+
+
+def _show(report: Report, as_json: bool) -> None:
+    if as_json:
+        errors = [
+            {"key": error.key, "kind": error.kind, "message": error.message, "attempts": error.attempts}
+            for error in report.errors
+        ]
+        print_json(report.form() | {"errors": errors})
+        return
+    for error in report.errors[:_SHOWN_ERRORS]:
+        click.echo(f"failed  {error}", err=True)
+    if len(report.errors) > _SHOWN_ERRORS:
+        click.echo("More: penstock accounts failures", err=True)
+    click.echo(str(report))
+
+
+@command.command("failures")
+@placed
+@json_option
+def failures(place: Place, as_json: bool) -> None:
+    """List records that failed for good, grouped by the kind of their error and its message.
+
+    \b
+    Examples:
+      penstock accounts failures
+      penstock accounts failures --db accounts.db --json
+
+    They are not processed again before `penstock accounts redrive`.
+    """
+    with place.records() as records:
+        groups = RecordProcessor(records).failures()
+    if as_json:
+        print_json([failure.form() for failure in groups])
+        return
+    for failure in groups:
+        last_at = utc_text(failure.last_at)
+        click.echo(one_line(f"{failure.count:>7,}  {failure.kind}: {failure.message}  (last at {last_at})"))
+        for key, message in failure.examples:
+            click.echo(one_line(f"         {key['AccountId']}  {key['RunTime']}  {message}"))
+    total = sum(failure.count for failure in groups)
+    click.echo(f"{total:,} record{'' if total == 1 else 's'} failed." if total else "No record has failed.", err=True)
+
+
+@command.command("redrive")
+@placed
+@click.option("--kind", metavar="NAME", help="Only those with this kind of error, such as TimeoutError.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
+@dry_run_option
+@json_option
+def redrive(place: Place, kind: str | None, limit: int | None, dry_run: bool, as_json: bool) -> None:
+    """Make records that failed for good unprocessed again, with all their attempts before them.
+
+    \b
+    Examples:
+      penstock accounts redrive --kind TimeoutError --dry-run
+      penstock accounts redrive --limit 100
+
+    `penstock accounts process` then runs them.
+    """
+    with place.records() as records:
+        processor = RecordProcessor(records)
+        if dry_run:
+            found = sum(failure.count for failure in processor.failures() if kind in (None, failure.kind))
+            number = found if limit is None else min(found, limit)
+        else:
+            number = processor.redrive(kind=kind, limit=limit)
+    if as_json:
+        print_json({"dry_run": dry_run, "redriven": number})
+    else:
+        verb = "Would redrive" if dry_run else "Redrove"
+        click.echo(f"{verb} {number:,} record{'' if number == 1 else 's'}.")
+
+
+_OF_RECORDS: dict[str, Callable[[RecordModel, Callable[[str], None]], None]] = {
+    "record": record_example.run,
+    "processor": processor_example.run,
+    "complete": processor_complete_example.run,
+}
+
+
+@command.command("example")
+@click.argument("name", type=click.Choice(["user", *_OF_RECORDS]))
+@placed
+@json_option
+def example(place: Place, name: str, as_json: bool) -> None:
+    """Run one of the examples on the configured tables: it writes a few items, and says what it does.
+
+    \b
+    Examples:
+      penstock accounts example record
+      penstock accounts example complete --db accounts.db
+
+    Their code is in penstock/systems/account_records/examples.
+    """
+    lines: list[str] = []
+    say = lines.append if as_json else click.echo
+    if name == "user":
+        with place.users() as users:
+            user_example.run(users, say)
+    else:
+        with place.records() as records:
+            _OF_RECORDS[name](records, say)
+    if as_json:
+        print_json(lines)

@@ -1,0 +1,494 @@
+"""`penstock construction`: the construction-expenses application."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from typing import Any, BinaryIO, TypeVar
+
+import click
+import orjson
+
+from penstock.cli.kit.databases import Absent, open_database
+from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
+from penstock.cli.kit.groups import Group, group
+from penstock.cli.kit.options import (
+    confirm,
+    db_option,
+    dry_run_option,
+    json_option,
+    limit_option,
+    resumable,
+    token_option,
+    yes_option,
+)
+from penstock.cli.kit.output import ProgressLine, plain, print_json
+from penstock.client.items.values import Item
+from penstock.client.reads.pages import Items
+from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.systems.construction_expenses import sample
+from penstock.systems.construction_expenses.books import Books, naming_of
+from penstock.systems.construction_expenses.collection import NotThere
+from penstock.systems.construction_expenses.intake import Handler, Intake, Receipt
+from penstock.systems.construction_expenses.paddle import handle
+from penstock.systems.construction_expenses.tables import tables
+from penstock.systems.construction_expenses.webhook import BadWebhook, read_webhooks
+from penstock.systems.construction_expenses.webhook_record import STATUSES, Status
+from penstock.tables.definitions.sources import LoadingError, named_object
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+env_option = click.option(
+    "--env", metavar="NAME", help="The environment, part of the tables' names. [ENVIRONMENT, else production]"
+)
+prefix_option = click.option(
+    "--prefix", metavar="TEXT", help="What the tables' names begin with. [TABLE_PREFIX, else construction-expenses]"
+)
+handler_option = click.option(
+    "--handler",
+    metavar="MODULE:FUNCTION",
+    help="What handles a webhook: (webhook, books) -> actions to write. [Paddle's events]",
+)
+
+
+def place_options(function: F) -> F:
+    """--db, --env and --prefix."""
+    return db_option()(env_option(prefix_option(function)))
+
+
+@contextmanager
+def open_books(target: str, env: str | None, prefix: str | None, *, absent: Absent = "refused") -> Iterator[Books]:
+    """The books; what is not there ends with its own exit code."""
+    naming = naming_of(os.environ, prefix=prefix, environment=env)
+    with open_database(target, absent) as db:
+        try:
+            yield Books(db, naming)
+        except NotThere as error:
+            raise CommandFailed(NOT_FOUND, str(error)) from error
+        except ResourceNotFoundException as error:
+            raise PenstockError(
+                f"{target} has not all tables of {naming.start}…: `penstock construction tables apply` makes "
+                "them, and --env and --prefix say which are meant."
+            ) from error
+
+
+def intake_of(books: Books, handler: str | None, **settings: Any) -> Intake:
+    return Intake(books, handle if handler is None else _named(handler), **settings)
+
+
+def _named(given: str) -> Handler:
+    module, _, attribute = given.partition(":")
+    if not module or not attribute:
+        raise LoadingError(given, "a handler is written MODULE:FUNCTION", "For example myapp.webhooks:handle")
+    found: Handler = named_object(given, module, attribute)
+    if not callable(found):
+        raise LoadingError(given, f"{attribute} is no function", "Name a function (webhook, books) -> actions")
+    return found
+
+
+# ── showing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def show_page(items: Items, line: Callable[[Item], str], as_json: bool) -> None:
+    """A page of items: one on each line, and how to read on."""
+    found = list(items)
+    if as_json:
+        print_json({"items": [plain(item) for item in found], "token": items.token})
+        return
+    for item in found:
+        click.echo(line(item))
+    if not found:
+        click.echo("Nothing.")
+    if items.token is not None:
+        click.echo(f"More: --token '{items.token}'", err=True)
+
+
+def receipt_line(receipt: Receipt) -> str:
+    times = "1 attempt" if receipt.attempts == 1 else f"{receipt.attempts} attempts"
+    told = f"{receipt.webhook_id}  {receipt.outcome}  {receipt.status} after {times}"
+    if receipt.reason is not None:
+        told += f": {receipt.reason}"
+    if receipt.outcome == "dead-lettered":
+        told += f" [{receipt.dlq_entry_id}]"
+    return told
+
+
+def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
+    """Each as it comes; exit code 3 if one of them is in the dead-letter table."""
+    found = []
+    for receipt in receipts:
+        found.append(receipt)
+        if not as_json:
+            click.echo(receipt_line(receipt))
+    if as_json:
+        print_json([asdict(receipt) for receipt in found])
+    elif not found:
+        click.echo("Nothing to do.")
+    if any(receipt.outcome == "dead-lettered" for receipt in found):
+        raise click.exceptions.Exit(WORK_FAILED)
+
+
+_LAZY = {
+    "tables": (
+        "penstock.systems.construction_expenses.table_commands",
+        "Make, change, verify and export the tables: `penstock tables` with this system's variables.",
+    )
+}
+
+
+@group(
+    "construction",
+    lazy=_LAZY,
+    exit_codes={WORK_FAILED: "a webhook is in the dead-letter table", NOT_FOUND: "not found"},
+)
+def command() -> None:
+    """The construction-expenses application: 13 tables of companies, payments and webhooks.
+
+    \b
+    Examples:
+      penstock construction load-sample --db expenses.db --yes
+      penstock construction company show sample-c0001 --db expenses.db
+      penstock construction webhook event.json --db expenses.db
+      penstock construction dlq list --db expenses.db
+      penstock construction dlq replay --status pending --db expenses.db --yes
+
+    The tables are those of ENVIRONMENT and TABLE_PREFIX (--env, --prefix); `penstock construction tables` makes,
+    changes and exports them.
+    """
+
+
+@command.group("company", cls=Group)
+def company() -> None:
+    """Companies and what belongs to them.
+
+    \b
+    Examples:
+      penstock construction company list --db expenses.db
+      penstock construction company show sample-c0001 --db expenses.db
+      penstock construction company find company-expenses contractorId=sample-k0001-0 --db expenses.db
+    """
+
+
+@company.command("list")
+@place_options
+@limit_option
+@token_option
+@json_option
+def list_companies(
+    target: str, env: str | None, prefix: str | None, limit: int, token: str | None, as_json: bool
+) -> None:
+    """List companies, in no order.
+
+    \b
+    Examples:
+      penstock construction company list --db expenses.db
+      penstock construction company list --db aws://us-east-1 --env staging --json --limit 1000
+    """
+    with open_books(target, env, prefix) as books:
+        found = books.companies.all(limit=limit, token=token)
+        show_page(found, _company_line, as_json)
+
+
+def _company_line(company: Item) -> str:
+    return f"{company['companyId']:20}  {company.get('name', '')}".rstrip()
+
+
+@company.command("show", exit_codes={NOT_FOUND: "there is no such company"})
+@click.argument("company_id", metavar="COMPANY")
+@place_options
+@json_option
+def show_company(company_id: str, target: str, env: str | None, prefix: str | None, as_json: bool) -> None:
+    """Show a company, its subscription, and how much of everything it has.
+
+    \b
+    Examples:
+      penstock construction company show sample-c0001 --db expenses.db
+      penstock construction company show sample-c0001 --db expenses.db --json
+    """
+    with open_books(target, env, prefix) as books:
+        company = books.companies.required(company_id)
+        subscription = books.subscriptions.get(company_id)
+        counts = books.summary(company_id)
+    if as_json:
+        print_json({"company": plain(company), "subscription": plain(subscription), "counts": counts})
+        return
+    click.echo(f"{company['companyId']}  {company.get('name', '')}".rstrip())
+    told = "none" if subscription is None else f"{subscription['subscriptionId']} {subscription.get('status', '')}"
+    click.echo(f"subscription  {told.rstrip()}")
+    for kind, count in counts.items():
+        click.echo(f"{kind:13} {count:,}")
+
+
+@company.command("find")
+@click.argument("suffix", metavar="TABLE")
+@click.argument("attributes", metavar="ATTRIBUTE=VALUE...", nargs=-1, required=True)
+@place_options
+@limit_option
+@token_option
+@json_option
+def find_items(
+    suffix: str,
+    attributes: tuple[str, ...],
+    target: str,
+    env: str | None,
+    prefix: str | None,
+    limit: int,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """Find items of TABLE by its key, or by any of its indexes: whichever begins with these attributes.
+
+    \b
+    Examples:
+      penstock construction company find company-users email=ada@example.org --db expenses.db
+      penstock construction company find company-expenses companyId=c1 invoiceNum=2025-00007 --db expenses.db
+
+    TABLE is a suffix such as company-users. An index that has keys only gives keys. Never a Scan.
+    """
+    if suffix not in (known := [table.name for table in tables()]):
+        raise click.BadParameter(f"there is no table {suffix}; there are {', '.join(known)}", param_hint="TABLE")
+    wanted = dict(_pair(one) for one in attributes)
+    with open_books(target, env, prefix) as books:
+        found = books.collections[suffix].find_by(wanted, limit=limit, token=token)
+        show_page(found, _item_line, as_json)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise click.BadParameter(f"{text!r} is not ATTRIBUTE=VALUE, such as email=ada@example.org")
+    return name, value
+
+
+def _item_line(item: Item) -> str:
+    return orjson.dumps(plain(item)).decode()
+
+
+@command.command("webhook", exit_codes={WORK_FAILED: "a webhook is in the dead-letter table"})
+@click.argument("file", type=click.File("rb"), default="-")
+@place_options
+@handler_option
+@click.option("--no-wait", is_flag=True, help="One attempt only; `penstock construction resume` makes the others.")
+@json_option
+def webhook(
+    file: BinaryIO, target: str, env: str | None, prefix: str | None, handler: str | None, no_wait: bool, as_json: bool
+) -> None:
+    """Receive webhooks from FILE, or from stdin: a JSON object, an array of them, or one on each line.
+
+    \b
+    Examples:
+      penstock construction webhook event.json --db expenses.db
+      curl -s https://example.org/events | penstock construction webhook --db aws://us-east-1 --json
+
+    Each is handled once, by its id. A transient error is tried again after 1, 2, 4, 8 and 16 seconds; what fails for
+    good goes to the dead-letter table (`penstock construction dlq`).
+    """
+    try:
+        webhooks = read_webhooks(file.read())
+    except BadWebhook as error:
+        raise PenstockError(f"{getattr(file, 'name', 'stdin')}: {error}") from error
+    settings = {"wait": None} if no_wait else {}
+    with open_books(target, env, prefix) as books, resumable("What was received is recorded."):
+        intake = intake_of(books, handler, **settings)
+        show_receipts((intake.receive(webhook) for webhook in webhooks), as_json)
+
+
+@command.command("resume", exit_codes={WORK_FAILED: "a webhook is in the dead-letter table"})
+@place_options
+@handler_option
+@json_option
+def resume(target: str, env: str | None, prefix: str | None, handler: str | None, as_json: bool) -> None:
+    """Go on with webhooks that are recorded, due and in nobody's hands: their processes have ended.
+
+    \b
+    Examples:
+      penstock construction resume --db expenses.db
+      penstock construction resume --db aws://us-east-1 --env staging --json
+    """
+    with open_books(target, env, prefix) as books, resumable("What is done is done."):
+        show_receipts(intake_of(books, handler).resume(), as_json)
+
+
+@command.group("dlq", cls=Group)
+def dead_letters() -> None:
+    """Webhooks that failed for good. Their status is pending, replayed (done after all), or failed (again).
+
+    \b
+    Examples:
+      penstock construction dlq list --db expenses.db
+      penstock construction dlq show dlq_evt_01 --db expenses.db
+      penstock construction dlq replay dlq_evt_01 --db expenses.db
+    """
+
+
+@dead_letters.command("list")
+@place_options
+@click.option("--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Those with it.")
+@limit_option
+@token_option
+@json_option
+def list_dead_letters(
+    target: str, env: str | None, prefix: str | None, status: str, limit: int, token: str | None, as_json: bool
+) -> None:
+    """List dead letters by their status (statusIndex), the one that failed last first.
+
+    \b
+    Examples:
+      penstock construction dlq list --db expenses.db
+      penstock construction dlq list --db expenses.db --status failed --json
+    """
+    with open_books(target, env, prefix) as books:
+        found = books.dead_letters.by_status(status, newest_first=True, limit=limit, token=token)
+        show_page(found, _dead_letter_line, as_json)
+
+
+def _dead_letter_line(entry: Item) -> str:
+    return f"{entry['lastFailedAt']}  {entry['dlqEntryId']}  {entry['eventType']}  {entry['failureReason']}"
+
+
+@dead_letters.command("show", exit_codes={NOT_FOUND: "there is no such entry"})
+@click.argument("entry_id", metavar="ENTRY")
+@place_options
+@json_option
+def show_dead_letter(entry_id: str, target: str, env: str | None, prefix: str | None, as_json: bool) -> None:
+    """Show a dead letter with its payload and its history.
+
+    \b
+    Examples:
+      penstock construction dlq show dlq_evt_01 --db expenses.db
+      penstock construction dlq show dlq_evt_01 --db expenses.db --json
+    """
+    with open_books(target, env, prefix) as books:
+        entry = books.dead_letters.required(entry_id)
+    if as_json:
+        print_json(plain(entry))
+        return
+    for name in ("dlqEntryId", "webhookId", "eventType", "status", "failureReason", "firstFailedAt", "lastFailedAt"):
+        click.echo(f"{name:14} {entry[name]}")
+    click.echo(f"{'retries':14} {entry['retryCount']} of {entry['maxRetries']}")
+    for one in entry["processingHistory"]:
+        told = f"{one['kind']}: {one['message']}" if "kind" in one else ""
+        click.echo(f"{one['attempt']:>4}  {one['at']}  {one['outcome']:9}  {told}".rstrip())
+    click.echo(orjson.dumps(plain(entry["payload"]), option=orjson.OPT_INDENT_2).decode())
+
+
+@dead_letters.command("replay", exit_codes={WORK_FAILED: "one has failed again", NOT_FOUND: "there is no such entry"})
+@click.argument("entry_ids", metavar="[ENTRY]...", nargs=-1)
+@click.option("--status", type=click.Choice(["pending", "failed"]), help="All those with it, oldest first.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="With --status: at most so many.")
+@place_options
+@handler_option
+@dry_run_option
+@yes_option
+@json_option
+def replay(
+    entry_ids: tuple[str, ...],
+    status: Status | None,
+    limit: int | None,
+    target: str,
+    env: str | None,
+    prefix: str | None,
+    handler: str | None,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Try dead letters again, with all their retries: those named, or all of a status.
+
+    \b
+    Examples:
+      penstock construction dlq replay dlq_evt_01 --db expenses.db
+      penstock construction dlq replay --status pending --db expenses.db --dry-run
+      penstock construction dlq replay --status failed --limit 100 --db expenses.db --yes
+
+    What was replayed already is left alone, so it may be run again, and by several at once.
+    """
+    if bool(entry_ids) == (status is not None):
+        raise click.UsageError("Give the entries to replay, or --status for all that have it.")
+    with open_books(target, env, prefix) as books, resumable("What is replayed is marked."):
+        if dry_run:
+            _show_plan(list(_chosen(books, entry_ids, status, limit)), as_json)
+            return
+        number = sum(
+            1 for _ in _chosen(books, entry_ids, status, limit)
+        )  # one that is missing is told before any is done
+        if status is not None and number:
+            confirm(f"Replay {number:,} dead letters of {target}?", yes=yes)
+        show_receipts(_replayed(intake_of(books, handler), entry_ids, status, limit), as_json)
+
+
+def _chosen(books: Books, entry_ids: tuple[str, ...], status: Status | None, limit: int | None) -> Iterator[str]:
+    if status is None:
+        return (books.dead_letters.required(entry_id)["dlqEntryId"] for entry_id in entry_ids)
+    return (entry["dlqEntryId"] for entry in islice(books.dead_letters.by_status(status), limit))
+
+
+def _replayed(
+    intake: Intake, entry_ids: tuple[str, ...], status: Status | None, limit: int | None
+) -> Iterator[Receipt]:
+    if status is None:
+        return (intake.replay(entry_id) for entry_id in entry_ids)
+    return intake.replay_all(status, limit=limit)
+
+
+def _show_plan(entry_ids: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"dry_run": True, "entries": entry_ids})
+        return
+    for entry_id in entry_ids:
+        click.echo(entry_id)
+    click.echo(f"Would replay {len(entry_ids):,}.")
+
+
+@command.command("load-sample")
+@place_options
+@click.option("--companies", type=click.IntRange(1, 9_999), default=3, show_default=True, help="How many.")
+@click.option("--expenses", type=click.IntRange(0, 99_999), default=25, show_default=True, help="Of each company.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Another one gives other amounts.")
+@dry_run_option
+@yes_option
+@json_option
+def load_sample(
+    target: str,
+    env: str | None,
+    prefix: str | None,
+    companies: int,
+    expenses: int,
+    seed: int,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Make the 13 tables where they are missing, and fill them with sample companies.
+
+    \b
+    Examples:
+      penstock construction load-sample --db expenses.db --yes
+      ENVIRONMENT=dev penstock construction load-sample --db http://127.0.0.1:8000 --companies 100
+
+    All ids begin with `sample-`: nothing else is touched. Paddle's tables are filled by its webhooks; one of them is
+    wrong, and ends in the dead-letter table.
+    """
+    size = sample.Size(companies, expenses, seed)
+    if dry_run:
+        _show({suffix: sum(1 for _ in rows) for suffix, rows in sample.items(size).items()}, as_json, "Would write")
+        return
+    confirm(f"Write {companies:,} sample companies to {target}?", yes=yes)
+    line = ProgressLine(quiet=as_json)
+    with open_books(target, env, prefix, absent="made") as books, resumable("What is written stays."):
+        books.make_tables()
+        written = sample.load(books, size, lambda part, text: line.tell(f"{part:4.0%} {text}"))
+        line.end()
+    _show(written, as_json, "Wrote")
+
+
+def _show(counts: dict[str, int], as_json: bool, verb: str) -> None:
+    if as_json:
+        print_json(counts)
+        return
+    for suffix, count in counts.items():
+        click.echo(f"{count:>9,}  {suffix}")
+    click.echo(f"{verb} {sum(counts.values()):,} items.")

@@ -1,0 +1,583 @@
+"""`penstock delphi`: conversations to topics."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+import orjson
+
+from penstock.cli.jobs import change_each, entry_form, entry_line
+from penstock.cli.kit.databases import open_database
+from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
+from penstock.cli.kit.groups import group
+from penstock.cli.kit.options import db_option, json_option, resumable
+from penstock.cli.kit.output import log_warnings, one_line, print_json
+from penstock.client.database import Database
+from penstock.clock import utc_text
+from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.jobs.app import FILES_VARIABLE, App
+from penstock.jobs.model.job import DEFAULT_PRIORITY, HIGHEST_PRIORITY, LOWEST_PRIORITY, Job, JobNotFound
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.worker import Worker
+from penstock.pipelines import PipelineReport, StepReport
+from penstock.records.forks import for_handlers, not_in_children
+from penstock.systems.delphi.analysis.clusters import CLUSTERERS, Clusterer
+from penstock.systems.delphi.analysis.conversation import read_conversation
+from penstock.systems.delphi.analysis.embeddings import EMBEDDERS
+from penstock.systems.delphi.analysis.libraries import check_installed
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Namer, load_namer
+from penstock.systems.delphi.pipeline import DEFAULT_SEED, JOB_ID_VARIABLE, REPORT_ID_VARIABLE, Delphi
+from penstock.systems.delphi.queue.layout import STATUSES
+from penstock.systems.delphi.queue.poller import (
+    DEFAULT_INTERVAL_SECONDS,
+    DEFAULT_RETRIES,
+    DEFAULT_TIMEOUT_SECONDS,
+    JobQueue,
+)
+from penstock.systems.delphi.results import Results, RunNotFound
+
+DEFAULT_DATABASE = "delphi.db"
+_MOST_SHOWN = 12
+_SAMPLE_CHARACTERS = 90
+_EACH_JOB = {WORK_FAILED: "one could not be changed; the others were", NOT_FOUND: "one was not found; the others were"}
+
+database_option = db_option(default=DEFAULT_DATABASE, help="Where the tables are", note=f"[{DEFAULT_DATABASE}]")
+files_option = click.option(
+    "--files",
+    metavar="HOME",
+    help=f"Where the files of runs lie: a folder, s3://bucket/prefix. Also {FILES_VARIABLE}; else beside the database.",
+)
+job_option = click.option("--job-id", metavar="ID", help="The run; the latest of the conversation without it.")
+conversation_option = click.option(
+    "--conversation", metavar="ID", help="The conversation's id; else the name of its folder or file."
+)
+
+
+@contextmanager
+def open_delphi(target: str, files: str | None, namer: Namer) -> Iterator[Delphi]:
+    """A Delphi that may write; what is missing is made."""
+    home = files or os.environ.get(FILES_VARIABLE) or (f"{DEFAULT_DATABASE}.files" if "://" in target else None)
+    with App(target, files=home) as app, run_not_found_code():
+        yield Delphi(app.store, namer)
+
+
+@contextmanager
+def open_results(target: str) -> Iterator[tuple[Database, Results]]:
+    """The results, for reading: no file is made."""
+    with open_database(target, maker="penstock delphi run") as db, run_not_found_code():
+        try:
+            yield db, Results(db)
+        except ResourceNotFoundException as error:
+            raise PenstockError(f"{target} has no tables of Delphi yet: `penstock delphi run` makes them.") from error
+
+
+@contextmanager
+def open_queue(target: str, files: str | None = None, *, may_make: bool = False) -> Iterator[JobQueue]:
+    """The queue of jobs. Only what puts jobs into it, or runs them, makes a database."""
+    if not may_make:
+        with open_database(target, maker="penstock delphi enqueue"):
+            pass
+    found = JobQueue(target, files=files)
+    try:
+        yield found
+    except JobNotFound as error:
+        raise CommandFailed(NOT_FOUND, str(error)) from error
+    finally:
+        found.close()
+
+
+@contextmanager
+def run_not_found_code() -> Iterator[None]:
+    """What is not there has an exit code of its own."""
+    try:
+        yield
+    except RunNotFound as error:
+        raise CommandFailed(NOT_FOUND, str(error)) from error
+
+
+def conversation_of(file: Path, given: str | None) -> str:
+    """The id that was given; else the name of the folder of a comments.csv, or of any other file."""
+    if given:
+        return given
+    file = file.absolute()
+    if file.is_dir():
+        return file.name
+    return file.parent.name or file.stem if file.stem == "comments" else file.stem
+
+
+def job_of(results: Results, job_id: str | None, conversation: str | None) -> str:
+    """The run that is meant: by its id, the latest of a conversation, or the newest of all. Raises RunNotFound."""
+    if job_id is not None:
+        return job_id
+    if conversation is not None:
+        return results.latest_job_id(conversation)
+    runs = results.runs()
+    if not runs:
+        raise RunNotFound("There is no complete run yet: `penstock delphi run comments.csv` makes one.")
+    return str(runs[0]["job_id"])
+
+
+def job_form(job: Job) -> dict[str, Any]:
+    """A job of the queue as JSON, in the queue's own words."""
+    return {
+        "job_id": job.id,
+        "job_type": job.task,
+        "status": STATUSES[job.state],
+        "job_config": orjson.loads(job.args.text or "{}"),
+        "priority": job.priority,
+        "retry_count": job.failures,
+        "max_retries": job.retries,
+        "created_at": utc_text(job.created_at),
+        "updated_at": utc_text(job.updated_at),
+        "worker_id": None if job.lease is None else job.lease.owner,
+        "lock_expires_at": None if job.lease is None else utc_text(job.lease.until),
+        "error": None if job.error is None else job.error.message,
+    }
+
+
+def job_line(job: Job) -> str:
+    form = job_form(job)
+    about = form["job_config"].get("conversation_id", "")
+    return f"{form['created_at']}  {job.id}  {form['status']:<10}  {job.priority}  {job.task}  {about}".rstrip()
+
+
+@group("delphi", exit_codes={NOT_FOUND: "there is no such run or job"})
+def command() -> None:
+    """Conversations to topics: a Pol.is export becomes vectors, a map, layers of clusters and their names.
+
+    \b
+    Examples:
+      penstock delphi run comments.csv --db delphi.db --out out/
+      penstock delphi topics --db delphi.db
+      penstock tables verify delphi --db delphi.db
+
+    Without --db, PENSTOCK_DB names the database, else it is delphi.db.
+    """
+
+
+@command.command("run")
+@click.argument("comments", type=click.Path(path_type=Path))
+@database_option
+@files_option
+@conversation_option
+@click.option(
+    "--job-id", metavar="ID", help=f"Go on with this job, or begin it. Also {JOB_ID_VARIABLE}; else a new one."
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True, help="Same seed, same result."
+)
+@click.option(
+    "--embedder",
+    type=click.Choice(list(EMBEDDERS)),
+    default="tfidf",
+    show_default=True,
+    help="minilm needs sentence-transformers.",
+)
+@click.option(
+    "--clusterer",
+    type=click.Choice(CLUSTERERS),
+    default="auto",
+    show_default=True,
+    help="auto: a tree below 150 comments, EVoC from there on.",
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the picture and the topics here."
+)
+@click.option("--namer", metavar="MODULE:NAMER", help="What names topics, say a language model; else keywords do.")
+@click.option(
+    "--wait", "wait_seconds", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
+    help="Where another process runs the same job: wait for it so long.",
+)  # fmt: skip
+@json_option
+def run(
+    comments: Path,
+    target: str,
+    files: str | None,
+    conversation: str | None,
+    job_id: str | None,
+    seed: int,
+    embedder: str,
+    clusterer: Clusterer,
+    out: Path | None,
+    namer: str | None,
+    wait_seconds: float,
+    as_json: bool,
+) -> None:
+    """Find the topics of a conversation: COMMENTS is the comments.csv of a Pol.is export, or its folder.
+
+    \b
+    Examples:
+      penstock delphi run comments.csv --out out/
+      penstock delphi run exports/biodiversity/ --db http://127.0.0.1:8000 --seed 7
+      penstock delphi run comments.csv --job-id pipeline_run_2f0c…       go on with a run that was killed
+
+    All seven tables are written, and the picture of the map is kept with the job. Who reads by conversation sees the
+    run when all of it is there. Needs the extra: pip install 'penstock[delphi]'.
+    """
+    check_installed(EMBEDDERS[embedder]().library)
+    file = comments if comments.is_file() else comments / "comments.csv"
+    read_conversation(file)  # what cannot be read leaves no database and no job
+    with open_delphi(target, files, KeywordNamer() if namer is None else load_namer(namer)) as delphi:
+        job = job_id or delphi.new_job_id()
+        if not as_json:
+            click.echo(f"job {job}", err=True)
+        with resumable("the steps that were done are kept. Give --job-id " + job + "."):
+            report = delphi.run(
+                file,
+                conversation_id=conversation_of(comments, conversation),
+                job_id=job,
+                seed=seed,
+                embedder=embedder,
+                clusterer=clusterer,
+                report_id=os.environ.get(REPORT_ID_VARIABLE, ""),
+                wait_seconds=wait_seconds,
+                tell=(lambda step: None) if as_json else _print_step,
+            )
+        form = _form(delphi, report)
+        if out is not None:
+            form["written"] = _write(out, form, report)
+        if as_json:
+            print_json(form)
+        else:
+            _show(delphi, form, report)
+
+
+def _print_step(step: StepReport) -> None:
+    if step.how != "running":
+        took = f"{step.seconds:6.1f} s" if step.how == "ran" else "  reused"
+        click.echo(f"  {step.name:<9}{took}", err=True)
+
+
+def _form(delphi: Delphi, report: PipelineReport) -> dict[str, Any]:
+    config = report["config"]
+    return {
+        "job_id": report.job_id,
+        "conversation_id": config["conversation_id"],
+        "comments": config["num_comments"],
+        "skipped": config["metadata"]["skipped"],
+        "layers": [layer["num_clusters"] for layer in config["cluster_layers"]],
+        "items": report["written"],
+        "ran": list(report.ran),
+        "reused": list(report.reused),
+        "files": [report["svg"].key, report["png"].key],
+        "topics": [topic_form(topic) for topic in delphi.results.topics(report.job_id)],
+    }
+
+
+def _write(out: Path, form: dict[str, Any], report: PipelineReport) -> list[str]:
+    out.mkdir(parents=True, exist_ok=True)
+    contents = {
+        "map.svg": report["svg"].read(),
+        "map.png": report["png"].read(),
+        "topics.json": orjson.dumps(form["topics"], option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE),
+    }
+    for name, data in contents.items():
+        (out / name).write_bytes(data)
+    return [str(out / name) for name in contents]
+
+
+def _show(delphi: Delphi, form: dict[str, Any], report: PipelineReport) -> None:
+    left_out = ", ".join(f"{count} {reason}" for reason, count in form["skipped"].items() if count)
+    click.echo(
+        f"{form['conversation_id']}: {form['comments']:,} comments" + (f" ({left_out} left out)" if left_out else "")
+    )
+    show_topics(delphi.results.topics(report.job_id), most=_MOST_SHOWN)
+    items = sum(form["items"].values()) + 1
+    click.echo(f"{items:,} items in seven tables, job {report.job_id}")
+    for path in form.get("written", ()):
+        click.echo(f"  {path}")
+
+
+@command.command("topics")
+@click.argument("conversation", required=False)
+@database_option
+@job_option
+@click.option("--layer", type=click.IntRange(0), help="Only this layer; 0 is the finest.")
+@click.option("--samples", is_flag=True, help="With the most typical comment of each.")
+@json_option
+def topics(
+    conversation: str | None, target: str, job_id: str | None, layer: int | None, samples: bool, as_json: bool
+) -> None:
+    """Show the topics of a run, coarsest layer first: of a job, of a CONVERSATION's latest run, or of the newest run.
+
+    \b
+    Examples:
+      penstock delphi topics --db delphi.db
+      penstock delphi topics biodiversity --db delphi.db --layer 0 --samples
+      penstock delphi topics --job-id pipeline_run_2f0c… --db delphi.db --json
+    """
+    with open_results(target) as (_, results):
+        job = job_of(results, job_id, conversation)
+        results.config(job)
+        found = [topic for topic in results.topics(job) if layer is None or topic["layer_id"] == layer]
+        if as_json:
+            print_json([topic_form(topic) for topic in found])
+        else:
+            show_topics(found, samples=samples)
+
+
+def topic_form(topic: Mapping[str, Any]) -> dict[str, Any]:
+    """A topic as JSON."""
+    return {
+        "key": topic["cluster_key"],
+        "layer": int(topic["layer_id"]),
+        "name": topic["topic_label"],
+        "size": int(topic["size"]),
+        "words": topic["top_words"],
+        "samples": topic["sample_comments"],
+        "parent": _key(topic["parent_cluster"]),
+        "children": [_key(child) for child in topic["child_clusters"]],
+    }
+
+
+def show_topics(topics: Sequence[Mapping[str, Any]], *, samples: bool = False, most: int | None = None) -> None:
+    """One line a topic, each layer under its heading; of each layer the first `most`."""
+    for layer in sorted({int(topic["layer_id"]) for topic in topics}, reverse=True):
+        own = [topic for topic in topics if topic["layer_id"] == layer]
+        click.echo(f"layer {layer}: {len(own)} topics")
+        for topic in own[:most]:
+            click.echo(f"  {int(topic['size']):>5}  {topic['topic_label']}")
+            if samples and topic["sample_comments"]:
+                click.echo(f"         {_short(topic['sample_comments'][0])}")
+        if most is not None and len(own) > most:
+            click.echo(f"         and {len(own) - most} more: penstock delphi topics --layer {layer}")
+
+
+def _key(cluster: Mapping[str, Any] | None) -> str | None:
+    return None if cluster is None else f"layer{cluster['layer_id']}_{cluster['cluster_id']}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SAMPLE_CHARACTERS else text[: _SAMPLE_CHARACTERS - 1] + "…"
+
+
+@command.command("runs")
+@click.argument("conversation", required=False)
+@database_option
+@json_option
+def runs(conversation: str | None, target: str, as_json: bool) -> None:
+    """List complete runs, the newest first: of a CONVERSATION, or of all.
+
+    \b
+    Example:
+      penstock delphi runs --db delphi.db
+    """
+    with open_results(target) as (_, results):
+        found = [
+            {
+                "job_id": run["job_id"],
+                "conversation_id": run["conversation_id"],
+                "processed_date": run["processed_date"],
+                "comments": int(run["num_comments"]),
+                "layers": [int(layer["num_clusters"]) for layer in run["cluster_layers"]],
+            }
+            for run in results.runs(conversation)
+        ]
+    if as_json:
+        print_json(found)
+        return
+    for run in found:
+        about = f"{run['comments']:,} comments  {' → '.join(map(str, run['layers']))} clusters"
+        click.echo(f"{run['processed_date']}  {run['job_id']}  {run['conversation_id']}  {about}")
+    if not found:
+        click.echo("There is no complete run.", err=True)
+
+
+@command.command("enqueue")
+@click.argument("comments", type=click.Path(exists=True, path_type=Path))
+@database_option
+@conversation_option
+@click.option(
+    "--report-id", default="", metavar="ID", help="Passed on as DELPHI_REPORT_ID; else the conversation's id."
+)
+@click.option("--job-id", metavar="ID", help="The job's own id; a second job with it is the first one.")
+@click.option(
+    "--priority", type=click.IntRange(LOWEST_PRIORITY, HIGHEST_PRIORITY), default=DEFAULT_PRIORITY, show_default=True,
+    help="The highest first.",
+)  # fmt: skip
+@click.option(
+    "--retries", type=click.IntRange(0, 1000), default=DEFAULT_RETRIES, show_default=True, help="If it fails."
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
+    help="Then the process and all that it has started are ended.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True)
+@click.option("--embedder", type=click.Choice(list(EMBEDDERS)), default="tfidf", show_default=True)
+@click.option("--clusterer", type=click.Choice(CLUSTERERS), default="auto", show_default=True)
+@json_option
+def enqueue(
+    comments: Path,
+    target: str,
+    conversation: str | None,
+    report_id: str,
+    job_id: str | None,
+    priority: int,
+    retries: int,
+    timeout: float,
+    seed: int,
+    embedder: str,
+    clusterer: str,
+    as_json: bool,
+) -> None:
+    """Put a conversation into the queue: a poller runs it.
+
+    \b
+    Examples:
+      penstock delphi enqueue comments.csv --db delphi.db
+      penstock delphi enqueue exports/biodiversity/ --priority 9 --timeout 600
+    """
+    with open_queue(target, may_make=True) as found:
+        job = found.enqueue(
+            comments,
+            conversation_id=conversation_of(comments, conversation),
+            report_id=report_id,
+            job_id=job_id,
+            priority=priority,
+            retries=retries,
+            timeout_seconds=timeout,
+            seed=seed,
+            embedder=embedder,
+            clusterer=clusterer,
+        )
+    if as_json:
+        print_json(job_form(job))
+    else:
+        click.echo(job.id)
+
+
+@command.command("jobs")
+@database_option
+@click.option("--status", type=click.Choice(list(STATUSES.values()), case_sensitive=False), help="Only these.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, help="So many at most.")
+@json_option
+def jobs(target: str, status: str | None, limit: int, as_json: bool) -> None:
+    """List the queue's jobs, the newest first: when it was made, its id, status, priority, type and conversation.
+
+    \b
+    Example:
+      penstock delphi jobs --status PENDING --db delphi.db
+    """
+    state = next((state for state, name in STATUSES.items() if name == status), None)
+    with open_queue(target) as found:
+        jobs = found.app.store.find(state=state, limit=limit).jobs
+    if as_json:
+        print_json([job_form(job) for job in jobs])
+        return
+    for job in jobs:
+        click.echo(one_line(job_line(job)))
+    if not jobs:
+        click.echo("There is no such job.", err=True)
+
+
+@command.command("show")
+@click.argument("job_id", metavar="JOB")
+@database_option
+@json_option
+def show(job_id: str, target: str, as_json: bool) -> None:
+    """Show a job of the queue, with the lines that its process has printed.
+
+    \b
+    Example:
+      penstock delphi show job_mwimjl2f_5wro67 --db delphi.db
+    """
+    with open_queue(target) as found:
+        history = found.app.store.history(job_id)
+    if as_json:
+        print_json({**job_form(history.job), "log": [entry_form(entry) for entry in history.entries]})
+        return
+    click.echo(job_line(history.job))
+    if history.job.error is not None:
+        click.echo(f"error: {history.job.error.message}")
+    for entry in history.entries:
+        click.echo(entry_line(entry))
+
+
+@command.command("cancel", exit_codes=_EACH_JOB)
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@database_option
+@json_option
+def cancel(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
+    """Cancel jobs of the queue: those that wait end now, and of those that run the whole process group is ended.
+
+    \b
+    Example:
+      penstock delphi cancel job_mwimjl2f_5wro67 --db delphi.db
+    """
+    with open_queue(target) as found:
+        raise SystemExit(change_each(lambda _: found.app.store, JobStore.cancel, job_ids, as_json))
+
+
+@command.command("retry", exit_codes=_EACH_JOB)
+@click.argument("job_ids", metavar="JOB...", nargs=-1, required=True)
+@database_option
+@json_option
+def retry(job_ids: tuple[str, ...], target: str, as_json: bool) -> None:
+    """Give failed jobs of the queue another attempt, which goes on where the last one stopped.
+
+    \b
+    Example:
+      penstock delphi retry job_mwimjl2f_5wro67 --db delphi.db
+    """
+    with open_queue(target) as found:
+        raise SystemExit(change_each(lambda _: found.app.store, JobStore.retry, job_ids, as_json))
+
+
+@command.command("poller")
+@database_option
+@files_option
+@click.option(
+    "--interval", type=click.FloatRange(0.02, 60), default=DEFAULT_INTERVAL_SECONDS, show_default=True,
+    metavar="SECONDS", help="How long it waits before it looks again.",
+)  # fmt: skip
+@click.option(
+    "--max-workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Jobs at once, each a process."
+)
+@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON at the end.")
+def poller(target: str, files: str | None, interval: float, max_workers: int, burst: bool, as_json: bool) -> None:
+    """Run the queue's jobs: the most urgent first, then the oldest. Any number of pollers share a queue.
+
+    \b
+    Examples:
+      penstock delphi poller --db delphi.db --interval 5 --max-workers 2
+      penstock delphi poller --db delphi.db --burst
+
+    Each job is a process with DELPHI_JOB_ID and DELPHI_REPORT_ID. Ctrl-C (or SIGTERM) ends the processes and gives
+    their jobs back; they go on where they stopped. With --burst, the exit code is 3 if a job has failed.
+    """
+    log_warnings()
+    with open_queue(target, files, may_make=True) as found:
+        worker = found.poller(interval_seconds=interval, max_workers=max_workers, burst=burst, on_end=_print_end)
+        _stop_on_signals(worker)
+        click.echo(f"{worker.name}: {', '.join(sorted(found.app.tasks))} from {target}", err=True)
+        counts = worker.run()
+    if as_json:
+        print_json(asdict(counts))
+    else:
+        click.echo(f"{counts.completed:,} completed, {counts.failed:,} failed, {counts.retried:,} to retry.", err=True)
+    if burst and counts.failed:
+        raise SystemExit(WORK_FAILED)
+
+
+def _print_end(job: Job, how: str) -> None:
+    reason = f": {job.error.message}" if job.error is not None and how in ("failed", "retried") else ""
+    click.echo(f"{job.id} {how.replace('_', ' ')}{reason}", err=True)
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    stop_worker = for_handlers(worker.stop)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        stop_worker()
+
+    signal.signal(signal.SIGINT, not_in_children(stop))
+    signal.signal(signal.SIGTERM, not_in_children(stop))

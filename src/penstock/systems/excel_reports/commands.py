@@ -1,0 +1,427 @@
+"""`penstock excel`: reports of a project's products and users, as .xlsx files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+import click
+import orjson
+
+from penstock.cli.kit.databases import Absent, open_database
+from penstock.cli.kit.exit_codes import FAILED, NOT_FOUND, WORK_FAILED, CommandFailed
+from penstock.cli.kit.groups import group
+from penstock.cli.kit.options import db_option, json_option, listen_options, resumable
+from penstock.cli.kit.output import log_warnings, one_line, print_json
+from penstock.clock import utc_text
+from penstock.errors import PenstockError, ResourceNotFoundException
+from penstock.files import Files, open_files
+from penstock.jobs.app import FILES_VARIABLE
+from penstock.jobs.model.job import JobNotFound
+from penstock.jobs.worker.worker import Worker
+from penstock.records.forks import for_handlers, not_in_children
+from penstock.server.auth.origins import is_loopback
+from penstock.server.server import listen
+from penstock.systems.excel_reports.records import BadReport, JobWithLogs, Log, ReportJob, job_form, log_form
+from penstock.systems.excel_reports.service import ExcelReports
+from penstock.systems.excel_reports.settings import (
+    DEFAULT_TTL_HOURS,
+    TABLE_VARIABLE,
+    TTL_VARIABLE,
+    Settings,
+    checked_hours,
+)
+from penstock.systems.excel_reports.tables import JOBS
+from penstock.systems.schema_variants import SchemaVariant
+
+DEFAULT_PORT = 8080
+_LOOK_SECONDS = 0.05
+_NOT_FOUND = {NOT_FOUND: "there is no such job"}
+_CODES = {WORK_FAILED: "the report has failed", **_NOT_FOUND}
+
+job_argument = click.argument("job_id", metavar="JOB")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where reports are: --db, --files, --table, --layout, --ttl-hours."""
+
+    target: str
+    files: str | None
+    layout: SchemaVariant
+    settings: Settings
+
+    @contextmanager
+    def opened(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
+        """What is not found, or cannot be, ends with its own exit code."""
+        with open_database(self.target, absent, maker="penstock excel generate") as db:
+            service = ExcelReports(db, self._home(), layout=self.layout, settings=self.settings)
+            try:
+                if absent == "made":
+                    service.prepare()
+                yield service
+            except ResourceNotFoundException as error:
+                raise PenstockError(
+                    f"{self.target} has no table {self.settings.table}: no report has been asked for yet, or the jobs "
+                    f"are in another one (--table, {TABLE_VARIABLE})."
+                ) from error
+            except JobNotFound as error:
+                raise CommandFailed(NOT_FOUND, str(error)) from error
+            except BadReport as error:
+                raise click.UsageError("\n".join(error.errors)) from error
+            finally:
+                service.app.close()
+
+    def _home(self) -> Files:
+        if self.files is not None:
+            return open_files(self.files)
+        if "://" in self.target:
+            raise click.UsageError("Where do the reports go? Give --files FOLDER or --files s3://bucket/prefix.")
+        return open_files(f"{self.target}.files")
+
+
+def place_options(function: Callable[..., None]) -> Callable[..., None]:
+    """--db, --files, --table, --layout and --ttl-hours, given as one `place`."""
+
+    @wraps(function)
+    def placed(
+        *args: Any, target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float, **options: Any
+    ) -> None:
+        try:
+            settings = Settings(table, checked_hours(ttl_hours))
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        function(*args, place=Place(target, files, layout, settings), **options)
+
+    for option in reversed(_OPTIONS):
+        placed = option(placed)
+    return placed
+
+
+_OPTIONS = (
+    db_option(help="Where the jobs live"),
+    click.option(
+        "--files",
+        envvar=FILES_VARIABLE,
+        metavar="HOME",
+        help=f"Where the reports go: a folder, or s3://bucket/prefix. Also {FILES_VARIABLE}.  [default: FILE.files]",
+    ),
+    click.option(
+        "--table",
+        default=JOBS,
+        show_default=True,
+        envvar=TABLE_VARIABLE,
+        metavar="NAME",
+        help=f"Their table. Also {TABLE_VARIABLE}.",
+    ),
+    click.option(
+        "--layout",
+        type=click.Choice(["safe", "compat"]),
+        default="safe",
+        show_default=True,
+        help="The table's key: jobId and recordId, or recordId alone.",
+    ),
+    click.option(
+        "--ttl-hours",
+        type=float,
+        default=DEFAULT_TTL_HOURS,
+        show_default=True,
+        envvar=TTL_VARIABLE,
+        help=f"How long a job is kept. Also {TTL_VARIABLE}.",
+    ),
+)
+
+
+def job_line(job: ReportJob) -> str:
+    return f"{job.job_id}  {job.status:<10}  {job.progress:>5g} %  {job.step_name:<18}  {job.id_project}"
+
+
+def log_line(log: Log) -> str:
+    """`  12   80 %  downloading-images  downloaded=24`."""
+    shown = {name: value for name, value in log.fields.items() if not isinstance(value, dict | list)}
+    facts = "  ".join(
+        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in shown.items()
+    )
+    return f"{log.number:>4}  {log.progress:>5g} %  {log.step_name:<18}  {facts}".rstrip()
+
+
+def end_with_state(job: ReportJob) -> None:
+    """Exit code 3 for a report that has failed."""
+    if job.status == "failed":
+        raise click.exceptions.Exit(WORK_FAILED)
+
+
+@group("excel", exit_codes=_CODES)
+def command() -> None:
+    """Reports of a project's products and users, as .xlsx files, with the progress of each in numbered records.
+
+    \b
+    Examples:
+      penstock excel generate mlab_bodwassho_usa_3 --db reports.db
+      penstock excel status job_mbzlks74_rfi5i0 --db reports.db
+      penstock excel serve --db reports.db --port 8080
+
+    The table is made when it is missing; `penstock tables apply|plan|destroy excel-reports` also knows it. JOBS_TABLE
+    and JOB_TTL_HOURS name it and how long a job is kept; --layout compat is the table with `recordId` alone as its key.
+    """
+
+
+@command.command("generate", exit_codes={WORK_FAILED: "the report has failed"})
+@click.argument("project")
+@place_options
+@click.option("--products", type=int, help="How many products the project has.  [default: 200]")
+@click.option("--users", type=int, help="How many users it has.  [default: 60]")
+@click.option("--images", type=int, help="How many products have their picture in it.  [default: 24]")
+@click.option("--by-category", "byCategory", is_flag=True, default=None, help="A sheet more for each category.")
+@click.option("--seed", type=int, help="Another seed gives another project of the same name.")
+@click.option("--title", help="Over the summary; without one, the project's name.")
+@click.option("--no-wait", is_flag=True, help="Only ask for it: a worker, or `penstock excel serve`, makes it.")
+@json_option
+def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options: Any) -> None:
+    """Make a report of PROJECT, and watch it being made.
+
+    \b
+    Examples:
+      penstock excel generate mlab_bodwassho_usa_3 --db reports.db
+      penstock excel generate mlab_bodwassho_usa_3 --db reports.db --products 20000 --by-category
+      penstock excel generate mlab_bodwassho_usa_3 --db aws://us-west-2 --files s3://bucket/reports --no-wait
+
+    If this is interrupted, or killed, `penstock excel worker --burst` goes on with what was made.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    with place.opened("made") as service:
+        job = service.generate(project, given)
+        if no_wait:
+            print_json(job_form(job)) if as_json else click.echo(job.job_id)
+            return
+        with resumable(f"{job.job_id} is not finished; `penstock excel worker --burst` goes on with it."):
+            found = _watched(service, job.job_id, quiet=as_json)
+        if as_json:
+            print_json(job_form(found.job))
+        else:
+            _print_report(found)
+        end_with_state(found.job)
+
+
+def _watched(service: ExcelReports, job_id: str, *, quiet: bool) -> JobWithLogs:
+    """Works in a thread until the job has ended; each record is shown once."""
+    worker = service.worker(concurrency=1)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    seen = 0
+    try:
+        while True:
+            ended = not thread.is_alive()
+            job = service.jobs.get_job(job_id)  # one item, in either layout; its history only if there is more
+            if job.is_terminal or ended or (not quiet and (job.last_number or 0) > seen):
+                found = service.read(job_id)
+                seen = _show_new(found, seen, quiet)
+                if found.job.is_terminal or ended:
+                    return found
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        worker.stop("the command ends")
+        thread.join()
+
+
+def _show_new(found: JobWithLogs, seen: int, quiet: bool) -> int:
+    for log in found.progress:
+        if log.number > seen and not quiet:
+            click.echo(log_line(log), err=True)
+    return max([seen, *(log.number for log in found.logs)])
+
+
+def _print_report(found: JobWithLogs) -> None:
+    job = found.job
+    click.echo(job_line(job))
+    if job.result is not None:
+        click.echo(f"made in {job.result['processingTime']}: {job.result['downloadUrl']}")
+    if job.error is not None:
+        click.echo(f"{job.error['category']}: {job.error['message']}", err=True)
+
+
+@command.command("status", exit_codes=_CODES)
+@job_argument
+@place_options
+@json_option
+def status(job_id: str, place: Place, as_json: bool) -> None:
+    """Show how far a report is; where it is, once it is made; and why not, if it failed.
+
+    \b
+    Examples:
+      penstock excel status job_mbzlks74_rfi5i0 --db reports.db
+      penstock excel status job_mbzlks74_rfi5i0 --db reports.db --json
+    """
+    with place.opened() as service:
+        job = service.read(job_id).job
+    if as_json:
+        print_json(job_form(job))
+    else:
+        _show(job)
+    end_with_state(job)
+
+
+def _show(job: ReportJob) -> None:
+    click.echo(job_line(job))
+    click.echo(f"created    {utc_text(job.created_at)}")
+    click.echo(f"updated    {utc_text(job.updated_at)}")
+    if job.completed_at is not None:
+        click.echo(f"completed  {utc_text(job.completed_at)}")
+    if job.result is not None:
+        click.echo(f"file       {job.result['fileName']}, made in {job.result['processingTime']}")
+        click.echo(f"download   {job.result['downloadUrl']}")
+        for name, value in job.result.get("statistics", {}).items():
+            click.echo(f"           {name} {value:,}")
+    if job.error is not None:
+        click.echo(f"error      {job.error['category']}: {job.error['message']}")
+
+
+@command.command("logs", exit_codes=_NOT_FOUND)
+@job_argument
+@place_options
+@json_option
+def logs(job_id: str, place: Place, as_json: bool) -> None:
+    """Show a job's numbered records, in their order.
+
+    \b
+    Example:
+      penstock excel logs job_mbzlks74_rfi5i0 --db reports.db
+    """
+    with place.opened() as service:
+        logs = service.read(job_id).logs
+    if as_json:
+        print_json([log_form(log) for log in logs])
+        return
+    for log in logs:
+        click.echo(one_line(log_line(log)))
+
+
+@command.command("list")
+@place_options
+@click.option("--status", type=click.Choice(["pending", "processing", "completed", "failed"]), help="Only these.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@json_option
+def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
+    """List jobs, newest first.
+
+    \b
+    Examples:
+      penstock excel list --db reports.db
+      penstock excel list --db reports.db --status failed --json
+
+    The table has no index, as it was designed: all of it is read.
+    """
+    with place.opened() as service:
+        jobs = service.jobs.list_jobs(status=status, limit=limit)
+    if as_json:
+        print_json([job_form(job) for job in jobs])
+        return
+    for job in jobs:
+        click.echo(one_line(job_line(job)))
+    if not jobs:
+        click.echo("There are none.", err=True)
+
+
+@command.command("retry", exit_codes={FAILED: "it has not failed", **_NOT_FOUND})
+@job_argument
+@place_options
+@json_option
+def retry(job_id: str, place: Place, as_json: bool) -> None:
+    """Give a failed report another attempt. What the last one made is reused.
+
+    \b
+    Example:
+      penstock excel retry job_mbzlks74_rfi5i0 --db reports.db && penstock excel worker --burst --db reports.db
+    """
+    with place.opened() as service:
+        job = service.retry(job_id)
+    if as_json:
+        print_json(job_form(job))
+    else:
+        click.echo(job_line(job))
+
+
+@command.command("worker", exit_codes={WORK_FAILED: "with --burst: a report has failed"})
+@place_options
+@click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Reports at once.")
+@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@json_option
+def worker(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
+    """Make the reports that are asked for, and go on with those whose worker has died.
+
+    \b
+    Examples:
+      penstock excel worker --db reports.db
+      penstock excel worker --db reports.db --burst
+
+    Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once.
+    """
+    log_warnings()
+    with place.opened("made") as service:
+        worker = service.worker(
+            concurrency=concurrency,
+            burst=burst,
+            on_end=lambda job, how: click.echo(f"{job.id} {how.replace('_', ' ')}", err=True),
+        )
+        _stop_on_signals(worker)
+        counts = worker.run()
+    if as_json:
+        print_json({"completed": counts.completed, "failed": counts.failed, "retried": counts.retried})
+    if burst and counts.failed:
+        raise click.exceptions.Exit(WORK_FAILED)
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    stop_worker = for_handlers(worker.stop)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+        stop_worker()
+
+    signal.signal(signal.SIGINT, not_in_children(stop))
+    signal.signal(signal.SIGTERM, not_in_children(stop))
+
+
+@command.command("serve")
+@place_options
+@listen_options(DEFAULT_PORT)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
+@click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports at once.")
+@json_option
+def serve_command(place: Place, host: str, port: int, hosts: tuple[str, ...], concurrency: int, as_json: bool) -> None:
+    """Take wishes for reports by HTTP, and make them.
+
+    \b
+    Examples:
+      penstock excel serve --db reports.db
+      curl -i -H 'Content-Type: application/json' -d '{"idProject": "mlab_bodwassho_usa_3"}' \\
+           http://127.0.0.1:8080/generate-report
+      curl http://127.0.0.1:8080/jobs/job_mbzlks74_rfi5i0
+
+    GET /openapi.json describes it all. With --concurrency 0 the reports are left to `penstock excel worker`.
+    """
+    from penstock.systems.excel_reports.http import excel_api
+    from penstock.web.server import serve
+
+    log_warnings()
+    if not is_loopback(host):
+        click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
+    sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
+    with place.opened("made") as service:
+
+        def ready(url: str) -> None:
+            form = {"url": url, "db": place.target, "pid": os.getpid()}
+            text = orjson.dumps(form).decode() if as_json else f"Excel reports are at {url} (stop with Ctrl+C)"
+            click.echo(text)
+            sys.stdout.flush()
+
+        serve(excel_api(service, hosts=hosts, concurrency=concurrency), sockets, ready)

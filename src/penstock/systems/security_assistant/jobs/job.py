@@ -1,0 +1,327 @@
+"""A job of the security assistant as a value, and as the item that tables and `jobs.json` hold alike.
+
+The item has every attribute of the schema; beside them, what makes the job safe:
+
+    client_key, project_key   the normalised names that keys and paths are made of
+    version, write_id         every write is conditional on the version it was made from
+    lease, lease_token        who works on it, until when; what a former holder writes is refused
+    stage_versions            how often each stage was begun: the number in its files' names
+    saved                     size and hash of each of its files
+    ttl                       only once it has ended: a job that has not does not expire
+
+Events are the audit trail of jobs, kept for 7 days in a table of their own (S2.9).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, Literal, get_args
+
+from penstock.clock import utc_seconds, utc_text
+from penstock.errors import PenstockError
+from penstock.files.content import SavedFile
+from penstock.jobs.model.state import TERMINAL, State
+from penstock.leases import Lease
+from penstock.systems.security_assistant.jobs.names import BadName, JobName, part_of, parts_of_key
+from penstock.systems.security_assistant.tables import EVENT_SORT_KEY, JOB_KEY
+
+Item = dict[str, Any]
+
+STATUSES: Final = ("queued", "processing", "completed", "failed")
+KEEP_SECONDS: Final = 30 * 24 * 3600
+"""A job lives this long after it has ended."""
+
+
+class BadItem(PenstockError, ValueError):
+    """An item that is no job: the message says which attribute, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a stage has left: `data_key` names the file, the hash what must be in it."""
+
+    timestamp: str
+    data_key: str
+    version: int
+    sha256: str = ""
+    size: int = 0
+    summary: Mapping[str, Any] | None = None
+
+    def item(self) -> Item:
+        item: Item = {"timestamp": self.timestamp, "data_key": self.data_key, "version": self.version}
+        if self.sha256:
+            item |= {"sha256": self.sha256, "size": self.size}
+        if self.summary is not None:
+            item["summary"] = dict(self.summary)
+        return item
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any]) -> Checkpoint:
+        return cls(
+            timestamp=item["timestamp"],
+            data_key=item["data_key"],
+            version=int(item["version"]),
+            sha256=item.get("sha256", ""),
+            size=int(item.get("size", 0)),
+            summary=item.get("summary"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DrawingJob:
+    """A job as it was when it was read."""
+
+    name: JobName
+    client_name: str
+    project_name: str
+    state: State
+    created_at: float
+    updated_at: float
+    input_files: Mapping[str, str]
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    output_files: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    error: Mapping[str, Any] | None = None
+    expires_at: int | None = None
+    version: int = 0
+    attempt: int = 0
+    failures: int = 0
+    crashes: int = 0
+    token: int = 0
+    lease: Lease | None = None
+    retry_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    stage_versions: Mapping[str, int] = field(default_factory=dict)
+    saved: Mapping[str, SavedFile] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Attributes that we do not know: they are kept as they are."""
+
+    @property
+    def id(self) -> str:
+        return self.name.job_id
+
+    @property
+    def company(self) -> str:
+        return self.name.company
+
+    @property
+    def key(self) -> str:
+        return self.name.key
+
+    @property
+    def client(self) -> str:
+        """What its client is asked for by. Ours is the key's; another program may have shortened it in the key."""
+        try:
+            return part_of(self.client_name, "client_name")
+        except BadName:
+            return self.name.client
+
+    @property
+    def month(self) -> str:
+        """Its `date_bucket`."""
+        return utc_text(self.created_at)[:7]
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in TERMINAL
+
+    def item(self) -> Item:
+        """All of it as an item, but for the attributes that a layout's indexes want."""
+        item: Item = {
+            **self.others,
+            JOB_KEY: self.key,
+            "company_id": self.company,
+            "client_name": self.client_name,
+            "client_key": self.name.client,
+            "project_name": self.project_name,
+            "project_key": self.name.project,
+            "job_id": self.id,
+            "status": self.state.value,
+            "created_at": utc_text(self.created_at),
+            "updated_at": utc_text(self.updated_at),
+            "date_bucket": self.month,
+            "input_files": dict(self.input_files),
+            "checkpoints": {name: point.item() for name, point in self.checkpoints.items()},
+            "output_files": dict(self.output_files),
+            "metadata": dict(self.metadata),
+            "error": None if self.error is None else dict(self.error),
+            "version": self.version,
+            "stage_versions": dict(self.stage_versions),
+            "saved": {key: file.form() for key, file in self.saved.items()},
+            "attempt": self.attempt,
+            "failures": self.failures,
+            "crashes": self.crashes,
+            "lease_token": self.token,
+        }
+        if self.expires_at is not None:
+            item["ttl"] = self.expires_at
+        if self.lease is not None:
+            until = utc_text(self.lease.until)
+            item["lease"] = {"owner": self.lease.owner, "until": until, "seconds": self.lease.seconds}
+        for name in _TIMES:
+            if (moment := getattr(self, name)) is not None:
+                item[name] = utc_text(moment)
+        return item
+
+
+_TIMES: Final = ("retry_at", "started_at", "ended_at")
+_KNOWN: Final = frozenset(
+    {
+        *(JOB_KEY, "company_id", "client_name", "client_key", "project_name", "project_key", "job_id", "status"),
+        *("created_at", "updated_at", "date_bucket", "input_files", "checkpoints", "output_files", "metadata", "error"),
+        *("version", "stage_versions", "saved", "attempt", "failures", "crashes", "lease_token", "ttl", "lease"),
+        *("status#shard", "date_bucket#shard", "company#client", "write_id", *_TIMES),
+    }
+)
+
+
+def job_of(raw: Mapping[str, Any]) -> DrawingJob:
+    """The job of an item, also of one that another program made, as long as the schema's attributes are there.
+
+    Raises BadItem.
+    """
+    item = plain(raw)
+    try:
+        return _job_of(item)
+    except KeyError as error:
+        raise BadItem(f"{item.get(JOB_KEY, 'an item')!r} has no attribute {error.args[0]!r}: it is no job.") from None
+    except (BadName, TypeError, ValueError, AttributeError) as error:
+        raise BadItem(f"{item.get(JOB_KEY, 'an item')!r} is no job: {error}") from None
+
+
+def _job_of(item: Item) -> DrawingJob:
+    company, client, job_id = parts_of_key(item[JOB_KEY])
+    if item.get("job_id", job_id) != job_id or item.get("company_id", company) != company:
+        raise BadName("job_id and company_id are not those of its key.")
+    if item["status"] not in STATUSES:
+        raise BadName(f"its status is {item['status']!r}, not one of {', '.join(STATUSES)}.")
+    project = item.get("project_key") or part_of(item["project_name"], "project_name")
+    get = item.get
+    token = int(get("lease_token", 0))
+    return DrawingJob(
+        name=JobName(company, client, project, job_id),
+        client_name=item["client_name"],
+        project_name=item["project_name"],
+        state=State(item["status"]),
+        created_at=utc_seconds(item["created_at"]),
+        updated_at=utc_seconds(get("updated_at") or item["created_at"]),
+        input_files=get("input_files") or {},
+        checkpoints={name: Checkpoint.of(point) for name, point in (get("checkpoints") or {}).items()},
+        output_files=get("output_files") or {},
+        metadata=get("metadata") or {},
+        error=get("error"),
+        expires_at=int(item["ttl"]) if "ttl" in item else None,
+        version=int(get("version", 0)),
+        attempt=int(get("attempt", 0)),
+        failures=int(get("failures", 0)),
+        crashes=int(get("crashes", 0)),
+        token=token,
+        lease=_lease_of(get("lease"), token),
+        retry_at=_time_of(get("retry_at")),
+        started_at=_time_of(get("started_at")),
+        ended_at=_time_of(get("ended_at")),
+        stage_versions={name: int(number) for name, number in (get("stage_versions") or {}).items()},
+        saved={key: SavedFile.parse(form) for key, form in (get("saved") or {}).items()},
+        others={name: value for name, value in item.items() if name not in _KNOWN},
+    )
+
+
+def _lease_of(form: Mapping[str, Any] | None, token: int) -> Lease | None:
+    return None if form is None else Lease(form["owner"], token, utc_seconds(form["until"]), float(form["seconds"]))
+
+
+def _time_of(text: str | None) -> float | None:
+    return None if text is None else utc_seconds(text)
+
+
+def plain(value: Any) -> Any:
+    """Values of a table as JSON has them: numbers with a fraction become floats."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {name: plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    if isinstance(value, set | frozenset):
+        return sorted(plain(member) for member in value)
+    return value
+
+
+def counted(number: int, word: str) -> str:
+    """`1 page`, `4 pages`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+EventType = Literal["job_created", "agent_started", "agent_completed", "error_occurred"]
+EVENT_TYPES: Final = get_args(EventType)
+KEEP_EVENTS_SECONDS: Final = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`id` makes two events of one millisecond two items."""
+
+    job_id: str
+    company: str
+    at: float
+    id: str
+    type: EventType
+    agent: str = ""
+    duration_ms: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sort_key(self) -> str:
+        return f"{utc_text(self.at)}#{self.id}"
+
+    @property
+    def expires_at(self) -> int:
+        return int(self.at) + KEEP_EVENTS_SECONDS
+
+    def item(self) -> Item:
+        item: Item = {
+            "job_id": self.job_id,
+            EVENT_SORT_KEY: self.sort_key,
+            "event_type": self.type,
+            "company_id": self.company,
+            "details": dict(self.details),
+            "ttl": self.expires_at,
+        }
+        if self.agent:
+            item["agent_name"] = self.agent
+        if self.duration_ms is not None:
+            item["duration_ms"] = self.duration_ms
+        return item
+
+
+def new_event(
+    job: DrawingJob,
+    kind: EventType,
+    now: float,
+    message: str,
+    *,
+    agent: str = "",
+    duration_ms: int | None = None,
+    **details: Any,
+) -> Event:
+    told = {"message": message, **details}
+    return Event(job.id, job.company, now, f"evt_{secrets.token_hex(6)}", kind, agent, duration_ms, told)
+
+
+def event_of(raw: Mapping[str, Any]) -> Event:
+    item = plain(raw)
+    moment, _, event_id = item[EVENT_SORT_KEY].partition("#")
+    return Event(
+        job_id=item["job_id"],
+        company=item.get("company_id", ""),
+        at=utc_seconds(moment),
+        id=event_id,
+        type=item["event_type"],
+        agent=item.get("agent_name", ""),
+        duration_ms=item.get("duration_ms"),
+        details=item.get("details") or {},
+    )

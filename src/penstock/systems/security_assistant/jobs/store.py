@@ -1,0 +1,117 @@
+"""Where jobs are kept: a table, or one file. What both promise is the same, so that everything above is written once.
+
+1. A job is written whole, on the version that it was made from, or Conflict is raised with the job as it is now.
+2. Lists are in order of creation; jobs of the same moment are in the order of their keys. So a place in a list is a
+   moment and a key, and pages neither repeat nor leave out a job, whatever is added meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Protocol
+
+from penstock.clock import utc_text
+from penstock.errors import PenstockError
+from penstock.jobs.model.state import State
+from penstock.systems.security_assistant.jobs.job import DrawingJob, Event
+
+Place = tuple[str, str]
+
+
+class Conflict(PenstockError):
+    """Somebody else has written the job meanwhile: `current` is what it is now, None if it is gone."""
+
+    def __init__(self, key: str, current: DrawingJob | None) -> None:
+        super().__init__(f"{key} has been changed by somebody else. Read it again.")
+        self.current = current
+
+
+class NothingThere(PenstockError):
+    """The tables or the folder have not been made yet."""
+
+
+class BadToken(PenstockError, ValueError):
+    """Not a token of a page of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByStatus:
+    status: State
+    company: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ByClient:
+    """`client` is normalised; `client_name` is how it was spelled, which the compat layout's index goes by."""
+
+    client: str
+    client_name: str
+    company: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ByMonth:
+    """Jobs of a month; `since` and `until` narrow it, as times are stored."""
+
+    month: str
+    since: str = ""
+    until: str = "~"
+    company: str | None = None
+
+
+Wanted = ByStatus | ByClient | ByMonth
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """`token` is where the next page begins, None after the last one."""
+
+    jobs: tuple[DrawingJob, ...]
+    token: str | None
+
+
+class DrawingJobStore(Protocol):
+    """What a place for jobs does. TableJobStore says how each is meant."""
+
+    @property
+    def where(self) -> str: ...
+    def prepare(self, make: bool = True) -> None: ...
+    def get(self, key: str) -> DrawingJob | None: ...
+    def keys_of(self, job_id: str, company: str | None = None) -> list[str]: ...
+    def insert(self, job: DrawingJob, events: Sequence[Event] = ()) -> None: ...
+    def replace(self, job: DrawingJob, events: Sequence[Event] = ()) -> None: ...
+    def delete(self, job: DrawingJob) -> bool: ...
+    def find(self, wanted: Wanted, before: Place | None, newest_first: bool) -> Iterator[DrawingJob]: ...
+    def everything(self) -> Iterator[DrawingJob]: ...
+    def add_event(self, event: Event) -> None: ...
+    def events(self, job_id: str) -> Iterator[Event]: ...
+
+
+def place_of(job: DrawingJob) -> Place:
+    return utc_text(job.created_at), job.key
+
+
+def steady(jobs: Iterable[DrawingJob], before: Place | None, newest_first: bool) -> Iterator[DrawingJob]:
+    """Jobs that come in the order of their moments, in the order of their places; those past `before` only (2)."""
+    for _, same in groupby(jobs, key=lambda job: job.created_at):
+        for job in sorted(same, key=place_of, reverse=newest_first):
+            if before is None or (place_of(job) < before if newest_first else place_of(job) > before):
+                yield job
+
+
+def to_token(place: Place) -> str:
+    return base64.urlsafe_b64encode("|".join(place).encode()).decode()
+
+
+def from_token(token: str) -> Place:
+    try:
+        moment, bar, key = base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode().partition("|")
+    except (binascii.Error, UnicodeError, ValueError):
+        bar = moment = key = ""
+    if not bar or not moment or not key:
+        raise BadToken("This is no token of a page: use the one that the page before had.")
+    return moment, key

@@ -1,0 +1,17 @@
+"""The tables of a system by the system's name. It imports nothing: the registry of systems reads it at every start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTables:
+    """The tables of a system: the module that defines them, the prefix of their names, and the environment
+    variables that name single ones, by the parameter of `tables` that takes each.
+    """
+
+    module: str
+    prefix: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -1,0 +1,122 @@
+"""What jobs, items and errors say is printed by commands, and must not speak to the terminal of who reads it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import orjson
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import connect
+from penstock.cli.kit.output import SafeStream, log_warnings, one_line, printable
+from penstock.cli.main import cli
+from penstock.jobs.model.job import JobError
+from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.store.store import JobStore
+
+EVIL = (
+    "\x1b]52;c;cm0gLXJmIH4=\x07"  # writes to the clipboard
+    "\x1b[2J\x1b[H\x1b[8mhidden"  # clears the screen, hides what follows
+    "\x9b2J\u202etxt.exe"  # the same in one character; and turns the direction of writing
+    "\nFAKE  completed  line\rover"
+)
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One failed job whose every text is hostile."""
+    path = tmp_path_factory.mktemp("terminal") / "jobs.db"
+    with connect(str(path)) as db:
+        store = JobStore(db)
+        store.create_tables()
+        job = store.claim(store.create(NewJob("report", {"name": EVIL}))[0], "w1", 60.0)
+        assert job is not None
+        job = store.report(job, message=EVIL, step=EVIL, progress=10, data={"a": EVIL})
+        store.fail(job, JobError("ValueError", EVIL, f"Traceback\n{EVIL}"))
+    return path
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, list(arguments))
+    return result.output
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["show", "ID"], ["why", "ID"], ["list", "--json"], ["show", "ID", "--json"]]
+)
+def test_no_command_lets_a_job_speak_to_the_terminal(database: Path, command: list[str]) -> None:
+    job_id = orjson.loads(run("jobs", "list", "--db", str(database), "--json"))["jobs"][0]["id"]
+    told = run("jobs", *[job_id if word == "ID" else word for word in command], "--db", str(database))
+    assert "u001b" in told or "hidden" not in told
+    assert _OBEYED.search(told) is None
+    if "--json" in command:
+        assert EVIL in str(orjson.loads(told)) or repr(EVIL)[1:-1] in str(orjson.loads(told))
+
+
+def test_a_job_makes_no_lines_of_its_own_in_a_list(database: Path) -> None:
+    assert len(run("jobs", "list", "--db", str(database)).splitlines()) == 1
+
+
+def test_an_error_that_quotes_somebody_is_harmless_too(database: Path) -> None:
+    told = run("jobs", "show", EVIL.replace("\n", ""), "--db", str(database))
+    assert "hidden" in told
+    assert _OBEYED.search(told) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no pseudo-terminals here")
+def test_a_real_terminal_receives_no_control_character_either(database: Path) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "penstock", "jobs", "list", "--db", str(database)]
+    try:
+        code = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, timeout=60).returncode
+        os.close(theirs)
+        told = os.read(ours, 65536).decode().replace("\r\n", "\n")
+    finally:
+        os.close(ours)
+    assert code == 0
+    assert "\\u001b]52" in told
+    assert _OBEYED.search(told) is None
+
+
+@given(st.text())
+def test_what_is_printable_stays_so_and_nothing_else_is_obeyed(text: str) -> None:
+    shown = printable(text)
+    assert printable(shown) == shown
+    assert _OBEYED.search(re.sub(r"\x1b\[\d+m", "", shown)) is None
+    assert len(one_line(text).splitlines() or [""]) == 1
+    one_line(text).encode()
+
+
+def test_our_own_colours_and_progress_get_through() -> None:
+    stream = io.StringIO()
+    coloured = click.style("failed", fg="red", bold=True)
+    for text in (coloured, "\r 10 % of jobs", "\r", "   \r", "a\n"):
+        SafeStream(stream).write(text)
+    assert stream.getvalue() == f"{coloured}\r 10 % of jobs\r   \ra\n"
+
+
+def test_a_message_of_the_log_makes_no_other_and_its_traceback_keeps_its_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = logging.Logger("of this test")
+    monkeypatch.setattr(logging, "root", root)
+    log_warnings()
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        root.warning("GET %s: %s", "/jobs/\nERROR all is lost\x1b[2J", EVIL, exc_info=True)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("WARNING GET /jobs/\\u000aERROR all is lost\\u001b[2J: ")
+    assert told[1] == "Traceback (most recent call last):"
+    assert not [line for line in told if line.startswith(("ERROR", "FAKE"))]
