@@ -255,7 +255,7 @@ BROKEN = [
 def test_a_broken_answer_is_an_error_with_the_next_step(answer: bytes) -> None:
     with Answers(answer) as server:
         result = run("--db", server.url)
-        assert heat_map._served(server.url) is None
+        assert heat_map._read_served(server.url) is None
     assert result.exit_code == 1, result.output
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert "Check" in result.output

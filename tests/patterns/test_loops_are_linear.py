@@ -24,7 +24,7 @@ from penstock.systems.delphi.analysis.conversation import tidy
 from penstock.systems.security_assistant.drawing import components, evaluation, pdf
 from penstock.systems.security_assistant.drawing.components import Component, Components
 from penstock.systems.security_assistant.drawing.pdf import Cell, Drawing, Page, Row
-from penstock.web.dashboard import item_text
+from penstock.web.dashboard.items import item_text
 
 N = 150
 
