@@ -25,7 +25,7 @@ PLAYED_WHOLE = {
     "docs/first-job.md": "jobs/test_job_docs.py",
     "docs/moving-data.md": "tables/data/test_data_pages.py",
     "docs/rekey.md": "tables/data/test_data_pages.py",
-    "docs/security-assistant.md": "systems/test_security_page.py",
+    "docs/security-assistant.md": "systems/security_assistant/test_security_page.py",
 }
 """Pages whose commands and examples are run together, one after another, and by which file of tests/."""
 
