@@ -21,7 +21,7 @@ from page_runs import PageRun, steady
 from penstock.systems.account_records.config import DEFAULTS
 
 PLAYED_WHOLE = {
-    "docs/excel-reports.md": "systems/test_excel_page.py",
+    "docs/excel-reports.md": "systems/excel_reports/test_excel_page.py",
     "docs/first-job.md": "jobs/test_job_docs.py",
     "docs/moving-data.md": "tables/data/test_data_pages.py",
     "docs/rekey.md": "tables/data/test_data_pages.py",
