@@ -24,7 +24,7 @@ from penstock.files.content import checked_type
 from penstock.jobs.cron import Schedule
 from penstock.server.auth.signature import Verifier
 from penstock.server.encodings import BodyTooLarge, chosen_encoding
-from penstock.server.http1 import ParserError, PurePythonParser
+from penstock.server.http1 import H11Parser, ParserError
 from penstock.server.routing import Refused as RefusedReply
 from penstock.server.routing import Router
 from penstock.systems.delphi.analysis.conversation import parse_conversation
@@ -119,7 +119,7 @@ class _Heard:
     def __init__(self) -> None:
         self.headers: dict[bytes, bytes] = {}
         self.url = self.body = b""
-        self.parser = PurePythonParser(self)
+        self.parser = H11Parser(self)
 
     def on_message_begin(self) -> None:
         self.headers, self.url, self.body = {}, b"", b""
