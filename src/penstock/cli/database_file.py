@@ -28,9 +28,19 @@ _HEAT_SECONDS = 10
 _SWITCH_ON = "Start it with `penstock serve --heat`, or --throttle, and run your load again."
 
 
+def _point_to_table_backup(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None and not ctx.resilient_parsing:
+        raise click.UsageError(
+            "This command copies a file, SOURCE to DEST, and has no --db. "
+            f"For one table, use `penstock tables backup TABLE --db {value}`.",
+            ctx,
+        )
+
+
 @groups.command("backup")
 @click.argument("source")
 @click.argument("dest")
+@click.option("--db", hidden=True, expose_value=False, callback=_point_to_table_backup)
 @yes_option
 @json_option
 def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:

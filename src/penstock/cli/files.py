@@ -258,7 +258,10 @@ def delete(home: str, keys: tuple[str, ...], dry_run: bool, yes: bool, as_json: 
 @command.command("url", short_help="Print a URL that others can read a file at.", exit_codes=_NO_SUCH_FILE)
 @home_argument
 @click.argument("key")
-@click.option("--seconds", type=click.IntRange(1, LONGEST_URL_SECONDS), default=URL_SECONDS, show_default=True)
+@click.option(
+    "--seconds", type=click.IntRange(1, LONGEST_URL_SECONDS), default=URL_SECONDS, show_default=True,
+    help="How long the URL is valid.",
+)  # fmt: skip
 @json_option
 def url(home: str, key: str, seconds: int, as_json: bool) -> None:
     """Print a URL of the file KEY: signed and valid for a time in a bucket, file:// in a folder.

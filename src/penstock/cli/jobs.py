@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from penstock.cli.kit import databases
-from penstock.cli.kit.completion import complete_jobs
+from penstock.cli.kit.completion import complete_jobs, complete_tables
 from penstock.cli.kit.exit_codes import LEASE_LOST, NOT_FOUND, WORK_FAILED, CommandFailed, end_with
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import (
@@ -77,7 +77,7 @@ def command() -> None:
 
 job_argument = click.argument("job_id", metavar="JOB", shell_complete=complete_jobs)
 table_option = click.option(
-    "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME", shell_complete=complete_tables,
     help=f"Their table. [for a queue {DEFAULT_TABLE}; for jobs every table that has any]",
 )  # fmt: skip
 _state_type = click.Choice([state.value for state in State])
@@ -631,10 +631,13 @@ def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
     "--for", "roles", multiple=True, type=click.Choice(iam_policy.ROLES), default=("enqueue", "work"),
     show_default=True, help="What the program does; repeatable.",
 )  # fmt: skip
-@click.option("--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME")
+@click.option(
+    "--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    help="The table of the jobs.",
+)  # fmt: skip
 @click.option("--files", envvar=FILES_VARIABLE, metavar="URL", help="Where its files are: s3://bucket/prefix.")
-@click.option("--region", default="*", show_default=True, metavar="NAME")
-@click.option("--account", default="*", show_default=True, metavar="ID")
+@click.option("--region", default="*", show_default=True, metavar="NAME", help="The table's region.")
+@click.option("--account", default="*", show_default=True, metavar="ID", help="The table's AWS account.")
 @click.option("--partition", default="aws", show_default=True, metavar="NAME", help="aws, aws-cn, aws-us-gov.")
 @out_file_option
 @json_option

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import click
 
 from penstock.cli.kit import databases, groups
+from penstock.cli.kit.completion import complete_definitions, complete_tables
 from penstock.cli.kit.options import db_option, files_option, listen_options
 from penstock.cli.kit.output import log_warnings
 from penstock.cli.serve import DEFAULT_FILE, stop_with_file
@@ -50,12 +51,13 @@ _STOP_SECONDS = 35
     help="What visitors must know. One is made where --host is not this machine alone. Also PENSTOCK_DASHBOARD_TOKEN.",
 )  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another name that it may be called by.")
-@click.option("--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
-    help="The table of jobs.",
+@click.option(
+    "--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    shell_complete=complete_tables, help="The table of the jobs.",
 )  # fmt: skip
 @files_option
 @click.option(
-    "--definitions", metavar="DEFINITIONS",
+    "--definitions", metavar="DEFINITIONS", shell_complete=complete_definitions,
     help="What the tables should be: MODULE:NAME, a folder of exports, or a system. The systems can always be chosen.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")

@@ -27,7 +27,7 @@ def complete_tables(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The newest jobs of the command's database file, with their tasks and states."""
+    """The newest jobs of the command's database file, those of systems too, with their tasks and states."""
     return _quietly(lambda: _jobs(ctx, incomplete))
 
 
@@ -68,13 +68,20 @@ def _jobs(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     if file is None:
         return []
     from penstock.cli.kit.databases import open_database
-    from penstock.jobs.layouts.tables import DEFAULT_TABLE
+    from penstock.jobs.sources import AllJobs, JobQuery, StoreSource
     from penstock.jobs.store.store import JobStore
+    from penstock.registry import job_source_types
 
-    table = ctx.params.get("table") or DEFAULT_TABLE
+    table = ctx.params.get("table")
     with open_database(file) as db:
-        jobs = JobStore.of_table(db, table).find(limit=_MOST).jobs
-    return [CompletionItem(job.id, help=f"{job.task} {job.state}") for job in jobs if job.id.startswith(incomplete)]
+        if table is None:
+            jobs = AllJobs.in_database(db, job_source_types())
+        else:
+            jobs = AllJobs([StoreSource(JobStore.of_table(db, table))])
+        page = jobs.find(JobQuery(limit=_MOST))
+    return [
+        CompletionItem(job.id, help=f"{job.task} {job.state}") for job in page.jobs if job.id.startswith(incomplete)
+    ]
 
 
 def _systems(incomplete: str) -> list[CompletionItem]:

@@ -15,7 +15,7 @@ from penstock.cli.kit.databases import absent_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED
 from penstock.cli.kit.options import db_option, dry_run_option, json_option, resumable
 from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, table_argument
+from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segments_option, table_argument
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.data import backups
@@ -34,7 +34,7 @@ from penstock.tables.plan.survey import Live, required
 @groups.command("dump")
 @table_argument
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="An empty or new folder.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=table_dump.SEGMENTS, show_default=True)
+@segments_option(table_dump.SEGMENTS)
 @db_option()
 @rate_option
 @dry_run_option
@@ -75,7 +75,7 @@ def _show_planned_dump(live: Live, out: Path, as_json: bool) -> None:
 
 @groups.command("load")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--table", required=True, metavar="NAME", help="The table to load into.")
+@click.option("--table", required=True, metavar="NAME", shell_complete=complete_tables, help="The table to load into.")
 @click.option("--create", is_flag=True, help="Make the table as it was dumped, if it is missing.")
 @click.option("--merge", is_flag=True, help="Put the items over those that the table has.")
 @click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in DIR.")
@@ -138,7 +138,7 @@ def load(
     "--show", type=click.IntRange(min=0), default=table_compare.SHOWN, show_default=True, help="Differences shown."
 )
 @click.option("--ignore", multiple=True, metavar="ATTRIBUTE", help="An attribute that does not count.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=table_compare.SEGMENTS, show_default=True)
+@segments_option(table_compare.SEGMENTS)
 @db_option()
 @rate_option
 @json_option
@@ -284,7 +284,10 @@ def _show_planned_backup(table: str, backup: str, items: int, as_json: bool) -> 
 
 @groups.command("restore", exit_codes={FAILED: "failed, or the restored table differs from its definition"})
 @click.argument("table", metavar="NEW")
-@click.option("--from", "origin", metavar="TABLE", help="Restore from this table's point-in-time recovery.")
+@click.option(
+    "--from", "origin", metavar="TABLE", shell_complete=complete_tables,
+    help="Restore from this table's point-in-time recovery.",
+)  # fmt: skip
 @click.option("--at", metavar="TIME", help="The moment, such as 2025-06-16T21:19:33Z; else the latest.")
 @click.option("--backup", metavar="ARN", help="Restore from this backup.")
 @click.option("--dump", type=click.Path(path_type=Path), metavar="DIR", help="Restore from a dumped folder.")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli.kit import groups
+from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import FAILED
 from penstock.cli.kit.options import confirm, db_option
@@ -42,25 +43,18 @@ from penstock.tables.plan.survey import Live
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TYPE = click.Choice(["S", "N", "B"], case_sensitive=False)
+_PROJECTION = click.Choice(["ALL", "KEYS_ONLY", "INCLUDE"], case_sensitive=False)
 
 _OPTIONS = (
-    click.option("--table", required=True, metavar="NAME"),
-    click.option("--index", required=True, metavar="NAME"),
-    click.option("--partition-key", metavar="ATTRIBUTE"),
-    click.option("--partition-key-type", type=_TYPE, help="[S]"),
-    click.option("--sort-key", metavar="ATTRIBUTE"),
-    click.option("--sort-key-type", type=_TYPE, help="[S]"),
-    click.option(
-        "--projection-type",
-        type=click.Choice(["ALL", "KEYS_ONLY", "INCLUDE"], case_sensitive=False),
-        help="[ALL]",
-    ),
-    click.option(
-        "--projection-attributes",
-        metavar="NAMES",
-        help="With INCLUDE: names, with commas between them.",
-    ),
-    click.option("--force", is_flag=True, help="Make it even if stored items do not fit it."),
+    click.option("--table", required=True, metavar="NAME", shell_complete=complete_tables, help="The table."),
+    click.option("--index", required=True, metavar="NAME", help="The index."),
+    click.option("--partition-key", metavar="ATTRIBUTE", help="The index's partition key."),
+    click.option("--partition-key-type", type=_TYPE, help="Its type. [S]"),
+    click.option("--sort-key", metavar="ATTRIBUTE", help="The index's sort key."),
+    click.option("--sort-key-type", type=_TYPE, help="Its type. [S]"),
+    click.option("--projection-type", type=_PROJECTION, help="Which attributes the index keeps. [ALL]"),
+    click.option("--projection-attributes", metavar="NAMES", help="With INCLUDE: their names, separated by commas."),
+    click.option("--force", is_flag=True, help="Make the index even if stored items do not fit it."),
 )
 
 

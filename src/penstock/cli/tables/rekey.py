@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from penstock.cli.kit import groups
+from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.options import confirm, db_option, json_option, resumable, yes_option
-from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.tables.options import pacer_of, policy_hint, rate_option
+from penstock.cli.kit.output import ProgressLine, print_json, print_result
+from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segments_option
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions.export_file import read_export
@@ -23,14 +24,16 @@ _ACTIONS = ("status", "confirm", "rollback")
 
 
 @groups.command("rekey")
-@click.argument("words", nargs=-1, required=True, metavar="[status|confirm|rollback] TABLE")
+@click.argument(
+    "words", nargs=-1, required=True, metavar="[status|confirm|rollback] TABLE", shell_complete=complete_tables
+)
 @click.option("--key", metavar="KEY", help="The new key, such as job_id:S,conversation_id:S.")
 @click.option("--into", metavar="NEW", help="The new table's name.")
 @click.option(
     "--map", "mapping", metavar="MAP", help="module:function, or new=old,… ; without it items stay as they are."
 )
 @click.option("--index", "indexes", multiple=True, metavar="NAME=KEY", help="A further index of the new table.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=rekey.SEGMENTS, show_default=True)
+@segments_option(rekey.SEGMENTS)
 @click.option(
     "--max-lag", type=float, default=rekey.MAX_LAG_SECONDS, show_default=True, help="Seconds behind, to be ready."
 )
@@ -64,11 +67,11 @@ def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) 
         if action == "status":
             _status(db, table, as_json)
         elif options["dry_run"] and action != "work":
-            _show_planned(db, action, table)
+            _show_planned(db, action, table, as_json)
         elif action == "rollback":
-            _rollback(db, run, table, yes=options["yes"])
+            _rollback(db, run, table, as_json, yes=options["yes"])
         elif action == "confirm":
-            with resumable("nothing was confirm."):
+            with resumable("nothing was confirmed."):
                 job = run.confirm(table, force=options["force"])
             line.end()
             _show(job, as_json, _CONFIRMED)
@@ -98,7 +101,8 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
     if found is not None and found.phase != "confirmed":
         _same_job(found, given)
         if given["dry_run"]:
-            click.echo(f"Would go on with the rekey of {table} into {found.into}, which is {found.phase}.")
+            text = f"Would continue the rekey of {table} into {found.into}, which is {found.phase}."
+            print_result(as_json, _form(found) | {"dry_run": True}, text)
             return
         with resumable("what was done is kept."):
             job = run.go_on(table, given["mapping"])
@@ -106,10 +110,11 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
         if not given["key"] or not given["into"]:
             raise click.UsageError(f"There is no rekey of {table} under way: give --key and --into to begin one.")
         planned = plan(db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"])
+        if given["dry_run"]:
+            print_result(as_json, _form(planned) | {"dry_run": True}, _plan(db, planned))
+            return
         if not as_json:
             click.echo(_plan(db, planned))
-        if given["dry_run"]:
-            return
         with resumable("what was done is kept."):
             job = run.start(planned)
     line.end()
@@ -136,23 +141,25 @@ def _plan(db: Database, job: RekeyRun) -> str:
     )
 
 
-def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
+def _rollback(db: Database, run: rekey.Rekey, table: str, as_json: bool, *, yes: bool) -> None:
     job = RekeyStore(db).read(table)
     if job is not None and job.phase != "confirmed":
         confirm(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
     with resumable("the rollback is not finished."):
         job = run.rollback(table)
-    click.echo(f"Rolled back: {job.into} is deleted, {table} is as it was.")
+    text = f"Rolled back: {job.into} is deleted, {table} is as it was."
+    print_result(as_json, {"source": table, "into": job.into, "phase": "rolled back"}, text)
 
 
-def _show_planned(db: Database, action: str, table: str) -> None:
+def _show_planned(db: Database, action: str, table: str, as_json: bool) -> None:
     job = _job(db, table)
     deed = (
         f"delete {job.into}"
         if action == "rollback"
         else f"catch up, compare once more and put the settings on {job.into}"
     )
-    click.echo(f"Would {deed}; the rekey of {table} is {job.phase}.")
+    text = f"Would {deed}; the rekey of {table} is {job.phase}."
+    print_result(as_json, _form(job) | {"dry_run": True}, text)
 
 
 def _job(db: Database, table: str) -> RekeyRun:
@@ -187,12 +194,14 @@ Confirmed: {into} is complete. Give your programs that name; {source} is left as
 and `penstock tables destroy` deletes it when you no longer want it."""
 
 
+def _form(job: RekeyRun) -> dict[str, Any]:
+    inner = ("places", "shards", "doubts", "definition")
+    return {name: value for name, value in asdict(job).items() if name not in inner}
+
+
 def _show(job: RekeyRun, as_json: bool, text: str, *, held_by: str | None = None) -> None:
     if as_json:
-        form = asdict(job) | {"held_by": held_by}
-        for inner in ("places", "shards", "doubts", "definition"):
-            del form[inner]
-        print_json(form)
+        print_json(_form(job) | {"held_by": held_by})
         return
     click.echo(f"{job.source} → {job.into}: {_progress(job)}")
     if held_by:
