@@ -13,12 +13,12 @@ import click
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import INTERRUPTED, WORK_FAILED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, yes_option
-from penstock.cli.kit.output import ByteLine, ProgressLine, count_text, print_json, size_text
+from penstock.cli.kit.output import ByteLine, ProgressLine, count_text, print_json, print_result, size_text
 from penstock.client.served_heat import NoHeat, read_heat
 from penstock.engine.capacity import hot_keys
 from penstock.engine.repair.examine import Findings, IndexFindings, TableFindings, examine
 from penstock.engine.repair.rescue import Rescued, rescue
-from penstock.engine.storage.file_copy import Copied, copy_file, refuse_place
+from penstock.engine.storage.file_copy import copy_file, refuse_place
 from penstock.engine.storage.read_only import open_to_look
 from penstock.errors import PenstockError, StorageError
 
@@ -76,15 +76,9 @@ def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         line.end()
-    if as_json:
-        print_json(asdict(copied))
-    else:
-        click.echo(_copied_text(copied))
-
-
-def _copied_text(copied: Copied) -> str:
     what = f"{count_text(copied.tables, 'table')}, {size_text(copied.bytes)}"
-    return f"{copied.copy}: {what}, copied from {copied.source} and checked, in {copied.seconds:.1f} s"
+    text = f"{copied.copy}: {what}, copied from {copied.source} and checked, in {copied.seconds:.1f} s"
+    print_result(as_json, asdict(copied), text)
 
 
 def _check_source(source: str) -> None:
@@ -156,7 +150,7 @@ def _rescue_into(file: str, into: str, yes: bool, as_json: bool, line: ProgressL
         form = asdict(done)
         print_json(form | {"before": _findings_form(done.before), "complete": done.complete})
     else:
-        _print_rescued(done)
+        _print_rescue(done)
     if not done.complete:
         end_with(WORK_FAILED)
 
@@ -233,7 +227,7 @@ def _keys_text(keys: list[str], total: int) -> str:
     return f"{first} and {total - 3:,} more" if total > 3 else first
 
 
-def _print_rescued(done: Rescued) -> None:
+def _print_rescue(done: Rescued) -> None:
     width = max((len(table.name) for table in done.tables), default=0)
     for table in done.tables:
         text = f"{count_text(table.items, 'item')} saved"
@@ -315,7 +309,7 @@ def _heat_lines(counted: dict[str, Any], block: str) -> Iterator[str]:
 
 def _resource_lines(resource: dict[str, Any], block: str) -> Iterator[str]:
     name = resource["table"] + (f" / {resource['index']}" if resource["index"] else "")
-    yield f"{name}: {resource['reads']:,.1f} read and {resource['writes']:,.1f} write units{_throttled(resource)}"
+    yield f"{name}: {resource['reads']:,.1f} read and {resource['writes']:,.1f} write units{_throttled_text(resource)}"
     total = resource["reads"] + resource["writes"]
     for title, rows in (
         ("keys", [(_short_key(one["key"]), one) for one in resource["keys"]]),
@@ -334,7 +328,7 @@ def _bars(rows: list[tuple[str, dict[str, Any]]], total: float, block: str) -> I
         bar = (block * round(_BAR_WIDTH * units / most)).ljust(_BAR_WIDTH)
         share = 100 * units / total if total else 0.0
         at_most = "at most " if one["over"] else ""
-        yield f"    {label.ljust(width)}  {bar}  {share:5.1f} %  {at_most}{units:,.1f} units{_throttled(one)}"
+        yield f"    {label.ljust(width)}  {bar}  {share:5.1f} %  {at_most}{units:,.1f} units{_throttled_text(one)}"
 
 
 def _units(one: dict[str, Any]) -> float:
@@ -342,7 +336,7 @@ def _units(one: dict[str, Any]) -> float:
     return units
 
 
-def _throttled(one: dict[str, Any]) -> str:
+def _throttled_text(one: dict[str, Any]) -> str:
     return f", {one['throttled']:,} throttled" if one["throttled"] else ""
 
 

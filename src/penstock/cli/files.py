@@ -16,7 +16,7 @@ import click
 from penstock.cli.kit.exit_codes import DIFFERENT, NOT_FOUND, CommandFailed
 from penstock.cli.kit.groups import Group
 from penstock.cli.kit.options import AgeType, confirm, dry_run_option, json_option, resumable, yes_option
-from penstock.cli.kit.output import ByteLine, count_text, print_json, size_text
+from penstock.cli.kit.output import ByteLine, count_text, print_json, print_result, size_text
 from penstock.clock import utc_text
 from penstock.files import FileMissing, Files, HomeMissing, ListedFile, Swept, errors, open_files
 from penstock.files.content import BLOCK_BYTES
@@ -122,12 +122,9 @@ def get(home: str, key: str, out: str | None, force: bool, as_json: bool) -> Non
         return
     if Path(target).exists() and not force:
         raise click.UsageError(f"{target} is there already. Give --force to replace it, or another --out.")
-    with resumable(f"nothing was written to {target}."), _replaced(Path(target)) as stream:
+    with resumable(f"nothing was written to {target}."), _open_replacement(Path(target)) as stream:
         size = _copy(files, key, stream, quiet=as_json)
-    if as_json:
-        print_json({"key": key, "file": target, "size": size})
-    else:
-        click.echo(f"{target}: {size_text(size)}, as it was saved")
+    print_result(as_json, {"key": key, "file": target, "size": size}, f"{target}: {size_text(size)}, as it was saved")
 
 
 def _copy(files: Files, key: str, target: BinaryIO, *, quiet: bool) -> int:
@@ -143,7 +140,7 @@ def _copy(files: Files, key: str, target: BinaryIO, *, quiet: bool) -> int:
 
 
 @contextmanager
-def _replaced(path: Path) -> Iterator[BinaryIO]:
+def _open_replacement(path: Path) -> Iterator[BinaryIO]:
     """A file to write, which gets its name at the end; nothing is left of it if that is not reached."""
     unfinished = path.with_name(f".{path.name}.{token_hex(4)}.part")
     try:
@@ -182,10 +179,7 @@ def put(home: str, file: str, key: str | None, content_type: str | None, as_json
     with resumable(f"nothing of {key} was saved."), _open_source(file) as stream:
         saved = open_files(home).save(key, CountedFile(stream, line), content_type=content_type)
     line.end()
-    if as_json:
-        print_json(saved.form())
-    else:
-        click.echo(f"{saved.key}: {size_text(saved.size)}, SHA-256 {saved.sha256}")
+    print_result(as_json, saved.form(), f"{saved.key}: {size_text(saved.size)}, SHA-256 {saved.sha256}")
 
 
 def _open_source(file: str) -> AbstractContextManager[BinaryIO]:
@@ -249,10 +243,8 @@ def delete(home: str, keys: tuple[str, ...], dry_run: bool, yes: bool, as_json: 
         with resumable("those before the one it was at are deleted."):
             for key in keys:
                 files.delete(key)
-    if as_json:
-        print_json({"deleted": [] if dry_run else list(keys), "would_delete": list(keys) if dry_run else []})
-    else:
-        click.echo(f"{'Would delete' if dry_run else 'Deleted'} {count_text(len(keys))}.")
+    form = {"deleted": [] if dry_run else list(keys), "would_delete": list(keys) if dry_run else []}
+    print_result(as_json, form, f"{'Would delete' if dry_run else 'Deleted'} {count_text(len(keys))}.")
 
 
 @command.command("url", short_help="Print a URL that others can read a file at.", exit_codes=_NO_SUCH_FILE)
@@ -277,10 +269,8 @@ def url(home: str, key: str, seconds: int, as_json: bool) -> None:
     if not files.exists(key):
         raise errors.missing(files.name_of(key))
     address = files.url(key, seconds=seconds)
-    if as_json:
-        print_json({"key": key, "url": address, "seconds": seconds if home.startswith("s3:") else None})
-    else:
-        click.echo(address)
+    expiry = seconds if home.startswith("s3:") else None
+    print_result(as_json, {"key": key, "url": address, "seconds": expiry}, address)
 
 
 @command.command(
@@ -306,12 +296,12 @@ def verify(home: str, prefix: str, as_json: bool) -> None:
         pairs = {name: dict(getattr(verified, name)) for name in ("changed", "lost")}
         print_json(asdict(verified) | pairs | {"good": verified.good})
     else:
-        _print_verified(verified)
+        _print_verification(verified)
     if not verified.good:
         raise click.exceptions.Exit(DIFFERENT)
 
 
-def _print_verified(verified: Verified) -> None:
+def _print_verification(verified: Verified) -> None:
     for what, pairs in (("changed", verified.changed), ("lost", verified.lost)):
         for key, reason in pairs:
             click.echo(f"{click.style(what, fg='red')}  {key}: {reason}")
@@ -339,7 +329,7 @@ def sweep(home: str, keep: TextIO | None, older_than: float, dry_run: bool, yes:
 
     A save that is under way is never touched.
     """
-    files, known = open_home(home), _known(keep)
+    files, known = open_home(home), _known_keys(keep)
     listed: list[ListedFile] = []
     swept = files.sweep(known, older_than_seconds=older_than, dry_run=True, tell=listed.append)
     if not as_json:
@@ -354,7 +344,7 @@ def sweep(home: str, keep: TextIO | None, older_than: float, dry_run: bool, yes:
         print_json(asdict(swept) | {"dry_run": dry_run, "keys": [file.key for file in listed]})
 
 
-def _known(keep: TextIO | None) -> Keep | None:
+def _known_keys(keep: TextIO | None) -> Keep | None:
     if keep is None:
         return None
     keys = {line.rstrip("\r\n") for line in keep} - {""}

@@ -306,10 +306,7 @@ def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
     with open_jobs(target, table, [job_id]) as jobs:
         source, history = jobs.history(job_id)
         job, sentence = history.job, _why(source, history.job)
-        if as_json:
-            print_line({"id": job.id, "state": job.state.value, "why": sentence})
-        else:
-            click.echo(sentence)
+        _print_result(as_json, {"id": job.id, "state": job.state.value, "why": sentence}, sentence)
 
 
 @command.command("workers", short_help="List the workers that live.")
@@ -362,10 +359,7 @@ def report(job_id: str, target: str, table: str | None, out: Path | None, as_jso
         page = html(history, form["args"], form["result"], _why(source, job), written_at=time.time(), notes=notes)
     path = out or Path(f"{job.id}.html")
     write_whole(path, page)
-    if as_json:
-        print_line({"id": job.id, "file": str(path)})
-    else:
-        click.echo(str(path))
+    _print_result(as_json, {"id": job.id, "file": str(path)}, str(path))
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────
@@ -532,7 +526,7 @@ def _change_jobs(
         raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.")
     table = selection.table if selection.job_ids else selection.table or DEFAULT_TABLE
     with open_jobs(selection.target, table, selection.job_ids) as jobs:
-        job_ids = list(selection.job_ids) or [job.id for job in _selected(jobs, selection, states)]
+        job_ids = list(selection.job_ids) or [job.id for job in _select_jobs(jobs, selection, states)]
         if not selection.job_ids:
             click.echo(f"{len(job_ids):,} {'job' if len(job_ids) == 1 else 'jobs'} to {verb}.", err=True)
         if selection.dry_run:
@@ -543,7 +537,7 @@ def _change_jobs(
         end_with(change_each(jobs.changeable, change, job_ids, selection.as_json))
 
 
-def _selected(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
+def _select_jobs(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
     for state in states if selection.state is None else (State(selection.state),):
         query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE)
         while True:
@@ -601,10 +595,8 @@ def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool
     """
     with open_store(target, table) as store:
         store.pause(queue, reason)
-    if as_json:
-        print_line({"queue": queue, "paused": True, "reason": reason})
-    else:
-        click.echo(f"{queue} is paused. `penstock jobs resume {queue}` goes on.")
+    text = f"{queue} is paused. `penstock jobs resume {queue}` continues it."
+    _print_result(as_json, {"queue": queue, "paused": True, "reason": reason}, text)
 
 
 @command.command("resume", short_help="Take jobs from a paused queue again.")
@@ -620,10 +612,7 @@ def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
     """
     with open_store(target, table) as store:
         store.resume(queue)
-    if as_json:
-        print_line({"queue": queue, "paused": False})
-    else:
-        click.echo(f"{queue} goes on.")
+    _print_result(as_json, {"queue": queue, "paused": False}, f"{queue} is no longer paused.")
 
 
 @command.command("policy", short_help="Write the least IAM policy for programs that use jobs.")
@@ -664,6 +653,13 @@ def policy(out: Path | None, as_json: bool, **options: Any) -> None:
 def print_line(value: object) -> None:
     """JSON on one line: commands that follow a job print one after the other."""
     click.echo(to_json(value, "what is shown").lstrip())
+
+
+def _print_result(as_json: bool, form: object, text: str) -> None:
+    if as_json:
+        print_line(form)
+    else:
+        click.echo(text)
 
 
 def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False) -> dict[str, Any]:
@@ -722,31 +718,13 @@ def history_form(history: History, store: JobStore | None) -> dict[str, Any]:
             {"name": one.name, "version": one.version, "at": utc_text(one.at), "summary": one.summary}
             for one in history.checkpoints
         ],
-        "events": [
-            {
-                "number": one.number,
-                "type": one.type,
-                "at": utc_text(one.at),
-                "attempt": one.attempt,
-                "owner": one.owner,
-                "detail": one.detail,
-            }
-            for one in history.events
-        ],
+        "events": [one._asdict() | {"at": utc_text(one.at)} for one in history.events],
         "files": [{"name": one.name, **one.saved.form()} for one in history.files],
     }
 
 
 def entry_form(entry: Entry) -> dict[str, Any]:
-    return {
-        "number": entry.number,
-        "at": utc_text(entry.at),
-        "progress": entry.progress,
-        "step": entry.step,
-        "message": entry.message,
-        "data": None if entry.data is None else from_json(entry.data),
-        "attempt": entry.attempt,
-    }
+    return asdict(entry) | {"at": utc_text(entry.at), "data": None if entry.data is None else from_json(entry.data)}
 
 
 def entry_line(entry: Entry) -> str:

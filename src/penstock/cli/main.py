@@ -1,15 +1,23 @@
-"""`penstock`: the group of commands. A command's module is imported when the command is used."""
+"""`penstock`: the root group, with its own commands and those of the installed systems (penstock/registry.py).
+
+A command's module is imported when the command is used. The registry is read only to list all commands, or to find one
+that is not Penstock's own: most commands start without it.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from penstock import __version__
-from penstock.cli.system_commands import RootGroup
+from penstock.cli.kit.groups import Group
 
-# name → (module, what `penstock --help` says of it). Systems bring their own commands (system_commands.py).
+if TYPE_CHECKING:
+    from penstock.registry import Commands
+
+# name → (module, its line in `penstock --help`)
 COMMANDS = {
     "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
@@ -31,6 +39,35 @@ SECTIONS = {
     "Jobs": ("worker", "jobs"),
     "Systems": ("demo",),
 }
+
+
+class RootGroup(Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_system_commands()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        from penstock.registry import load_part
+
+        system = _system_commands().get(cmd_name)
+        command: click.Command | None = None if system is None else load_part(system.group)
+        return command
+
+    def section_names(self, title: str) -> list[str]:
+        """Systems are listed under "Systems", after the demo of them."""
+        names = super().section_names(title)
+        return [*names, *sorted(_system_commands())] if title == "Systems" else names
+
+    def summary(self, name: str) -> str:
+        return super().summary(name) if name in self.lazy else _system_commands()[name].summary
+
+
+def _system_commands() -> dict[str, Commands]:
+    from penstock.registry import systems
+
+    return {one.commands.name: one.commands for one in systems().values() if one.commands is not None}
 
 
 @click.group(cls=RootGroup, lazy=COMMANDS, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})

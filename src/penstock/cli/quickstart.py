@@ -125,7 +125,7 @@ def command(as_json: bool) -> None:
                 click.echo(json.dumps({"operation": step.operation, "request": step.request, "answer": answer}))
             else:
                 click.echo(f"{click.style(step.title, bold=True)}: {step.operation}")
-                click.echo(f"  {_shortened(answer)}\n")
+                click.echo(f"  {_short_answer(answer)}\n")
         if not as_json:
             click.echo(f"{len(_STEPS)} calls over HTTP in {time.perf_counter() - began:.2f} s.")
             click.echo(_NEXT.format(url=server.url), nl=False)
@@ -151,7 +151,7 @@ def _headers(operation: str) -> dict[str, str]:
     }
 
 
-def _shortened(answer: dict[str, Any]) -> str:
+def _short_answer(answer: dict[str, Any]) -> str:
     """The answer, or of a long table description the part that tells something."""
     table = answer.get("TableDescription")
     if table is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -29,7 +28,7 @@ from penstock.cli.kit.options import (
     same_command,
     yes_option,
 )
-from penstock.cli.kit.output import ProgressLine, one_line, print_json
+from penstock.cli.kit.output import ProgressLine, one_line, print_json, print_result
 from penstock.client.database import Database
 from penstock.client.items.expressions import Condition, F
 from penstock.clock import utc_text
@@ -49,7 +48,6 @@ from penstock.user_modules import NotAPlace, named
 _SHOWN_ERRORS = 10
 _SHOWN_EXAMPLES = 2
 _BAR_WIDTH = 24
-_EVERY_SECONDS = 0.2
 _DASK_SECONDS = 10
 
 table_argument = click.argument("table", metavar="TABLE", shell_complete=complete_tables)
@@ -215,7 +213,7 @@ def _run(
     try:
         with _stopping_on_signals(processor, options["grace"]):
             return recorded(
-                processor, function, db, table, name=place, index=options["index"], total=total, tell=bar.tell
+                processor, function, db, table, name=place, index=options["index"], total=total, tell=bar.show
             )
     finally:
         bar.end()
@@ -241,21 +239,12 @@ def _stopping_on_signals(processor: RecordProcessor, grace: float) -> Iterator[N
             signal.signal(number, handler)
 
 
-class Bar:
+class Bar(ProgressLine):
     """`[####····] 40 %  4,000 of 10,000 done, 2 failed, 310 a second, 19 s left`; nothing without a terminal."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._line = ProgressLine(quiet=quiet)
-        self._told_at = 0.0
-
-    def tell(self, progress: Progress, report: Report) -> None:
-        now = time.monotonic()
-        if now - self._told_at >= _EVERY_SECONDS:
-            self._told_at = now
-            self._line.tell(bar_text(progress))
-
-    def end(self) -> None:
-        self._line.end()
+    def show(self, progress: Progress, report: Report) -> None:
+        if self.is_due():
+            self.tell(bar_text(progress))
 
 
 def bar_text(progress: Progress) -> str:
@@ -276,10 +265,8 @@ def bar_text(progress: Progress) -> str:
 
 def _show_plan(processor: RecordProcessor, table: str, place: str, as_json: bool) -> None:
     pending = processor.count()
-    if as_json:
-        print_json({"pending": pending, "dry_run": True})
-    else:
-        click.echo(f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed.")
+    text = f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed."
+    print_result(as_json, {"pending": pending, "dry_run": True}, text)
 
 
 def _show(report: Report, table: str, target: str, as_json: bool) -> None:

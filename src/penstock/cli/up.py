@@ -79,7 +79,7 @@ def command(
 ) -> None:
     """See jobs run, in a browser.
 
-    Stop it with Ctrl+C: a worker that runs here finishes its tasks or hands them over.
+    Stop it with Ctrl+C: a worker that runs here finishes its tasks or requeues them.
 
     \b
     Examples:
@@ -104,7 +104,7 @@ def command(
         source = Source(db, table=table, files=kept, schedules=schedules, definitions=wanted)
         dashboard = make_dashboard(source, read_only=read_only, token=token, hosts=[host, socket.gethostname(), *hosts])
         if app is not None:
-            stack.enter_context(_working(app))
+            stack.enter_context(_running_worker(app))
 
         def ready(address: str) -> None:
             if not quiet:
@@ -128,7 +128,7 @@ def _calm_end(*, with_worker: bool) -> Iterator[None]:
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
     if with_worker:
-        click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
+        click.echo("Stopping: running tasks finish or are requeued. Press Ctrl-C again to stop at once.", err=True)
 
 
 def _close(sockets: list[socket.socket]) -> None:
@@ -158,8 +158,8 @@ def _endpoint(db: Database, port: int) -> Iterator[str]:
 
 
 @contextmanager
-def _working(app: App) -> Iterator[None]:
-    """A worker in a thread, for the length of a block; then its tasks finish or hand over."""
+def _running_worker(app: App) -> Iterator[None]:
+    """A worker in a thread, for the length of a block; then its tasks finish or are requeued."""
     worker = Worker(app)
     thread = threading.Thread(target=_run, args=(worker,), name="penstock-worker", daemon=True)
     thread.start()

@@ -81,8 +81,8 @@ def command(
       penstock worker reports:app --processes 2   work that needs the CPU
       penstock worker reports:app --burst         until there is no more
 
-    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or hand over at their next report. A second one ends it
-    at once; other workers then take its jobs over when their leases have run out.
+    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report. A second one
+    stops it at once; other workers then take its jobs when their leases have expired.
     """
     log_warnings()
     loaded = load_app(app)
@@ -142,7 +142,7 @@ def _stop_on_signals(worker: Worker) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
         stop_worker()
-        click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
+        click.echo("Stopping: running tasks finish or are requeued. Press Ctrl-C again to stop at once.", err=True)
 
     signal.signal(signal.SIGINT, not_in_children(stop))
     signal.signal(signal.SIGTERM, not_in_children(stop))

@@ -14,7 +14,7 @@ from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import absent_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED
 from penstock.cli.kit.options import db_option, dry_run_option, json_option, resumable
-from penstock.cli.kit.output import ProgressLine, print_json
+from penstock.cli.kit.output import ProgressLine, print_json, print_result
 from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segments_option, table_argument
 from penstock.client.database import Database
 from penstock.errors import PenstockError
@@ -53,24 +53,21 @@ def dump(table: str, out: Path, segments: int, target: str, rate: float | None, 
     line = ProgressLine(quiet=as_json)
     with policy_hint("dump", table), open_database(target) as db, resumable(f"{out} holds what was written so far."):
         if dry_run:
-            _show_planned_dump(required(db, table), out, as_json)
+            _show_dump_plan(required(db, table), out, as_json)
             return
         done = table_dump.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
     line.end()
     size = sum(part.bytes for part in done.parts)
-    if as_json:
-        print_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
-        return
-    click.echo(f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}")
+    form = {"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size}
+    text = f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}"
+    print_result(as_json, form, text)
 
 
-def _show_planned_dump(live: Live, out: Path, as_json: bool) -> None:
+def _show_dump_plan(live: Live, out: Path, as_json: bool) -> None:
     table_dump.check_folder(out)
     facts = live.facts
-    if as_json:
-        print_json({"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True})
-    else:
-        click.echo(f"{facts.name}: {count(facts.items, 'item')} would be written to {out}")
+    form = {"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True}
+    print_result(as_json, form, f"{facts.name}: {count(facts.items, 'item')} would be written to {out}")
 
 
 @groups.command("load")
@@ -121,13 +118,11 @@ def load(
             dry_run=dry_run,
         )
     line.end()
-    if as_json:
-        print_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
-        return
     made = " (made as it was dumped)" if done.created else ""
     earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""
     deed = "would be loaded" if dry_run else "loaded"
-    click.echo(f"{table}{made}: {done.items:,} items {deed}{earlier}")
+    form = asdict(done) | ({"dry_run": True} if dry_run else {})
+    print_result(as_json, form, f"{table}{made}: {done.items:,} items {deed}{earlier}")
 
 
 @groups.command("diff-data", exit_codes={DIFFERENT: "they differ"})
@@ -248,20 +243,17 @@ def backup(table: str, name: str | None, definition: Path | None, target: str, d
         live = _table_to_back_up(db, table)
         backup = name or backups.default_name(table, time.time())
         if dry_run:
-            _show_planned_backup(table, backup, live.facts.items, as_json)
+            form = {"table": table, "name": backup, "items": live.facts.items, "dry_run": True}
+            print_result(as_json, form, f"{table}: {live.facts.items:,} items would be backed up as {backup}")
             return
         if definition is not None:
             replace_file(definition, export_text(live.table).encode())
         made = backups.back_up(db, table, backup, tell=line.tell)
     line.end()
     details, source = made["BackupDetails"], made["SourceTableDetails"]
-    if as_json:
-        print_json(
-            {"table": table, "arn": details["BackupArn"], "name": details["BackupName"], "items": source["ItemCount"]}
-        )
-        return
-    click.echo(f"{table}: {source['ItemCount']:,} items backed up as {details['BackupName']}")
-    click.echo(f"  {details['BackupArn']}")
+    arn, name, items = details["BackupArn"], details["BackupName"], source["ItemCount"]
+    form = {"table": table, "arn": arn, "name": name, "items": items}
+    print_result(as_json, form, f"{table}: {items:,} items backed up as {name}\n  {arn}")
 
 
 def _table_to_back_up(db: Database, name: str) -> Live:
@@ -273,13 +265,6 @@ def _table_to_back_up(db: Database, name: str) -> Live:
                 f"{error} {name} looks like a database file: `penstock backup {name} DEST` copies one."
             ) from error
         raise
-
-
-def _show_planned_backup(table: str, backup: str, items: int, as_json: bool) -> None:
-    if as_json:
-        print_json({"table": table, "name": backup, "items": items, "dry_run": True})
-    else:
-        click.echo(f"{table}: {items:,} items would be backed up as {backup}")
 
 
 @groups.command("restore", exit_codes={FAILED: "failed, or the restored table differs from its definition"})

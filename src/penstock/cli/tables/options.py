@@ -123,7 +123,7 @@ def load_tables(
     """Loads DEFINITIONS; raises if a name cannot be."""
     loaded = load(definitions, system_tables(), layout=layout, variables=os.environ)
     naming = naming_of(loaded.prefix if prefix is None else prefix, env)
-    chosen = Definitions(loaded.source, _chosen(loaded, naming, only), loaded.prefix)
+    chosen = Definitions(loaded.source, _choose_tables(loaded, naming, only), loaded.prefix)
     check_names(chosen.tables, naming)
     return NamedTables(chosen, naming)
 
@@ -140,7 +140,7 @@ def tables_options(function: Callable[..., None]) -> Callable[..., None]:
     return definitions_argument(naming_options(only_option(with_tables)))
 
 
-def _chosen(loaded: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
+def _choose_tables(loaded: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
     if not only:
         return loaded.tables
     unknown = [name for name in only if not any(is_named(table, name, naming) for table in loaded.tables)]

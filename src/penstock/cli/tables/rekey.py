@@ -67,7 +67,7 @@ def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) 
         if action == "status":
             _status(db, table, as_json)
         elif options["dry_run"] and action != "work":
-            _show_planned(db, action, table, as_json)
+            _show_dry_run(db, action, table, as_json)
         elif action == "rollback":
             _rollback(db, run, table, as_json, yes=options["yes"])
         elif action == "confirm":
@@ -151,7 +151,7 @@ def _rollback(db: Database, run: rekey.Rekey, table: str, as_json: bool, *, yes:
     print_result(as_json, {"source": table, "into": job.into, "phase": "rolled back"}, text)
 
 
-def _show_planned(db: Database, action: str, table: str, as_json: bool) -> None:
+def _show_dry_run(db: Database, action: str, table: str, as_json: bool) -> None:
     job = _job(db, table)
     deed = (
         f"delete {job.into}"

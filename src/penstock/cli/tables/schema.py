@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +11,7 @@ from penstock.cli.kit import groups
 from penstock.cli.kit.databases import note_missing_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, INTERRUPTED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, same_command
-from penstock.cli.kit.output import print_json, shows_progress
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import ChangeOptions, NamedTables, change_options, tables_options
 from penstock.client.database import Database
 from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
@@ -73,7 +72,7 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
         note_missing_file(target)
     with open_database(target, "empty") as db:
         surveyed = survey(db, named.tables, named.naming, policy=policy)
-    if agreed(surveyed, options, f"Apply this to {target}?", show=lambda: _show_apply(surveyed)):
+    if confirm_plan(surveyed, options, f"Apply this to {target}?", show=lambda: _show_apply(surveyed)):
         with open_database(target, "made") as db:  # a file is made only now that somebody wants it
             carry_out(db, surveyed, options, policy)
 
@@ -201,11 +200,11 @@ def propose(
 
     `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
     """
-    if agreed(survey, options, question, show=show, more=more):
+    if confirm_plan(survey, options, question, show=show, more=more):
         carry_out(db, survey, options, policy, more=more)
 
 
-def agreed(
+def confirm_plan(
     survey: Survey,
     options: ChangeOptions,
     question: str,
@@ -244,12 +243,12 @@ def carry_out(
             db, survey, pace=Pace(max_wait_seconds=options.max_wait), report=screen.report, policy=policy
         )
     except Interrupted as error:
-        screen.clear()
+        screen.end()
         _print_report(error.report, options.as_json, {**(more or {}), "interrupted": True})
         note = "Interrupted. What was begun goes on in the database; to finish, run it again:"
         click.echo(f"{note}\n  {same_command()}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    screen.clear()
+    screen.end()
     if last or report.failures or not options.as_json:
         _print_report(report, options.as_json, more)
     if report.failures:
@@ -344,41 +343,27 @@ def show_failures(failures: Iterable[Failure]) -> None:
         click.echo(click.style("failed ", fg="red") + str(failure), err=True)
 
 
-class Screen:
-    """Told of progress: on a terminal one line that is written again and again; each finished change has its own."""
+class Screen(ProgressLine):
+    """The progress of several tables in one line on a terminal; each finished change has a line of its own."""
 
     def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
         self._quiet = quiet
-        self._live = shows_progress(quiet=quiet)
         self._now: dict[str, str] = {}
-        self._length = 0
 
     def report(self, event: object) -> None:
         match event:
             case Progress():
                 self._now[event.table] = progress_text(event)
-                self._draw()
             case Finished(table, change):
                 self._now.pop(table, None)
-                self.clear()
+                self.end()
                 if not self._quiet:
                     click.echo(f"  done  {table}   {change}")
-                self._draw()
-
-    def clear(self) -> None:
-        if self._live and self._length:
-            click.echo("\r" + " " * self._length + "\r", nl=False, err=True)
-            self._length = 0
-
-    def _draw(self) -> None:
-        if not self._live or not self._now:
-            return
-        first, *others = self._now.values()
-        # A narrow terminal cuts the end off: how far it is comes first.
-        text = (f"{len(others) + 1} tables under way; " if others else "") + first
-        text = text[: shutil.get_terminal_size().columns - 1]
-        click.echo("\r" + text.ljust(self._length), nl=False, err=True)
-        self._length = len(text)
+        if self._now:
+            first, *others = self._now.values()
+            # A narrow terminal cuts the end off: the progress comes first.
+            self.tell((f"{len(others) + 1} tables under way; " if others else "") + first)
 
 
 def progress_text(progress: Progress) -> str:
