@@ -53,13 +53,13 @@ def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
       penstock backup jobs.db backups/jobs-monday.db
       penstock backup jobs.db /mnt/nas/jobs.db --yes --json
 
-    The copy is SOURCE at one moment, checked page by page; open it like any other database. Nobody waits meanwhile.
-    Where it fails, or is interrupted, nothing is left at DEST, and what was there before is still there.
+    The copy is SOURCE at one moment, checked page by page. Open it like any other database. Other processes do not wait
+    for the copy. If it fails or is interrupted, DEST is as it was before.
     """
     _check_source(source)
     refuse_place(source, dest, replace=True)
     if Path(dest).exists():
-        confirm(f"{dest} is there already. Replace it?", yes=yes)
+        confirm(f"{dest} exists already. Replace it?", yes=yes)
         yes = True
     line = ByteLine(Path(source).stat().st_size, quiet=as_json)
     done = 0
@@ -114,8 +114,8 @@ def repair(file: str, into: str | None, yes: bool, as_json: bool) -> None:
       penstock repair jobs.db
       penstock repair jobs.db --into jobs-repaired.db
 
-    FILE is never changed, and may be in use. --into saves what can be read, makes the indexes anew from the items, and
-    says what is lost; then put the new file in the old one's place yourself, with nothing running on it.
+    FILE is never changed, and may be in use. --into saves what can be read, rebuilds the indexes from the items, and
+    reports what is lost. Then replace the old file yourself, while no process uses it.
     """
     line = ProgressLine(quiet=as_json)
     try:
@@ -142,7 +142,7 @@ def _rescue_into(file: str, into: str, yes: bool, as_json: bool, line: ProgressL
     if Path(file).is_file():
         refuse_place(file, into, replace=True)
     if Path(into).exists():
-        confirm(f"{into} is there already. Replace it?", yes=yes)
+        confirm(f"{into} exists already. Replace it?", yes=yes)
         yes = True
     done = rescue(file, into, replace=yes, tell=lambda what: line.tell(f"at {what}"))
     line.end()

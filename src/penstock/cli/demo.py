@@ -1,6 +1,6 @@
-"""`penstock demo`: the installed systems one after the other on an embedded database, in a minute.
+"""`penstock demo`: runs the installed systems one after the other on an embedded database, in a minute.
 
-A demo that fails stops no other. One that needs libraries which are not installed says which.
+A failed demo does not stop the others. A demo whose libraries are not installed names them.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def _run(system: System, db: Database, folder: Path, screen: _Screen) -> DemoRun
 
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
-    """Where it all lies: a folder that is not there yet, or one that is gone afterwards."""
+    """The folder: a new one, or a temporary one."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
             yield Path(folder)
         return
     if keep.exists() and any(keep.iterdir()):
-        raise PenstockError(f"{keep} is not empty. Name a new folder: the demo writes over nothing.")
+        raise PenstockError(f"{keep} is not empty. Name a new folder: the demo overwrites nothing.")
     keep.mkdir(parents=True, exist_ok=True)
     yield keep
 
@@ -118,7 +118,7 @@ def _summary(ran: Sequence[DemoRun], folder: Path, keep: Path | None) -> None:
     for one in ran:
         click.echo(f"\n{click.style(one.system.title, bold=True)}")
         for name, value in (one.facts or {one.outcome: one.reason}).items():
-            if keep is not None or str(folder) not in str(value):  # files that are about to go are not told of
+            if keep is not None or str(folder) not in str(value):  # files that are about to be deleted are not listed
                 click.echo(f"  {name:<36} {_text(value)}")
     click.echo()
     if keep is None:

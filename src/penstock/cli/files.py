@@ -101,7 +101,7 @@ def list_(home: str, prefix: str, limit: int | None, as_json: bool) -> None:
 )  # fmt: skip
 @home_argument
 @click.argument("key")
-@click.option("--out", metavar="FILE", help="Where to; - is stdout. Without it, the key's last part, here.")
+@click.option("--out", metavar="FILE", help="The file to write; - is stdout. By default the last part of the key.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @json_option
 def get(home: str, key: str, out: str | None, force: bool, as_json: bool) -> None:
@@ -121,7 +121,7 @@ def get(home: str, key: str, out: str | None, force: bool, as_json: bool) -> Non
             _copy(files, key, sys.stdout.buffer, quiet=True)
         return
     if Path(target).exists() and not force:
-        raise click.UsageError(f"{target} is there already. Give --force to replace it, or another --out.")
+        raise click.UsageError(f"{target} exists already. Give --force to replace it, or another --out.")
     with resumable(f"nothing was written to {target}."), _open_replacement(Path(target)) as stream:
         size = _copy(files, key, stream, quiet=as_json)
     print_result(as_json, {"key": key, "file": target, "size": size}, f"{target}: {size_text(size)}, as it was saved")
@@ -141,7 +141,7 @@ def _copy(files: Files, key: str, target: BinaryIO, *, quiet: bool) -> int:
 
 @contextmanager
 def _open_replacement(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which gets its name at the end; nothing is left of it if that is not reached."""
+    """A file to write. It gets its name at the end; after an error nothing is left of it."""
     unfinished = path.with_name(f".{path.name}.{token_hex(4)}.part")
     try:
         try:
@@ -312,15 +312,15 @@ def _print_verification(verified: Verified) -> None:
     click.echo(f"{text}: {'as they were saved' if verified.good else wrong}.")
 
 
-@command.command("sweep", short_help="Remove what cut-off saves left, and files that nobody knows.")
+@command.command("sweep", short_help="Remove leftovers of interrupted saves, and unknown files.")
 @home_argument
 @click.option("--keep", type=click.File("r"), metavar="FILE", help="The keys that are known, one a line; - is stdin.")
-@click.option("--older-than", type=AgeType(), default="24h", show_default=True, help="Leave alone what is younger.")
+@click.option("--older-than", type=AgeType(), default="24h", show_default=True, help="Keep what is younger.")
 @dry_run_option
 @yes_option
 @json_option
 def sweep(home: str, keep: TextIO | None, older_than: float, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove what saves that were cut off left behind; with --keep, also every file whose key is not in FILE.
+    """Remove leftovers of interrupted saves; with --keep, also every file whose key is not in FILE.
 
     \b
     Examples:
@@ -363,20 +363,20 @@ def _print_sweep_plan(listed: list[ListedFile], swept: Swept) -> None:
     click.echo(f"Plan: {text}, {size_text(swept.size)}.")
 
 
-@command.command("lifecycle", short_help="Have a bucket tier, expire and encrypt its files.")
+@command.command("lifecycle", short_help="Set a bucket's tiering, expiry and encryption.")
 @home_argument
 @click.option(
-    "--days", type=click.IntRange(1, 36_500), default=EXPIRY_DAYS, show_default=True, help="Files live so long."
+    "--days", type=click.IntRange(1, 36_500), default=EXPIRY_DAYS, show_default=True, help="How long files are kept."
 )
 @dry_run_option
 @yes_option
 @json_option
 def lifecycle(home: str, days: int, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Have the bucket of HOME keep its files as they should be kept.
+    """Set the tiering, expiry and encryption of HOME's bucket.
 
-    Moved to Intelligent-Tiering at once, deleted after 90 days, encrypted by S3, not versioned; staging and uploads
-    that were never finished go after a day. With a prefix, tiering and deletion are of the files under it; encryption
-    and versioning are the whole bucket's. Rules that others made are kept.
+    Files move to Intelligent-Tiering at once and are deleted after 90 days; they are encrypted by S3 and not versioned.
+    Staging files and unfinished uploads are deleted after a day. With a prefix, tiering and expiry apply to the files
+    under it; encryption and versioning apply to the whole bucket. Other rules are kept.
 
     \b
     Examples:

@@ -60,7 +60,7 @@ _ONE_REFUSED = {WORK_FAILED: "one could not be changed", **_NO_SUCH_JOB}
 
 @group("jobs", exit_codes={WORK_FAILED: "the job has failed or was cancelled", **_NO_SUCH_JOB})
 def command() -> None:
-    """See jobs, wait for them, and say what should become of them.
+    """List jobs, watch them, explain them, cancel and retry them.
 
     \b
     Examples:
@@ -309,11 +309,11 @@ def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
         _print_result(as_json, {"id": job.id, "state": job.state.value, "why": sentence}, sentence)
 
 
-@command.command("workers", short_help="List the workers that live.")
+@command.command("workers", short_help="List the live workers.")
 @store_options
 @json_option
 def workers(target: str, table: str | None, as_json: bool) -> None:
-    """List the workers that have given a sign of life in the last minute.
+    """List the workers that have sent a heartbeat in the last minute.
 
     \b
     Example:
@@ -342,7 +342,7 @@ def workers(target: str, table: str | None, as_json: bool) -> None:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="By default JOB.html.")
 @json_option
 def report(job_id: str, target: str, table: str | None, out: Path | None, as_json: bool) -> None:
-    """Write all of a job into one HTML file that needs nothing else: to be mailed, or kept.
+    """Write all of a job into one self-contained HTML file, to mail or to archive.
 
     \b
     Example:
@@ -509,7 +509,7 @@ def cancel(selection: Selection, reason: str) -> None:
 @command.command("retry", short_help="Give failed jobs another attempt.", exit_codes=_ONE_REFUSED)
 @selection_options
 def retry(selection: Selection) -> None:
-    """Give failed jobs another attempt: they go on at their last checkpoint.
+    """Give failed jobs another attempt: they continue at their last checkpoint.
 
     \b
     Examples:
@@ -581,13 +581,13 @@ def _print_results(results: list[dict[str, str]], as_json: bool) -> None:
             click.echo(f"{one['id']} {one.get('state', '')}{later}".rstrip())
 
 
-@command.command("pause", short_help="Take nothing more from a queue.")
+@command.command("pause", short_help="Pause a queue: workers take no more jobs from it.")
 @click.argument("queue", default="default")
 @store_options
-@click.option("--reason", default="", metavar="TEXT", help="Told to those who ask why.")
+@click.option("--reason", default="", metavar="TEXT", help="Shown to whoever asks why its jobs wait.")
 @json_option
 def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool) -> None:
-    """Take nothing more from a queue; what runs goes on.
+    """Pause a queue: workers take no more jobs from it. Running jobs continue.
 
     \b
     Example:
@@ -599,12 +599,12 @@ def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool
     _print_result(as_json, {"queue": queue, "paused": True, "reason": reason}, text)
 
 
-@command.command("resume", short_help="Take jobs from a paused queue again.")
+@command.command("resume", short_help="Resume a paused queue.")
 @click.argument("queue", default="default")
 @store_options
 @json_option
 def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
-    """Take jobs from a paused queue again.
+    """Resume a paused queue: workers take its jobs again.
 
     \b
     Example:
@@ -639,7 +639,7 @@ def policy(out: Path | None, as_json: bool, **options: Any) -> None:
       penstock jobs policy --for enqueue --out enqueue.json
       penstock jobs policy --for look --for manage
 
-    The table itself is made by another: `penstock tables policy jobs --for apply`.
+    Creating the table needs another policy: `penstock tables policy jobs --for apply`.
     """
     from penstock.tables.iam_policy import policy_text
 

@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 
 # name → (module, its line in `penstock --help`)
 COMMANDS = {
-    "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
+    "quickstart": ("penstock.cli.quickstart", "Try it: a server in memory, a table and real calls, in a second."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
-    "up": ("penstock.cli.up", "See jobs run, in a browser: the dashboard, with a worker and an endpoint if asked."),
+    "up": ("penstock.cli.up", "Run the dashboard, and if asked a worker and a DynamoDB endpoint."),
     "backup": ("penstock.cli.database_file:backup", "Copy a database file, with all its tables, while it is in use."),
-    "repair": ("penstock.cli.database_file:repair", "Look for damage in a database file; save what can be read."),
+    "repair": ("penstock.cli.database_file:repair", "Look for damage in a database file, and save what can be read."),
     "heat": ("penstock.cli.database_file:heat", "Show the hottest keys and partitions of a run."),
-    "tables": ("penstock.cli.tables", "Tables as code: plan, apply, verify, and the items in them: dump, load, rekey."),
+    "tables": (
+        "penstock.cli.tables",
+        "Tables as code: plan, apply, verify; and their items: dump, load, rekey.",
+    ),
     "records": ("penstock.cli.records", "Run a function on every pending record of a table, in parallel."),
     "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
     "worker": ("penstock.cli.worker", "Run the jobs of an app."),
-    "jobs": ("penstock.cli.jobs", "See jobs, wait for them, and say what should become of them."),
-    "demo": ("penstock.cli.demo", "See the installed systems work, on an embedded database, in a minute."),
+    "jobs": ("penstock.cli.jobs", "List jobs, watch them, explain them, cancel and retry them."),
+    "demo": ("penstock.cli.demo", "Run the installed systems on an embedded database, in a minute."),
 }
 
 SECTIONS = {
@@ -79,10 +82,10 @@ def cli() -> None:
     Examples:
       penstock quickstart                 see it work, in a second
       penstock serve                      a database in penstock.db, at http://127.0.0.1:8000
-      penstock serve --memory --port 0    one that is forgotten, on any free port
-      penstock serve --help               everything it can do
+      penstock serve --memory --port 0    a database in memory, on any free port
+      penstock serve --help               all options of a command
 
-    Commands name their database with --db: a file, :memory:, http://…, or aws://region. PENSTOCK_DB is its default.
+    Commands name their database with --db: a file, :memory:, http://…, or aws://region. The default is PENSTOCK_DB.
     """
 
 

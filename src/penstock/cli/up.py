@@ -48,9 +48,9 @@ _STOP_SECONDS = 35
 @click.option("--read-only", is_flag=True, help="Change nothing: every POST is refused.")
 @click.option(
     "--token", envvar="PENSTOCK_DASHBOARD_TOKEN", metavar="TEXT",
-    help="What visitors must know. One is made where --host is not this machine alone. Also PENSTOCK_DASHBOARD_TOKEN.",
+    help="The token that visitors need. Generated if --host is not only this machine. Also PENSTOCK_DASHBOARD_TOKEN.",
 )  # fmt: skip
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another name that it may be called by.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another host name to accept.")
 @click.option(
     "--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
     shell_complete=complete_tables, help="The table of the jobs.",
@@ -58,7 +58,7 @@ _STOP_SECONDS = 35
 @files_option
 @click.option(
     "--definitions", metavar="DEFINITIONS", shell_complete=complete_definitions,
-    help="What the tables should be: MODULE:NAME, a folder of exports, or a system. The systems can always be chosen.",
+    help="Definitions to compare tables with: MODULE:NAME, a folder of exports, or a system.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, endpoint, pid.")
@@ -77,7 +77,7 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """See jobs run, in a browser.
+    """Run the dashboard: jobs, workers, tables and records in a browser.
 
     Stop it with Ctrl+C: a worker that runs here finishes its tasks or requeues them.
 
@@ -121,7 +121,7 @@ def command(
 
 @contextmanager
 def _calm_end(*, with_worker: bool) -> Iterator[None]:
-    """The server ends by a signal, and then raises it again: the rest is ended calmly all the same."""
+    """uvicorn stops on a signal and raises it again. Ignoring that lets the rest of the process stop in order."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda *_: None) for number in numbers]
     yield
@@ -171,7 +171,7 @@ def _running_worker(app: App) -> Iterator[None]:
 
 
 def _run(worker: Worker) -> None:
-    with suppress(DatabaseLost):  # which ends the whole process, and is told then
+    with suppress(DatabaseLost):  # the watcher of the file stops the whole process, and says why
         worker.run()
 
 

@@ -1,6 +1,6 @@
 """What a shell completes: database files, table names, job ids and definitions.
 
-Completion runs at every press of the key. It asks local files only, never a network; any error completes nothing.
+Completion runs at every press of Tab. It reads local files only, never a network; after an error it completes nothing.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The tables of the command's database file."""
-    return _quietly(lambda: _table_names(ctx, incomplete))
+    return _without_errors(lambda: _table_names(ctx, incomplete))
 
 
 def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The newest jobs of the command's database file, those of systems too, with their tasks and states."""
-    return _quietly(lambda: _jobs(ctx, incomplete))
+    return _without_errors(lambda: _jobs(ctx, incomplete))
 
 
 def complete_definitions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Systems, then folders."""
-    return _quietly(lambda: _systems(incomplete)) or [CompletionItem(incomplete, type="dir")]
+    return _without_errors(lambda: _systems(incomplete)) or [CompletionItem(incomplete, type="dir")]
 
 
-def _quietly(complete: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
+def _without_errors(complete: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
     try:
         return complete()
     except Exception:  # an error message in the middle of a command line helps nobody

@@ -157,12 +157,12 @@ _QUIET_SECONDS = 1.0  # copies of files that take less show no progress
 
 
 def shows_progress(*, quiet: bool = False) -> bool:
-    """Whether a line on stderr can be written again and again (4)."""
+    """Whether a line on stderr can be rewritten (4)."""
     return sys.stderr.isatty() and not quiet and os.environ.get("TERM") != "dumb"
 
 
 class ProgressLine:
-    """One line on the terminal that is written again and again; nothing where there is no terminal."""
+    """One line on the terminal, which is rewritten; nothing without a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.shown = shows_progress(quiet=quiet)

@@ -47,8 +47,8 @@ def dump(table: str, out: Path, segments: int, target: str, rate: float | None, 
       penstock tables dump orders --out backup/orders --db aws://eu-west-2
       penstock tables load backup/orders --table orders --create --db local.db
 
-    Read only. Interrupted, it continues where it was when it is run again. Each item is as it was at some moment
-    of the dump; for one moment of the whole table, dump a table restored from a point in time.
+    Read only. After an interruption, run it again to continue. Each item is as it was at some moment of the dump. To
+    get one moment of the whole table, dump a table restored from a point in time.
     """
     line = ProgressLine(quiet=as_json)
     with policy_hint("dump", table), open_database(target) as db, resumable(f"{out} holds what was written so far."):
@@ -98,7 +98,7 @@ def load(
       penstock tables load backup/orders --table orders --create --db local.db
       penstock tables load backup/orders --table orders --db aws://eu-west-2 --rate 500
 
-    Checksums are verified before anything is written. Interrupted, it continues with the part it was at.
+    Checksums are verified before anything is written. After an interruption, run it again to continue.
     """
     line = ProgressLine(quiet=as_json)
     with (
@@ -295,7 +295,7 @@ def restore(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Restore into the new table NEW, and finish the job: TTL, tags, stream, recovery, protection; then verify.
+    """Restore into the new table NEW, set its TTL, tags, stream, recovery and protection, and verify it.
 
     \b
     Examples:
@@ -303,12 +303,12 @@ def restore(
       penstock tables restore orders-2 --backup arn:aws:dynamodb:… --definition orders.json --db aws://eu-west-2
       penstock tables restore orders-2 --dump backup/orders --db local.db
 
-    Nothing that exists is written over.
+    It never writes to an existing table.
     """
     source = _source(origin, at, backup, dump)
     line = ProgressLine(quiet=as_json)
     absent = absent_file(dump is not None, dry_run=dry_run)
-    # A dump is loaded by us and goes on by itself; DynamoDB's own restores go on without us.
+    # A dump is loaded by this process, and continues when it is run again; DynamoDB's own restores continue without it.
     with (
         policy_hint("restore", *_tables(source, table)),
         open_database(target, absent) as db,
@@ -339,7 +339,7 @@ def restore(
 
 
 def _tables(source: Source, new: str) -> tuple[str, ...]:
-    """Whose rights are needed: a backup's name has its table's."""
+    """The tables that permissions are needed for: a backup's ARN contains its table's name."""
     match source:
         case PointInTime(origin):
             return origin, new

@@ -35,12 +35,20 @@ _ACTIONS = ("status", "confirm", "rollback")
 @click.option("--index", "indexes", multiple=True, metavar="NAME=KEY", help="A further index of the new table.")
 @segments_option(rekey.SEGMENTS)
 @click.option(
-    "--max-lag", type=float, default=rekey.MAX_LAG_SECONDS, show_default=True, help="Seconds behind, to be ready."
+    "--max-lag",
+    type=float,
+    default=rekey.MAX_LAG_SECONDS,
+    show_default=True,
+    help="Seconds that the new table may be behind.",
 )
 @click.option(
-    "--lease", type=float, default=LEASE_SECONDS, show_default=True, help="Seconds a killed run holds the job."
+    "--lease",
+    type=float,
+    default=LEASE_SECONDS,
+    show_default=True,
+    help="Seconds that a killed run keeps its lease.",
 )
-@click.option("--force", is_flag=True, help="confirm: although the old table is still written to.")
+@click.option("--force", is_flag=True, help="confirm: even if the old table is still written to.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done.")
 @db_option()
 @rate_option
@@ -56,9 +64,9 @@ def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) 
       penstock tables rekey confirm Embeddings --db aws://eu-west-2
       penstock tables rekey rollback Embeddings --db aws://eu-west-2
 
-    A new table is made, filled by scan and kept up by the old one's stream until you confirm; the old table is not
-    changed. DynamoDB cannot rename a table: your programs must be given the new name. Killed at any point, it
-    continues when it is run again. Until `confirm`, `rollback` deletes the new table and leaves all as it was.
+    The command creates a new table, fills it by a scan, and keeps it up to date from the old one's stream until you
+    confirm; the old table is not changed. DynamoDB cannot rename a table: give your programs the new name. If the
+    command is killed, run it again to continue. Until `confirm`, `rollback` deletes the new table.
     """
     action, table = _words(words)
     line = ProgressLine(quiet=as_json)
@@ -122,12 +130,12 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
 
 
 def _same_job(found: RekeyRun, given: dict[str, Any]) -> None:
-    """A job that was begun is not changed by the way, except for its mapping."""
+    """A rekey that has begun keeps its options, except for its mapping."""
     for name, old in (("key", found.key), ("into", found.into)):
         if given[name] and given[name] != old:
             raise PenstockError(
                 f"A rekey of {found.source} with --{name} {old} is {found.phase}. "
-                f"Go on with it, or end it with `penstock tables rekey rollback {found.source}`."
+                f"Continue it, or end it with `penstock tables rekey rollback {found.source}`."
             )
 
 

@@ -64,8 +64,8 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
       penstock tables apply construction-expenses --db tables.db --yes
       penstock tables apply infrastructure/schemas --db aws://us-east-1 --env staging
 
-    Several tables side by side, one index of a table at a time, each waited for. Interrupted or failed, the next run
-    finishes it. A table that no definition names is never touched.
+    Tables change in parallel, each one index at a time. The command waits for all of them. If it is interrupted or
+    fails, run it again to finish. A table that no definition names is never touched.
     """
     policy = named.policy_command("apply")
     if options.dry_run:
@@ -73,7 +73,7 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
     with open_database(target, "empty") as db:
         surveyed = survey(db, named.tables, named.naming, policy=policy)
     if confirm_plan(surveyed, options, f"Apply this to {target}?", show=lambda: _show_apply(surveyed)):
-        with open_database(target, "made") as db:  # a file is made only now that somebody wants it
+        with open_database(target, "made") as db:  # the file is created only after the answer yes
             carry_out(db, surveyed, options, policy)
 
 
@@ -134,7 +134,8 @@ def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
         surveyed = survey_to_delete(db, names, named.naming, policy=policy)
         doomed = surveyed.plan.counts["delete"]
         question = f"Delete {doomed} of the tables in {db.name}, with all their items?"
-        propose(db, surveyed, options, policy, question, show=lambda: _show_destroy(surveyed))
+        if confirm_plan(surveyed, options, question, show=lambda: _show_destroy(surveyed)):
+            carry_out(db, surveyed, options, policy)
 
 
 def _show_destroy(survey: Survey) -> None:
@@ -186,24 +187,6 @@ def _show_findings(findings: Iterable[Finding], as_json: bool) -> None:
 # ── carrying out a plan ──────────────────────────────────────────────────────────────────────────
 
 
-def propose(
-    db: Database,
-    survey: Survey,
-    options: ChangeOptions,
-    policy: str,
-    question: str,
-    *,
-    show: Callable[[], object],
-    more: dict[str, Any] | None = None,
-) -> None:
-    """Shows what would be done, asks if it is to be done, and does it.
-
-    `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
-    """
-    if confirm_plan(survey, options, question, show=show, more=more):
-        carry_out(db, survey, options, policy, more=more)
-
-
 def confirm_plan(
     survey: Survey,
     options: ChangeOptions,
@@ -212,7 +195,10 @@ def confirm_plan(
     show: Callable[[], object],
     more: dict[str, Any] | None = None,
 ) -> bool:
-    """Shows what would be done, and asks; whether there is something to carry out. Mere waiting needs no asking."""
+    """Shows the plan and asks. Returns whether there is something to carry out; mere waiting needs no question.
+
+    `more` is printed with the JSON.
+    """
     if not options.as_json:
         show()
     if options.dry_run:
@@ -233,9 +219,10 @@ def carry_out(
     more: dict[str, Any] | None = None,
     last: bool = True,
 ) -> ApplyReport:
-    """Applies a survey, and shows what became of it. Exits with 1 after failures, with 130 after Ctrl-C.
+    """Applies a survey and shows the outcome. Exits with 1 after failures, with 130 after Ctrl-C.
 
-    One that is not the `last` of its command shows JSON only where it ends the command.
+    `policy` is the command that writes the IAM policy for it, `more` is printed with the JSON.
+    If another one follows in the same command (not `last`), JSON is printed only if this one ends the command.
     """
     screen = Screen(quiet=options.as_json)
     try:

@@ -21,9 +21,6 @@ from penstock.jobs.store.store import JobStore
 from penstock.registry import job_source_types
 from penstock.tables.definitions.sources import Definitions
 
-LABEL: Final = "dashboard"
-
-
 _TABLES_SECONDS: Final = 15.0
 
 

@@ -1,4 +1,4 @@
-"""Saving and deleting an item from a form, without overwriting anything newer.
+"""Saves and deletes an item from a form, without overwriting newer changes.
 
 1. The form carries a hash for each attribute that it showed. If the item has changed since, nothing is written and the
    changes are reported.

@@ -1,7 +1,7 @@
 """Items as a file to download, a page in memory at a time, up to a limit.
 
-CSV is for spreadsheets. A text that a spreadsheet would take for a formula gets an apostrophe before it: what somebody
-else has stored must not run in the reader's spreadsheet. JSON is exact.
+CSV is for spreadsheets. A text that a spreadsheet would take for a formula gets an apostrophe before it, so that stored
+text never runs in the reader's spreadsheet. JSON is exact.
 """
 
 from __future__ import annotations

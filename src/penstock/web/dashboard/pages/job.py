@@ -15,11 +15,11 @@ from starlette.routing import Route
 from penstock.errors import PenstockError
 from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.job import Checkpoint, Entry, History, Job, JobNotFound, Payload
+from penstock.jobs.sources import JobSource
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.poller import Feed, Message, fragment
 from penstock.web.dashboard.site import Site, download, pretty
-from penstock.web.dashboard.system_jobs import system_job
 from penstock.web.problems import Problem
 from penstock.wire.values import item_size
 
@@ -30,7 +30,7 @@ def routes(site: Site) -> list[Route]:
     def show(request: Request) -> Response:
         source, history = site.source.jobs().history(request.path_params["job_id"])
         if source.store is None:
-            return system_job(site, request, source, history)
+            return _system_job(site, request, source, history)
         store, job = source.store, history.job
         lines = _lines_upto(history.entries, request.query_params.get("upto", ""))
         is_newest = not lines or lines[-1].number == history.entries[-1].number
@@ -61,6 +61,16 @@ def routes(site: Site) -> list[Route]:
         return download(store.files.open(found.saved.key, expect=found.saved), name, found.saved.size)
 
     return [Route("/jobs/{job_id}", show), Route("/jobs/{job_id}/files/{name:path}", file)]
+
+
+_REFRESH_SECONDS: Final = 5
+
+
+def _system_job(site: Site, request: Request, source: JobSource, history: History) -> Response:
+    """A job of a system that has its own table: shown, not changed, and read again while it runs."""
+    refresh = None if history.job.is_terminal else _REFRESH_SECONDS
+    lines = history.entries[-LOG_LINES:]
+    return site.page(request, "system_job.html", job=history.job, source=source, lines=lines, refresh_seconds=refresh)
 
 
 def feeds(site: Site) -> dict[str, Feed]:

@@ -252,9 +252,9 @@ def _effect(verb: Verb, job: Job) -> tuple[bool, str]:
         case "cancel", State.QUEUED:
             return True, "is cancelled at once: it will not run"
         case "cancel", State.PROCESSING if job.cancel_reason is not None:
-            return False, "has been told already, and stops at its next report"
+            return False, "has been asked already, and stops at its next report"
         case "cancel", State.PROCESSING:
-            return True, "is told to stop, and does at its next report"
+            return True, "is asked to stop, and stops at its next report"
         case "retry", State.FAILED:
             return True, "is queued again; its checkpoints are kept, its failures count from 0"
         case "retry", _:
@@ -268,7 +268,7 @@ def apply(store: JobStore, verb: Verb, job_id: str, seen: State) -> Outcome:
         after = _cancel(store, job_id, seen) if verb == "cancel" else _retry(store, job_id, seen)
     except PenstockError as error:
         return Outcome(job_id, False, str(error))
-    what = "told to stop" if after.state is State.PROCESSING else f"{after.state.value} now"
+    what = "asked to stop" if after.state is State.PROCESSING else f"{after.state.value} now"
     return Outcome(job_id, True, what)
 
 
