@@ -78,7 +78,7 @@ def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
         line.end()
     what = f"{count_text(copied.tables, 'table')}, {size_text(copied.bytes)}"
     text = f"{copied.copy}: {what}, copied from {copied.source} and checked, in {copied.seconds:.1f} s"
-    print_result(as_json, asdict(copied), text)
+    print_result(asdict(copied), text, as_json=as_json)
 
 
 def _check_source(source: str) -> None:

@@ -124,7 +124,9 @@ def get(home: str, key: str, out: str | None, force: bool, as_json: bool) -> Non
         raise click.UsageError(f"{target} exists already. Give --force to replace it, or another --out.")
     with resumable(f"nothing was written to {target}."), _open_replacement(Path(target)) as stream:
         size = _copy(files, key, stream, quiet=as_json)
-    print_result(as_json, {"key": key, "file": target, "size": size}, f"{target}: {size_text(size)}, as it was saved")
+    print_result(
+        {"key": key, "file": target, "size": size}, f"{target}: {size_text(size)}, as it was saved", as_json=as_json
+    )
 
 
 def _copy(files: Files, key: str, target: BinaryIO, *, quiet: bool) -> int:
@@ -179,7 +181,7 @@ def put(home: str, file: str, key: str | None, content_type: str | None, as_json
     with resumable(f"nothing of {key} was saved."), _open_source(file) as stream:
         saved = open_files(home).save(key, CountedFile(stream, line), content_type=content_type)
     line.end()
-    print_result(as_json, saved.form(), f"{saved.key}: {size_text(saved.size)}, SHA-256 {saved.sha256}")
+    print_result(saved.form(), f"{saved.key}: {size_text(saved.size)}, SHA-256 {saved.sha256}", as_json=as_json)
 
 
 def _open_source(file: str) -> AbstractContextManager[BinaryIO]:
@@ -244,7 +246,7 @@ def delete(home: str, keys: tuple[str, ...], dry_run: bool, yes: bool, as_json: 
             for key in keys:
                 files.delete(key)
     form = {"deleted": [] if dry_run else list(keys), "would_delete": list(keys) if dry_run else []}
-    print_result(as_json, form, f"{'Would delete' if dry_run else 'Deleted'} {count_text(len(keys))}.")
+    print_result(form, f"{'Would delete' if dry_run else 'Deleted'} {count_text(len(keys))}.", as_json=as_json)
 
 
 @command.command("url", short_help="Print a URL that others can read a file at.", exit_codes=_NO_SUCH_FILE)
@@ -270,7 +272,7 @@ def url(home: str, key: str, seconds: int, as_json: bool) -> None:
         raise errors.missing(files.name_of(key))
     address = files.url(key, seconds=seconds)
     expiry = seconds if home.startswith("s3:") else None
-    print_result(as_json, {"key": key, "url": address, "seconds": expiry}, address)
+    print_result({"key": key, "url": address, "seconds": expiry}, address, as_json=as_json)
 
 
 @command.command(

@@ -306,7 +306,7 @@ def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
     with open_jobs(target, table, [job_id]) as jobs:
         source, history = jobs.history(job_id)
         job, sentence = history.job, _why(source, history.job)
-        _print_result(as_json, {"id": job.id, "state": job.state.value, "why": sentence}, sentence)
+        _print_result({"id": job.id, "state": job.state.value, "why": sentence}, sentence, as_json=as_json)
 
 
 @command.command("workers", short_help="List the live workers.")
@@ -359,7 +359,7 @@ def report(job_id: str, target: str, table: str | None, out: Path | None, as_jso
         page = html(history, form["args"], form["result"], _why(source, job), written_at=time.time(), notes=notes)
     path = out or Path(f"{job.id}.html")
     write_whole(path, page)
-    _print_result(as_json, {"id": job.id, "file": str(path)}, str(path))
+    _print_result({"id": job.id, "file": str(path)}, str(path), as_json=as_json)
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────
@@ -596,7 +596,7 @@ def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool
     with open_store(target, table) as store:
         store.pause(queue, reason)
     text = f"{queue} is paused. `penstock jobs resume {queue}` continues it."
-    _print_result(as_json, {"queue": queue, "paused": True, "reason": reason}, text)
+    _print_result({"queue": queue, "paused": True, "reason": reason}, text, as_json=as_json)
 
 
 @command.command("resume", short_help="Resume a paused queue.")
@@ -612,7 +612,7 @@ def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
     """
     with open_store(target, table) as store:
         store.resume(queue)
-    _print_result(as_json, {"queue": queue, "paused": False}, f"{queue} is no longer paused.")
+    _print_result({"queue": queue, "paused": False}, f"{queue} is no longer paused.", as_json=as_json)
 
 
 @command.command("policy", short_help="Write the least IAM policy for programs that use jobs.")
@@ -655,7 +655,7 @@ def print_line(value: object) -> None:
     click.echo(to_json(value, "what is shown").lstrip())
 
 
-def _print_result(as_json: bool, form: object, text: str) -> None:
+def _print_result(form: object, text: str, *, as_json: bool) -> None:
     if as_json:
         print_line(form)
     else:

@@ -266,7 +266,7 @@ def bar_text(progress: Progress) -> str:
 def _show_plan(processor: RecordProcessor, table: str, place: str, as_json: bool) -> None:
     pending = processor.count()
     text = f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed."
-    print_result(as_json, {"pending": pending, "dry_run": True}, text)
+    print_result({"pending": pending, "dry_run": True}, text, as_json=as_json)
 
 
 def _show(report: Report, table: str, target: str, as_json: bool) -> None:

@@ -99,8 +99,8 @@ def print_json(form: Any) -> None:
     click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2).decode())
 
 
-def print_result(as_json: bool, form: Any, text: str) -> None:
-    """What a command has done: as JSON, or in a line."""
+def print_result(form: Any, text: str, *, as_json: bool) -> None:
+    """What a command has done: as JSON with --json, else as text for people."""
     if as_json:
         print_json(form)
     else:

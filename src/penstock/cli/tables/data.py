@@ -60,14 +60,14 @@ def dump(table: str, out: Path, segments: int, target: str, rate: float | None, 
     size = sum(part.bytes for part in done.parts)
     form = {"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size}
     text = f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}"
-    print_result(as_json, form, text)
+    print_result(form, text, as_json=as_json)
 
 
 def _show_dump_plan(live: Live, out: Path, as_json: bool) -> None:
     table_dump.check_folder(out)
     facts = live.facts
     form = {"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True}
-    print_result(as_json, form, f"{facts.name}: {count(facts.items, 'item')} would be written to {out}")
+    print_result(form, f"{facts.name}: {count(facts.items, 'item')} would be written to {out}", as_json=as_json)
 
 
 @groups.command("load")
@@ -122,7 +122,7 @@ def load(
     earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""
     deed = "would be loaded" if dry_run else "loaded"
     form = asdict(done) | ({"dry_run": True} if dry_run else {})
-    print_result(as_json, form, f"{table}{made}: {done.items:,} items {deed}{earlier}")
+    print_result(form, f"{table}{made}: {done.items:,} items {deed}{earlier}", as_json=as_json)
 
 
 @groups.command("diff-data", exit_codes={DIFFERENT: "they differ"})
@@ -244,7 +244,7 @@ def backup(table: str, name: str | None, definition: Path | None, target: str, d
         backup = name or backups.default_name(table, time.time())
         if dry_run:
             form = {"table": table, "name": backup, "items": live.facts.items, "dry_run": True}
-            print_result(as_json, form, f"{table}: {live.facts.items:,} items would be backed up as {backup}")
+            print_result(form, f"{table}: {live.facts.items:,} items would be backed up as {backup}", as_json=as_json)
             return
         if definition is not None:
             replace_file(definition, export_text(live.table).encode())
@@ -253,7 +253,7 @@ def backup(table: str, name: str | None, definition: Path | None, target: str, d
     details, source = made["BackupDetails"], made["SourceTableDetails"]
     arn, name, items = details["BackupArn"], details["BackupName"], source["ItemCount"]
     form = {"table": table, "arn": arn, "name": name, "items": items}
-    print_result(as_json, form, f"{table}: {items:,} items backed up as {name}\n  {arn}")
+    print_result(form, f"{table}: {items:,} items backed up as {name}\n  {arn}", as_json=as_json)
 
 
 def _table_to_back_up(db: Database, name: str) -> Live:

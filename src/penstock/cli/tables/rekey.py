@@ -110,7 +110,7 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
         _same_job(found, given)
         if given["dry_run"]:
             text = f"Would continue the rekey of {table} into {found.into}, which is {found.phase}."
-            print_result(as_json, _form(found) | {"dry_run": True}, text)
+            print_result(_form(found) | {"dry_run": True}, text, as_json=as_json)
             return
         with resumable("what was done is kept."):
             job = run.go_on(table, given["mapping"])
@@ -119,7 +119,7 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
             raise click.UsageError(f"There is no rekey of {table} under way: give --key and --into to begin one.")
         planned = plan(db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"])
         if given["dry_run"]:
-            print_result(as_json, _form(planned) | {"dry_run": True}, _plan(db, planned))
+            print_result(_form(planned) | {"dry_run": True}, _plan(db, planned), as_json=as_json)
             return
         if not as_json:
             click.echo(_plan(db, planned))
@@ -156,7 +156,7 @@ def _rollback(db: Database, run: rekey.Rekey, table: str, as_json: bool, *, yes:
     with resumable("the rollback is not finished."):
         job = run.rollback(table)
     text = f"Rolled back: {job.into} is deleted, {table} is as it was."
-    print_result(as_json, {"source": table, "into": job.into, "phase": "rolled back"}, text)
+    print_result({"source": table, "into": job.into, "phase": "rolled back"}, text, as_json=as_json)
 
 
 def _show_dry_run(db: Database, action: str, table: str, as_json: bool) -> None:
@@ -167,7 +167,7 @@ def _show_dry_run(db: Database, action: str, table: str, as_json: bool) -> None:
         else f"catch up, compare once more and put the settings on {job.into}"
     )
     text = f"Would {deed}; the rekey of {table} is {job.phase}."
-    print_result(as_json, _form(job) | {"dry_run": True}, text)
+    print_result(_form(job) | {"dry_run": True}, text, as_json=as_json)
 
 
 def _job(db: Database, table: str) -> RekeyRun:

@@ -37,8 +37,8 @@ class EditConflict(PenstockError):
 def get(db: Database, table: Table, key: Item) -> Item | None:
     """The item as it is now."""
     request = {"TableName": table.name, "Key": key, "ConsistentRead": True}
-    found: Item | None = db.execute("GetItem", request).get("Item")
-    return found
+    item: Item | None = db.execute("GetItem", request).get("Item")
+    return item
 
 
 def key_of(table: Table, item: Item) -> Item:

@@ -15,7 +15,7 @@ from typing import Final
 import orjson
 
 from penstock.tables.definitions.definition import Table
-from penstock.web.dashboard.items.search import Execute, Found, Search, find, key_of
+from penstock.web.dashboard.items.search import Execute, ItemPage, Search, find, key_of
 from penstock.wire.values import AttributeValue, Item
 
 MOST_ITEMS: Final = 100_000
@@ -70,7 +70,7 @@ class Export:
                 return
             page = self._next(page.token)
 
-    def _next(self, token: str) -> Found:
+    def _next(self, token: str) -> ItemPage:
         return find(self._execute, self._table, self._search, token, _PAGE)
 
     def _columns(self, items: Sequence[Item]) -> list[str]:

@@ -102,15 +102,15 @@ class Search:
 
     def pairs(self) -> list[tuple[str, str]]:
         """The fields that parse to this."""
-        found = [("index", self.index)] if self.index else []
-        found += [("h", text) for text in self.hash] + [("r", text) for text in self.range]
+        pairs = [("index", self.index)] if self.index else []
+        pairs += [("h", text) for text in self.hash] + [("r", text) for text in self.range]
         if any(self.range):
-            found += [("op", self.operator), ("upto", self.upto)]
+            pairs += [("op", self.operator), ("upto", self.upto)]
         if self.newest_first:
-            found.append(("desc", "1"))
+            pairs.append(("desc", "1"))
         for one in self.filters:
-            found += [("fa", one.name), ("fo", one.operator), ("ft", one.type), ("fv", one.value)]
-        return found
+            pairs += [("fa", one.name), ("fo", one.operator), ("ft", one.type), ("fv", one.value)]
+        return pairs
 
     def query(self, **others: str) -> str:
         return urlencode([*self.pairs(), *others.items()])
@@ -132,10 +132,10 @@ def key_of(table: Table, index: str) -> Key:
     """The key of the table or of its index. Raises BadSearch."""
     if not index:
         return table.key
-    found = table.index(index)
-    if found is None:
+    named_index = table.index(index)
+    if named_index is None:
         raise BadSearch(f"{table.name} has no index {index[:100]}.")
-    return found.key
+    return named_index.key
 
 
 def request_of(table: Table, search: Search) -> tuple[str, dict[str, Any]]:
@@ -243,7 +243,7 @@ def typed_value(kind: str, text: str, name: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ItemPage:
     """A page of items. `looked_at` is how many were read to find them."""
 
     items: list[Item]
@@ -254,25 +254,25 @@ class Found:
 Execute = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 
 
-def find(execute: Execute, table: Table, search: Search, token: str | None, limit: int = PAGE_ITEMS) -> Found:
+def find(execute: Execute, table: Table, search: Search, token: str | None, limit: int = PAGE_ITEMS) -> ItemPage:
     """The items from the token on; a filter sees at most two thousand items. Raises BadSearch, InvalidToken, and the
     database's errors."""
     operation, request = request_of(table, search)
     question = sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
     start = None if token is None else read_token(token, question)[0]
     names = dict.fromkeys([*table.key.names, *key_of(table, search.index).names])
-    found: list[Item] = []
+    items: list[Item] = []
     looked_at = 0
     for _ in range(_CALLS):
-        size = _FILTERED_PAGE if search.filters else limit - len(found)
+        size = _FILTERED_PAGE if search.filters else limit - len(items)
         more = {"Limit": size} if start is None else {"Limit": size, "ExclusiveStartKey": start}
         answer = execute(operation, {**request, **more})
         looked_at += answer.get("ScannedCount", 0)
-        found += answer["Items"]
+        items += answer["Items"]
         start = answer.get("LastEvaluatedKey")
-        if len(found) > limit:
-            found = found[:limit]
-            start = {name: found[-1][name] for name in names}
-        if start is None or len(found) == limit or looked_at >= _MOST_READ:
+        if len(items) > limit:
+            items = items[:limit]
+            start = {name: items[-1][name] for name in names}
+        if start is None or len(items) == limit or looked_at >= _MOST_READ:
             break
-    return Found(found, None if start is None else write_token(question, start, 0), looked_at)
+    return ItemPage(items, None if start is None else write_token(question, start, 0), looked_at)
