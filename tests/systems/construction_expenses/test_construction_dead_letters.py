@@ -14,8 +14,7 @@ from penstock.clock import ManualClock
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
 from penstock.systems.construction_expenses.collection import NotThere
 from penstock.systems.construction_expenses.demo import demo
-from penstock.systems.construction_expenses.failures import Transient
-from penstock.systems.construction_expenses.intake import Intake, Receipt
+from penstock.systems.construction_expenses.intake import Intake, Receipt, Transient
 from penstock.systems.construction_expenses.webhook import Webhook
 from penstock.systems.construction_expenses.webhook_record import ATTRIBUTES
 

@@ -21,7 +21,7 @@ from penstock.client.tables.transactions import Action
 from penstock.clock import utc_text
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.collection import Collection
-from penstock.systems.construction_expenses.failures import Transient
+from penstock.systems.construction_expenses.intake import Transient
 from penstock.systems.construction_expenses.webhook import BadWebhook, Webhook, first_text
 
 
