@@ -20,13 +20,13 @@ from penstock.errors import PenstockError
 from penstock.files import BadKey, FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
+from penstock.optimistic import Conflict
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.jobs.job import EVENT_TYPES, BadItem
 from penstock.systems.security_assistant.jobs.json_store import CorruptJobs, JsonJobStore
 from penstock.systems.security_assistant.jobs.names import BadName
 from penstock.systems.security_assistant.jobs.processor import Processor
 from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.store import Conflict
 from penstock.systems.security_assistant.jobs.submission import submit_drawing
 from penstock.systems.security_assistant.jobs.table_store import TableJobStore
 from penstock.systems.security_assistant.settings import BadSettings, Settings, open_storage

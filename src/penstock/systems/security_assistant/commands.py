@@ -35,7 +35,6 @@ from penstock.errors import PenstockError
 from penstock.files import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
-from penstock.leases import LeaseLost
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen
 from penstock.systems.security_assistant.drawing.agents import default_agents, load_agents
@@ -542,27 +541,10 @@ def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_js
       penstock security worker --once --json
     """
     with storage_at(place, make=True) as storage:
-        processor = Processor(
-            storage,
-            load_agents(agents) if agents else default_agents(),
-            time_limit_seconds=time_limit,
-            safety_margin_seconds=min(SAFETY_MARGIN_SECONDS, time_limit / 10),
-            watch=StageLines(quiet=as_json),
-        )
+        processor = _processor(storage, agents, time_limit, quiet=as_json)
         if not as_json:
             click.echo(f"{processor.owner}: jobs of {storage.store.where}", err=True)
-        while True:
-            try:
-                done = processor.process_next()
-            except LeaseLost as lost:
-                click.echo(str(lost), err=True)
-                continue
-            if done is not None:
-                _print_end(done, as_json)
-            elif once:
-                return
-            else:
-                time.sleep(idle)
+        processor.process_all(lambda job: _print_end(job, as_json), once=once, idle_seconds=idle)
 
 
 def _print_end(job: DrawingJob, as_json: bool) -> None:

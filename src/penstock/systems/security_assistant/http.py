@@ -273,7 +273,7 @@ def status(job: Job, request: Request) -> JobView:
         project_name=job.project_name,
         status=job.state.value,
         created_at=utc_text(job.created_at),
-        updated_at=utc_text(job.updated_at),
+        updated_at=utc_text(job.lifecycle.updated_at),
         stages=[_stage(job, stage.name, stage.checkpoint) for stage in stages_of(job)],
         metadata=dict(job.metadata),
         downloads={kind: url_for(request, f"/download/{job.id}/{kind}?company={job.company}") for kind in ready},

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from penstock.jobs.model.transitions import altered
+from penstock.optimistic import Conflict
 from penstock.systems.security_assistant.jobs.job import DrawingJob
 from penstock.systems.security_assistant.jobs.names import part_of
-from penstock.systems.security_assistant.jobs.store import Conflict, DrawingJobStore
+from penstock.systems.security_assistant.jobs.store import DrawingJobStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def _write(target: DrawingJobStore, job: DrawingJob, found: DrawingJob | None) -
         return
     try:
         # The version goes on from the target's: whoever holds an older one must notice.
-        target.replace(replace(job, version=found.version + 1))
+        target.replace(replace(job, lifecycle=altered(job.lifecycle, {"version": found.version + 1})))
     except Conflict:
         raise Conflict(job.key, None) from None
 

@@ -23,13 +23,16 @@ from typing import Any, Final, Literal, get_args
 from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
-from penstock.jobs.model.state import TERMINAL, State
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
+from penstock.jobs.sources import NEVER_EXPIRES
 from penstock.leases import Lease
 from penstock.systems.security_assistant.jobs.names import BadName, JobName, part_of, parts_of_key
 from penstock.systems.security_assistant.tables import EVENT_SORT_KEY, JOB_KEY
 
 Item = dict[str, Any]
 
+TASK: Final = "drawing"
 STATUSES: Final = ("queued", "processing", "completed", "failed")
 KEEP_SECONDS: Final = 30 * 24 * 3600
 """A job lives this long after it has ended."""
@@ -77,24 +80,13 @@ class DrawingJob:
     name: JobName
     client_name: str
     project_name: str
-    state: State
-    created_at: float
-    updated_at: float
+    lifecycle: Job
+    """Its state, times, counts and lease, as every job has them. `run_at` is when it was made, or its next attempt."""
     input_files: Mapping[str, str]
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     output_files: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
     error: Mapping[str, Any] | None = None
-    expires_at: int | None = None
-    version: int = 0
-    attempt: int = 0
-    failures: int = 0
-    crashes: int = 0
-    token: int = 0
-    lease: Lease | None = None
-    retry_at: float | None = None
-    started_at: float | None = None
-    ended_at: float | None = None
     stage_versions: Mapping[str, int] = field(default_factory=dict)
     saved: Mapping[str, SavedFile] = field(default_factory=dict)
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -126,11 +118,41 @@ class DrawingJob:
         return utc_text(self.created_at)[:7]
 
     @property
+    def state(self) -> State:
+        return self.lifecycle.state
+
+    @property
+    def created_at(self) -> float:
+        return self.lifecycle.created_at
+
+    @property
+    def version(self) -> int:
+        return self.lifecycle.version
+
+    @property
+    def attempt(self) -> int:
+        return self.lifecycle.attempt
+
+    @property
+    def lease(self) -> Lease | None:
+        return self.lifecycle.lease
+
+    @property
+    def retry_at(self) -> float | None:
+        """When its next attempt begins, if it waits for one."""
+        return None if self.lifecycle.run_at == self.created_at else self.lifecycle.run_at
+
+    @property
+    def expires_at(self) -> int | None:
+        return None if self.lifecycle.expires_at == NEVER_EXPIRES else self.lifecycle.expires_at
+
+    @property
     def is_terminal(self) -> bool:
-        return self.state in TERMINAL
+        return self.lifecycle.is_terminal
 
     def item(self) -> Item:
         """All of it as an item, but for the attributes that a layout's indexes want."""
+        lifecycle = self.lifecycle
         item: Item = {
             **self.others,
             JOB_KEY: self.key,
@@ -142,7 +164,7 @@ class DrawingJob:
             "job_id": self.id,
             "status": self.state.value,
             "created_at": utc_text(self.created_at),
-            "updated_at": utc_text(self.updated_at),
+            "updated_at": utc_text(lifecycle.updated_at),
             "date_bucket": self.month,
             "input_files": dict(self.input_files),
             "checkpoints": {name: point.item() for name, point in self.checkpoints.items()},
@@ -153,18 +175,17 @@ class DrawingJob:
             "stage_versions": dict(self.stage_versions),
             "saved": {key: file.form() for key, file in self.saved.items()},
             "attempt": self.attempt,
-            "failures": self.failures,
-            "crashes": self.crashes,
-            "lease_token": self.token,
+            "failures": lifecycle.failures,
+            "crashes": lifecycle.crashes,
+            "lease_token": lifecycle.token,
         }
         if self.expires_at is not None:
             item["ttl"] = self.expires_at
         if self.lease is not None:
             until = utc_text(self.lease.until)
             item["lease"] = {"owner": self.lease.owner, "until": until, "seconds": self.lease.seconds}
-        for name in _TIMES:
-            if (moment := getattr(self, name)) is not None:
-                item[name] = utc_text(moment)
+        times = (self.retry_at, lifecycle.started_at, lifecycle.ended_at)
+        item |= {name: utc_text(at) for name, at in zip(_TIMES, times, strict=True) if at is not None}
         return item
 
 
@@ -201,41 +222,45 @@ def _job_of(item: Item) -> DrawingJob:
         raise BadName(f"its status is {item['status']!r}, not one of {', '.join(STATUSES)}.")
     project = item.get("project_key") or part_of(item["project_name"], "project_name")
     get = item.get
-    token = int(get("lease_token", 0))
     return DrawingJob(
         name=JobName(company, client, project, job_id),
         client_name=item["client_name"],
         project_name=item["project_name"],
-        state=State(item["status"]),
-        created_at=utc_seconds(item["created_at"]),
-        updated_at=utc_seconds(get("updated_at") or item["created_at"]),
+        lifecycle=_lifecycle_of(item, company, job_id),
         input_files=get("input_files") or {},
         checkpoints={name: Checkpoint.of(point) for name, point in (get("checkpoints") or {}).items()},
         output_files=get("output_files") or {},
         metadata=get("metadata") or {},
         error=get("error"),
-        expires_at=int(item["ttl"]) if "ttl" in item else None,
-        version=int(get("version", 0)),
-        attempt=int(get("attempt", 0)),
-        failures=int(get("failures", 0)),
-        crashes=int(get("crashes", 0)),
-        token=token,
-        lease=_lease_of(get("lease"), token),
-        retry_at=_time_of(get("retry_at")),
-        started_at=_time_of(get("started_at")),
-        ended_at=_time_of(get("ended_at")),
         stage_versions={name: int(number) for name, number in (get("stage_versions") or {}).items()},
         saved={key: SavedFile.parse(form) for key, form in (get("saved") or {}).items()},
         others={name: value for name, value in item.items() if name not in _KNOWN},
     )
 
 
-def _lease_of(form: Mapping[str, Any] | None, token: int) -> Lease | None:
-    return None if form is None else Lease(form["owner"], token, utc_seconds(form["until"]), float(form["seconds"]))
-
-
-def _time_of(text: str | None) -> float | None:
-    return None if text is None else utc_seconds(text)
+def _lifecycle_of(item: Item, company: str, job_id: str) -> Job:
+    get = item.get
+    created_at = utc_seconds(item["created_at"])
+    retry_at, started_at, ended_at = (None if get(name) is None else utc_seconds(item[name]) for name in _TIMES)
+    token, lease = int(get("lease_token", 0)), get("lease")
+    return Job(
+        id=job_id,
+        task=TASK,
+        state=State(item["status"]),
+        created_at=created_at,
+        updated_at=utc_seconds(get("updated_at") or item["created_at"]),
+        run_at=created_at if retry_at is None else retry_at,
+        expires_at=int(get("ttl", NEVER_EXPIRES)),
+        tenant=company,
+        version=int(get("version", 0)),
+        attempt=int(get("attempt", 0)),
+        failures=int(get("failures", 0)),
+        crashes=int(get("crashes", 0)),
+        token=token,
+        lease=lease and Lease(lease["owner"], token, utc_seconds(lease["until"]), float(lease["seconds"])),
+        started_at=started_at,
+        ended_at=ended_at,
+    )
 
 
 def plain(value: Any) -> Any:

@@ -24,13 +24,13 @@ from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.files import Files, open_files
 from penstock.files.folder_tree import lock
+from penstock.optimistic import Conflict
 from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, Event, Item, event_of, job_of
 from penstock.systems.security_assistant.jobs.names import checked_job_id
 from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
-    Conflict,
     NothingThere,
     Place,
     Wanted,

@@ -23,14 +23,13 @@ from penstock.files import errors as file_errors
 from penstock.files.file_store import SWEEP_SECONDS, URL_SECONDS
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
-from penstock.optimistic import Contention
+from penstock.optimistic import Conflict, Contention
 from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, Event
 from penstock.systems.security_assistant.jobs.names import BadName, checked_month, is_job_id, part_of
 from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
-    Conflict,
     DrawingJobStore,
     JobPage,
     Place,
@@ -40,8 +39,6 @@ from penstock.systems.security_assistant.jobs.store import (
     to_token,
 )
 from penstock.systems.security_assistant.jobs.transitions import Change, check_held
-
-Tell = Callable[[DrawingJob], Sequence[Event]]
 
 DEFAULT_PAGE: Final = 50
 LONGEST_PAGE: Final = 1_000
@@ -135,13 +132,13 @@ class Storage:
         self.store.insert(job, events)
         return job
 
-    def change(self, job: DrawingJob, change: Change, tell: Tell = lambda job: ()) -> DrawingJob:
-        """What the change makes of the job as it is now (3). `tell` gives the events that are written with it."""
+    def change(self, job: DrawingJob, change: Change, *events: Event) -> DrawingJob:
+        """What the change makes of the job as it is now (3), written together with the events."""
         contention = Contention(job.id)
         while True:
             changed = change(job)
             try:
-                self.store.replace(changed, tell(changed))
+                self.store.replace(changed, events)
                 return changed
             except Conflict as conflict:
                 if conflict.current is None:
@@ -149,17 +146,14 @@ class Storage:
                 job = conflict.current
                 contention.wait()
 
-    def change_held(self, held: DrawingJob, change: Change, tell: Tell = lambda job: ()) -> DrawingJob:
+    def change_held(self, held: DrawingJob, change: Change, *events: Event) -> DrawingJob:
         """The same for the one who holds the job's lease. Raises LeaseLost where that is over."""
 
         def checked(current: DrawingJob) -> DrawingJob:
             check_held(held, current)
             return change(current)
 
-        return self.change(held, checked, tell)
-
-    def add_event(self, event: Event) -> None:
-        self.store.add_event(event)
+        return self.change(held, checked, *events)
 
     def events(self, job_id: str) -> list[Event]:
         """In order; those of 7 days. Raises JobNotFound."""

@@ -22,14 +22,6 @@ from penstock.systems.security_assistant.jobs.job import DrawingJob, Event
 Place = tuple[str, str]
 
 
-class Conflict(PenstockError):
-    """Somebody else has written the job meanwhile: `current` is what it is now, None if it is gone."""
-
-    def __init__(self, key: str, current: DrawingJob | None) -> None:
-        super().__init__(f"{key} has been changed by somebody else. Read it again.")
-        self.current = current
-
-
 class NothingThere(PenstockError):
     """The tables or the folder have not been made yet."""
 

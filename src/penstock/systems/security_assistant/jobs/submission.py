@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from penstock.jobs.model.job import new_id
+from penstock.jobs.model.job import Job, new_id
 from penstock.jobs.model.state import State
+from penstock.jobs.sources import NEVER_EXPIRES
+from penstock.optimistic import Conflict
 from penstock.stored_text import cut
 from penstock.systems.security_assistant.drawing.context import check_context, ending_of
 from penstock.systems.security_assistant.drawing.pdf import check_drawing
-from penstock.systems.security_assistant.jobs.job import DrawingJob, counted, new_event
+from penstock.systems.security_assistant.jobs.job import TASK, DrawingJob, counted, new_event
 from penstock.systems.security_assistant.jobs.names import job_name
 from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.store import Conflict
 
 _NAME_CHARACTERS: Final = 200
 
@@ -60,13 +61,10 @@ def submit_drawing(storage: Storage, new: NewDrawing) -> DrawingJob:
         name=name,
         client_name=cut(new.client_name.strip(), _NAME_CHARACTERS),
         project_name=cut(new.project_name.strip(), _NAME_CHARACTERS),
-        state=State.QUEUED,
-        created_at=now,
-        updated_at=now,
+        lifecycle=Job(name.job_id, TASK, State.QUEUED, now, now, now, NEVER_EXPIRES, tenant=name.company),
         input_files={kind: key for kind, (key, _) in files.items()},
         metadata=_metadata(new, pages),
         saved={one.key: one for one in saved},
-        version=1,
     )
     told = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {counted(pages, 'page')}", key=job.key)
     return storage.add(job, [told])

@@ -16,6 +16,7 @@ from penstock.client.items.expressions import F
 from penstock.client.items.failures import ConditionFailed, TransactionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.layouts.layout import shard_of
+from penstock.optimistic import Conflict
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, Event, Item, event_of, job_of
@@ -23,7 +24,6 @@ from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
-    Conflict,
     NothingThere,
     Place,
     Wanted,
