@@ -21,12 +21,10 @@ from penstock.jobs.model.state import BadTransition, State
 from penstock.optimistic import Conflict
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.jobs import transitions
-from penstock.systems.security_assistant.jobs.copy import copy_jobs
-from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, job_of
-from penstock.systems.security_assistant.jobs.names import BadName, job_name, part_of
+from penstock.systems.security_assistant.jobs.job import BadItem, BadName, DrawingJob, job_name, job_of, part_of
 from penstock.systems.security_assistant.jobs.processor import Processor
 from penstock.systems.security_assistant.jobs.storage import Storage, moment_of
-from penstock.systems.security_assistant.jobs.store import BadToken
+from penstock.systems.security_assistant.jobs.store import BadToken, copy_jobs
 from penstock.systems.security_assistant.jobs.table_store import SHARDS, TableJobStore
 
 DAY = 86_400.0

@@ -79,7 +79,7 @@ class Place:
     def database(self, absent: Absent = "refused") -> Iterator[Database]:
         """The database; what is not found ends with its own exit code."""
         try:
-            with self._opened(absent) as db:
+            with self._open(absent) as db:
                 yield db
         except (RecordMissing, UserMissing) as error:
             raise CommandFailed(NOT_FOUND, str(error)) from error
@@ -101,7 +101,7 @@ class Place:
             yield UserModel(db, table=self.config.user_table)
 
     @contextmanager
-    def _opened(self, absent: Absent) -> Iterator[Database]:
+    def _open(self, absent: Absent) -> Iterator[Database]:
         if "://" in self.config.endpoint:
             with open_database(self.config) as db:
                 yield db
@@ -110,7 +110,7 @@ class Place:
                 yield db
 
 
-def placed(function: Callable[..., None]) -> Callable[..., None]:
+def place_options(function: Callable[..., None]) -> Callable[..., None]:
     """--db and --env-file, given to the command as `place`. The system's own variables come before PENSTOCK_DB."""
 
     @wraps(function)
@@ -145,7 +145,7 @@ def command() -> None:
 
 
 @command.command("create-tables")
-@placed
+@place_options
 @layout_option
 @dry_run_option
 @json_option
@@ -195,7 +195,7 @@ def env_example(as_json: bool) -> None:
 @click.option("--account", metavar="ID", help="AccountId of one record.")
 @click.option("--run-time", metavar="TIME", help="Its RunTime, such as 2026-02-17T12:00:00Z.")
 @click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
-@placed
+@place_options
 @json_option
 def add(
     place: Place,
@@ -241,21 +241,21 @@ def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
     try:
         whole = orjson.loads(first)
     except orjson.JSONDecodeError:
-        whole = _loaded(first + file.read(), "the file")
+        whole = _parse_json(first + file.read(), "the file")
     for number, form in enumerate(whole if isinstance(whole, list) else [whole], start=1):
-        yield _checked(form, f"record {number}")
+        yield _check_record(form, f"record {number}")
     for number, line in enumerate(file, start=2):
         if line.strip():
-            yield _checked(_loaded(line, f"line {number}"), f"line {number}")
+            yield _check_record(_parse_json(line, f"line {number}"), f"line {number}")
 
 
-def _checked(form: Any, where: str) -> dict[str, Any]:
+def _check_record(form: Any, where: str) -> dict[str, Any]:
     if not isinstance(form, dict):
         raise PenstockError(f"{where}: a record is a JSON object, not {type(form).__name__}")
     return form
 
 
-def _loaded(text: bytes, where: str) -> Any:
+def _parse_json(text: bytes, where: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -263,7 +263,7 @@ def _loaded(text: bytes, where: str) -> Any:
 
 
 @command.command("list")
-@placed
+@place_options
 @click.option("--processed", "state", flag_value="processed", help="What is done.")
 @click.option("--unprocessed", "state", flag_value="unprocessed", default=True, help="What is to be done. [default]")
 @click.option("--account", metavar="ID", help="All records of an account, in the order of their times.")
@@ -297,7 +297,7 @@ def list_(place: Place, state: str, account: str | None, since: str, limit: int 
 @command.command("show", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@placed
+@place_options
 @json_option
 def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """Show a record.
@@ -320,7 +320,7 @@ def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
 @command.command("mark", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@placed
+@place_options
 @json_option
 def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """Mark a record as processed. One that is not there is not made.
@@ -340,7 +340,7 @@ def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
 @command.command("delete", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@placed
+@place_options
 @dry_run_option
 @yes_option
 @json_option
@@ -368,7 +368,7 @@ def delete(place: Place, account_id: str, run_time: str, dry_run: bool, yes: boo
 @command.command("user", exit_codes={NOT_FOUND: "there is no such user"})
 @click.argument("user_id", metavar="USER")
 @click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
-@placed
+@place_options
 @json_option
 def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> None:
     """Show a user; with --set, add one (or change one that is there) first.
@@ -398,7 +398,7 @@ def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> N
 
 @command.command("process", exit_codes={WORK_FAILED: "some records failed"})
 @click.argument("function", metavar="MODULE:FUNCTION")
-@placed
+@place_options
 @click.option("--workers", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records at once.")
 @click.option("--retries", type=click.IntRange(0, 1000), default=3, show_default=True, help="Of a record that fails.")
 @click.option("--backoff-base-ms", type=click.FloatRange(0), default=100, show_default=True, help="The first wait.")
@@ -487,7 +487,7 @@ def _show(report: Report, as_json: bool) -> None:
 
 
 @command.command("failures")
-@placed
+@place_options
 @json_option
 def failures(place: Place, as_json: bool) -> None:
     """List records that failed for good, grouped by the kind of their error and its message.
@@ -514,7 +514,7 @@ def failures(place: Place, as_json: bool) -> None:
 
 
 @command.command("redrive")
-@placed
+@place_options
 @click.option("--kind", metavar="NAME", help="Only those with this kind of error, such as TimeoutError.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @dry_run_option
@@ -552,7 +552,7 @@ _OF_RECORDS: dict[str, Callable[[RecordModel, Callable[[str], None]], None]] = {
 
 @command.command("example")
 @click.argument("name", type=click.Choice(["user", *_OF_RECORDS]))
-@placed
+@place_options
 @json_option
 def example(place: Place, name: str, as_json: bool) -> None:
     """Run one of the examples on the configured tables: it writes a few items, and says what it does.

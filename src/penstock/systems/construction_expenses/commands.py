@@ -30,8 +30,7 @@ from penstock.client.items.values import Item
 from penstock.client.reads.pages import Items
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.construction_expenses import sample
-from penstock.systems.construction_expenses.books import Books, naming_of
-from penstock.systems.construction_expenses.collection import NotThere
+from penstock.systems.construction_expenses.books import Books, NotThere, naming_of
 from penstock.systems.construction_expenses.intake import Handler, Intake, Receipt
 from penstock.systems.construction_expenses.paddle import handle
 from penstock.systems.construction_expenses.tables import tables
@@ -76,10 +75,10 @@ def open_books(target: str, env: str | None, prefix: str | None, *, absent: Abse
 
 
 def intake_of(books: Books, handler: str | None, **settings: Any) -> Intake:
-    return Intake(books, handle if handler is None else _named(handler), **settings)
+    return Intake(books, handle if handler is None else _load_handler(handler), **settings)
 
 
-def _named(given: str) -> Handler:
+def _load_handler(given: str) -> Handler:
     module, _, attribute = given.partition(":")
     if not module or not attribute:
         raise LoadingError(given, "a handler is written MODULE:FUNCTION", "For example myapp.webhooks:handle")
@@ -410,25 +409,23 @@ def replay(
         raise click.UsageError("Give the entries to replay, or --status for all that have it.")
     with open_books(target, env, prefix) as books, resumable("What is replayed is marked."):
         if dry_run:
-            _show_plan(list(_chosen(books, entry_ids, status, limit)), as_json)
+            _show_plan(list(_entries_of(books, entry_ids, status, limit)), as_json)
             return
         number = sum(
-            1 for _ in _chosen(books, entry_ids, status, limit)
+            1 for _ in _entries_of(books, entry_ids, status, limit)
         )  # one that is missing is told before any is done
         if status is not None and number:
             confirm(f"Replay {number:,} dead letters of {target}?", yes=yes)
-        show_receipts(_replayed(intake_of(books, handler), entry_ids, status, limit), as_json)
+        show_receipts(_replay(intake_of(books, handler), entry_ids, status, limit), as_json)
 
 
-def _chosen(books: Books, entry_ids: tuple[str, ...], status: Status | None, limit: int | None) -> Iterator[str]:
+def _entries_of(books: Books, entry_ids: tuple[str, ...], status: Status | None, limit: int | None) -> Iterator[str]:
     if status is None:
         return (books.dead_letters.required(entry_id)["dlqEntryId"] for entry_id in entry_ids)
     return (entry["dlqEntryId"] for entry in islice(books.dead_letters.by_status(status), limit))
 
 
-def _replayed(
-    intake: Intake, entry_ids: tuple[str, ...], status: Status | None, limit: int | None
-) -> Iterator[Receipt]:
+def _replay(intake: Intake, entry_ids: tuple[str, ...], status: Status | None, limit: int | None) -> Iterator[Receipt]:
     if status is None:
         return (intake.replay(entry_id) for entry_id in entry_ids)
     return intake.replay_all(status, limit=limit)

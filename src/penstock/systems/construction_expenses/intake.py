@@ -31,8 +31,7 @@ from penstock.leases import DEFAULT_LEASE_SECONDS, HeldLease, LeaseLost, LeaseRe
 from penstock.optimistic import Conflict
 from penstock.retry import Failure, message_of
 from penstock.systems.construction_expenses import webhook_record
-from penstock.systems.construction_expenses.books import Books, DeadLetters
-from penstock.systems.construction_expenses.collection import NotThere
+from penstock.systems.construction_expenses.books import Books, DeadLetters, NotThere
 from penstock.systems.construction_expenses.webhook import Webhook, WebhookDiffers
 
 Handler = Callable[[Webhook, Books], Iterable[Action] | None]
@@ -126,7 +125,7 @@ class Intake:
     def _add_unless_there(self, record: Item) -> Item:
         """The record, or the one that there is."""
         webhooks = self.books.webhooks
-        new = webhooks.checked(record)
+        new = webhooks.prepare_item(record)
         try:
             webhooks.table.put(new, if_=webhooks.absent())
         except ConditionFailed as error:

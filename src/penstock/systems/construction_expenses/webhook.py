@@ -61,7 +61,7 @@ def webhook_of(form: object) -> Webhook:
     """A webhook from its JSON. Raises BadWebhook with what is wrong."""
     if not isinstance(form, Mapping):
         raise BadWebhook(f"a webhook is a JSON object, not {type(form).__name__}")
-    webhook = Webhook(_text(form, _ID_NAMES), _text(form, _TYPE_NAMES), _stored(form))
+    webhook = Webhook(_text(form, _ID_NAMES), _text(form, _TYPE_NAMES), _storable(form))
     _ = webhook.occurred_at  # a time that is none is refused now
     return webhook
 
@@ -90,7 +90,7 @@ def _lines(text: bytes, error: orjson.JSONDecodeError) -> list[object]:
     return forms
 
 
-def _stored(form: Mapping[str, Any]) -> Item:
+def _storable(form: Mapping[str, Any]) -> Item:
     try:
         encoded = encode_item({"payload": form})["payload"]["M"]  # as it will stand in an item
     except InvalidValue as error:

@@ -31,15 +31,20 @@ from penstock.jobs.worker.worker import Worker
 from penstock.records.forks import for_handlers, not_in_children
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen
-from penstock.systems.excel_reports.records import BadReport, JobWithLogs, Log, ReportJob, job_form, log_form
-from penstock.systems.excel_reports.service import ExcelReports
-from penstock.systems.excel_reports.settings import (
+from penstock.systems.excel_reports.records import (
     DEFAULT_TTL_HOURS,
     TABLE_VARIABLE,
     TTL_VARIABLE,
+    BadReport,
+    JobWithLogs,
+    Log,
+    ReportJob,
     Settings,
     checked_hours,
+    job_form,
+    log_form,
 )
+from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.excel_reports.tables import JOBS
 from penstock.systems.schema_variants import SchemaVariant
 
@@ -61,7 +66,7 @@ class Place:
     settings: Settings
 
     @contextmanager
-    def opened(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
+    def open(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
         """What is not found, or cannot be, ends with its own exit code."""
         with open_database(self.target, absent, maker="penstock excel generate") as db:
             service = ExcelReports(db, self._home(), layout=self.layout, settings=self.settings)
@@ -93,7 +98,7 @@ def place_options(function: Callable[..., None]) -> Callable[..., None]:
     """--db, --files, --table, --layout and --ttl-hours, given as one `place`."""
 
     @wraps(function)
-    def placed(
+    def with_place(
         *args: Any, target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float, **options: Any
     ) -> None:
         try:
@@ -103,8 +108,8 @@ def place_options(function: Callable[..., None]) -> Callable[..., None]:
         function(*args, place=Place(target, files, layout, settings), **options)
 
     for option in reversed(_OPTIONS):
-        placed = option(placed)
-    return placed
+        with_place = option(with_place)
+    return with_place
 
 
 _OPTIONS = (
@@ -198,13 +203,13 @@ def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options
     If this is interrupted, or killed, `penstock excel worker --burst` goes on with what was made.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    with place.opened("made") as service:
+    with place.open("made") as service:
         job = service.generate(project, given)
         if no_wait:
             print_json(job_form(job)) if as_json else click.echo(job.job_id)
             return
         with resumable(f"{job.job_id} is not finished; `penstock excel worker --burst` goes on with it."):
-            found = _watched(service, job.job_id, quiet=as_json)
+            found = _watch(service, job.job_id, quiet=as_json)
         if as_json:
             print_json(job_form(found.job))
         else:
@@ -212,7 +217,7 @@ def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options
         end_with_state(found.job)
 
 
-def _watched(service: ExcelReports, job_id: str, *, quiet: bool) -> JobWithLogs:
+def _watch(service: ExcelReports, job_id: str, *, quiet: bool) -> JobWithLogs:
     """Works in a thread until the job has ended; each record is shown once."""
     worker = service.worker(concurrency=1)
     thread = threading.Thread(target=worker.run, daemon=True)
@@ -261,7 +266,7 @@ def status(job_id: str, place: Place, as_json: bool) -> None:
       penstock excel status job_mbzlks74_rfi5i0 --db reports.db
       penstock excel status job_mbzlks74_rfi5i0 --db reports.db --json
     """
-    with place.opened() as service:
+    with place.open() as service:
         job = service.read(job_id).job
     if as_json:
         print_json(job_form(job))
@@ -296,7 +301,7 @@ def logs(job_id: str, place: Place, as_json: bool) -> None:
     Example:
       penstock excel logs job_mbzlks74_rfi5i0 --db reports.db
     """
-    with place.opened() as service:
+    with place.open() as service:
         logs = service.read(job_id).logs
     if as_json:
         print_json([log_form(log) for log in logs])
@@ -320,7 +325,7 @@ def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
 
     The table has no index, as it was designed: all of it is read.
     """
-    with place.opened() as service:
+    with place.open() as service:
         jobs = service.jobs.list_jobs(status=status, limit=limit)
     if as_json:
         print_json([job_form(job) for job in jobs])
@@ -342,7 +347,7 @@ def retry(job_id: str, place: Place, as_json: bool) -> None:
     Example:
       penstock excel retry job_mbzlks74_rfi5i0 --db reports.db && penstock excel worker --burst --db reports.db
     """
-    with place.opened() as service:
+    with place.open() as service:
         job = service.retry(job_id)
     if as_json:
         print_json(job_form(job))
@@ -366,7 +371,7 @@ def worker(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
     Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once.
     """
     log_warnings()
-    with place.opened("made") as service:
+    with place.open("made") as service:
         worker = service.worker(
             concurrency=concurrency,
             burst=burst,
@@ -416,7 +421,7 @@ def serve_command(place: Place, host: str, port: int, hosts: tuple[str, ...], co
     if not is_loopback(host):
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
     sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
-    with place.opened("made") as service:
+    with place.open("made") as service:
 
         def ready(url: str) -> None:
             form = {"url": url, "db": place.target, "pid": os.getpid()}

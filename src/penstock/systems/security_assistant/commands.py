@@ -41,16 +41,20 @@ from penstock.systems.security_assistant.drawing.agents import default_agents, l
 from penstock.systems.security_assistant.drawing.pdf import DRAWING_BYTES, DrawingTooLarge
 from penstock.systems.security_assistant.drawing.sample import Building
 from penstock.systems.security_assistant.jobs import transitions
-from penstock.systems.security_assistant.jobs.copy import Moved, copy_jobs
-from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, counted
+from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, count_text, part_of
 from penstock.systems.security_assistant.jobs.json_store import JOBS_FILE, JsonJobStore
-from penstock.systems.security_assistant.jobs.names import part_of
 from penstock.systems.security_assistant.jobs.processor import SAFETY_MARGIN_SECONDS, TIME_LIMIT_SECONDS, Processor
-from penstock.systems.security_assistant.jobs.stages import KINDS, STAGES, file_of_kind, stages_of
-from penstock.systems.security_assistant.jobs.storage import LONGEST_PAGE, Storage, moment_of
-from penstock.systems.security_assistant.jobs.store import JobPage, NothingThere
-from penstock.systems.security_assistant.jobs.submission import NewDrawing, check_files, submit_drawing
-from penstock.systems.security_assistant.settings import Settings, open_storage
+from penstock.systems.security_assistant.jobs.stages import (
+    KINDS,
+    STAGES,
+    NewDrawing,
+    check_files,
+    file_of_kind,
+    stages_of,
+    submit_drawing,
+)
+from penstock.systems.security_assistant.jobs.storage import LONGEST_PAGE, Settings, Storage, moment_of, open_storage
+from penstock.systems.security_assistant.jobs.store import JobPage, Moved, NothingThere, copy_jobs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,7 +128,7 @@ def job_form(job: DrawingJob) -> dict[str, Any]:
 def line_of(job: DrawingJob) -> str:
     """A job in a list."""
     found = job.checkpoints.get("components_extracted")
-    count = counted(found.summary["total_components"], "component") if found is not None and found.summary else ""
+    count = count_text(found.summary["total_components"], "component") if found is not None and found.summary else ""
     names = f"{job.company}  {job.client_name}, {job.project_name}"
     return f"{job.id:22}  {job.state.value:10}  {utc_text(job.created_at)}  {names}  {count}".rstrip()
 
@@ -147,7 +151,7 @@ def summary_text(summary: Any) -> str:
         return ""
     if "by_type" in summary:
         counts = ", ".join(f"{count} {kind}" for kind, count in summary["by_type"].items())
-        return f"{counted(summary['total_components'], 'component')}: {counts}"
+        return f"{count_text(summary['total_components'], 'component')}: {counts}"
     return ", ".join(f"{name} {value}" for name, value in summary.items())
 
 
@@ -268,7 +272,7 @@ def process(
     with storage_at(place, make=True) as storage:
         job = submit_drawing(storage, new)
         if not queue:
-            job = _done(job, _processor(storage, agents, time_limit, quiet=as_json))
+            job = _process_here(job, _processor(storage, agents, time_limit, quiet=as_json))
         if as_json:
             print_json(job_form(job))
         elif queue:
@@ -280,7 +284,7 @@ def process(
     end_with_state(job)
 
 
-def _done(job: DrawingJob, processor: Processor) -> DrawingJob:
+def _process_here(job: DrawingJob, processor: Processor) -> DrawingJob:
     try:
         return work_until_ended(processor, job)
     except KeyboardInterrupt:
@@ -644,14 +648,14 @@ def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
         if not as_json:
             for name in names:
                 click.echo(f"  - {name}")
-            told = f"{counted(found.jobs, 'expired job')}, {counted(files, 'file')} of no job"
+            told = f"{count_text(found.jobs, 'expired job')}, {count_text(files, 'file')} of no job"
             click.echo(f"Plan: {told} ({found.files.size:,} bytes).")
         if (found.jobs or files) and not dry_run:
             confirm(f"Remove them from {storage.store.where}?", yes=yes)
             found = storage.clean_up(older_than_seconds=older_than)
             files = found.files.orphans + found.files.leftovers
             if not as_json:
-                click.echo(f"Removed {counted(found.jobs, 'job')} and {counted(files, 'file')}.")
+                click.echo(f"Removed {count_text(found.jobs, 'job')} and {count_text(files, 'file')}.")
     if as_json:
         print_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "names": names, "dry_run": dry_run})
 
@@ -690,7 +694,7 @@ def show_moved(moved: Moved, target: str, *, dry_run: bool, as_json: bool) -> No
         print_json(moved.form() | {"dry_run": dry_run})
     else:
         verb = "Would copy" if dry_run else "Copied"
-        told = f"{counted(moved.copied, 'job')} and {counted(moved.events, 'event')}"
+        told = f"{count_text(moved.copied, 'job')} and {count_text(moved.events, 'event')}"
         click.echo(f"{verb} {told} to {target}; {moved.same} were there already.")
         if moved.replaced:
             click.echo(f"{'Would replace' if dry_run else 'Replaced'} {moved.replaced}.")

@@ -31,12 +31,10 @@ from penstock.systems.security_assistant.drawing.pdf import (
     DrawingTooLarge,
     NotPdf,
 )
-from penstock.systems.security_assistant.jobs.job import DrawingJob
-from penstock.systems.security_assistant.jobs.names import BadName, part_of
+from penstock.systems.security_assistant.jobs.job import BadName, DrawingJob, part_of
 from penstock.systems.security_assistant.jobs.processor import Workers
-from penstock.systems.security_assistant.jobs.stages import KINDS, file_of_kind, stages_of
+from penstock.systems.security_assistant.jobs.stages import KINDS, NewDrawing, file_of_kind, stages_of, submit_drawing
 from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
 
 with extra("systems", "The security assistant"):
     from fastapi import Depends, FastAPI, Query, Request
