@@ -98,6 +98,14 @@ def print_json(form: Any) -> None:
     click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2).decode())
 
 
+def print_result(form: Any, text: str, *, as_json: bool) -> None:
+    """What a command has done: as JSON with --json, else as text for people."""
+    if as_json:
+        print_json(form)
+    else:
+        click.echo(text)
+
+
 def plain(value: Any) -> Any:
     """An item's value as orjson takes it: a Decimal is the number that its text says, a set a sorted list, bytes are
     hex. No digit is lost.

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -25,10 +24,11 @@ from penstock.cli.kit.options import (
     dry_run_option,
     json_option,
     parse_pairs,
+    place_options,
     resumable,
     yes_option,
 )
-from penstock.cli.kit.output import one_line, plain, print_json
+from penstock.cli.kit.output import one_line, plain, print_json, print_result
 from penstock.cli.records import Bar, load_function
 from penstock.cli.tables.options import layout_option
 from penstock.client.database import Database
@@ -110,15 +110,13 @@ class Place:
                 yield db
 
 
-def place_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--db and --env-file, given to the command as `place`. The system's own variables come before PENSTOCK_DB."""
+def _place(target: str | None, env_file: str | None) -> Place:
+    """The system's own variables come before PENSTOCK_DB."""
+    config = Config.load(env_file, default_endpoint=database_variable(os.environ))
+    return Place(replace(config, endpoint=target) if target else config)
 
-    @wraps(function)
-    def with_place(target: str | None, env_file: str | None, **rest: Any) -> None:
-        config = Config.load(env_file, default_endpoint=database_variable(os.environ))
-        function(place=Place(replace(config, endpoint=target) if target else config), **rest)
 
-    return _db_option(_file_option(with_place))
+with_place = place_options(_place, _db_option, _file_option)
 
 
 def line_of(record: Item) -> str:
@@ -145,7 +143,7 @@ def command() -> None:
 
 
 @command.command("create-tables")
-@place_options
+@with_place
 @layout_option
 @dry_run_option
 @json_option
@@ -195,7 +193,7 @@ def env_example(as_json: bool) -> None:
 @click.option("--account", metavar="ID", help="AccountId of one record.")
 @click.option("--run-time", metavar="TIME", help="Its RunTime, such as 2026-02-17T12:00:00Z.")
 @click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
-@place_options
+@with_place
 @json_option
 def add(
     place: Place,
@@ -225,10 +223,7 @@ def add(
             number += 1
             if as_json:
                 shown.append(plain(added))
-    if as_json:
-        print_json(shown)
-    else:
-        click.echo(f"Added {number:,} record{'' if number == 1 else 's'}.")
+    print_result(shown, f"Added {number:,} record{'' if number == 1 else 's'}.", as_json=as_json)
 
 
 def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> dict[str, Any]:
@@ -263,7 +258,7 @@ def _parse_json(text: bytes, where: str) -> Any:
 
 
 @command.command("list")
-@place_options
+@with_place
 @click.option("--processed", "state", flag_value="processed", help="What is done.")
 @click.option("--unprocessed", "state", flag_value="unprocessed", default=True, help="What is to be done. [default]")
 @click.option("--account", metavar="ID", help="All records of an account, in the order of their times.")
@@ -297,7 +292,7 @@ def list_(place: Place, state: str, account: str | None, since: str, limit: int 
 @command.command("show", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@place_options
+@with_place
 @json_option
 def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """Show a record.
@@ -311,16 +306,13 @@ def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
         found = records.get_item(account_id, run_time, consistent=True)
         if found is None:
             raise RecordMissing(account_id, run_time)
-    if as_json:
-        print_json(plain(found))
-    else:
-        click.echo(line_of(found))
+    print_result(plain(found), line_of(found), as_json=as_json)
 
 
 @command.command("mark", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@place_options
+@with_place
 @json_option
 def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """Mark a record as processed. One that is not there is not made.
@@ -331,16 +323,13 @@ def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """
     with place.records() as records:
         marked = records.mark_as_processed(account_id, run_time)
-    if as_json:
-        print_json(plain(marked))
-    else:
-        click.echo(line_of(marked))
+    print_result(plain(marked), line_of(marked), as_json=as_json)
 
 
 @command.command("delete", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@place_options
+@with_place
 @dry_run_option
 @yes_option
 @json_option
@@ -368,7 +357,7 @@ def delete(place: Place, account_id: str, run_time: str, dry_run: bool, yes: boo
 @command.command("user", exit_codes={NOT_FOUND: "there is no such user"})
 @click.argument("user_id", metavar="USER")
 @click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
-@place_options
+@with_place
 @json_option
 def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> None:
     """Show a user; with --set, add one (or change one that is there) first.
@@ -390,15 +379,12 @@ def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> N
             found = users.get_item(user_id, consistent=True)
         if found is None:
             raise UserMissing(user_id)
-    if as_json:
-        print_json(plain(found))
-    else:
-        click.echo(orjson.dumps(plain(found)).decode())
+    print_result(plain(found), orjson.dumps(plain(found)).decode(), as_json=as_json)
 
 
 @command.command("process", exit_codes={WORK_FAILED: "some records failed"})
 @click.argument("function", metavar="MODULE:FUNCTION")
-@place_options
+@with_place
 @click.option("--workers", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records at once.")
 @click.option("--retries", type=click.IntRange(0, 1000), default=3, show_default=True, help="Of a record that fails.")
 @click.option("--backoff-base-ms", type=click.FloatRange(0), default=100, show_default=True, help="The first wait.")
@@ -487,7 +473,7 @@ def _show(report: Report, as_json: bool) -> None:
 
 
 @command.command("failures")
-@place_options
+@with_place
 @json_option
 def failures(place: Place, as_json: bool) -> None:
     """List records that failed for good, grouped by the kind of their error and its message.
@@ -514,7 +500,7 @@ def failures(place: Place, as_json: bool) -> None:
 
 
 @command.command("redrive")
-@place_options
+@with_place
 @click.option("--kind", metavar="NAME", help="Only those with this kind of error, such as TimeoutError.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @dry_run_option
@@ -552,7 +538,7 @@ _OF_RECORDS: dict[str, Callable[[RecordModel, Callable[[str], None]], None]] = {
 
 @command.command("example")
 @click.argument("name", type=click.Choice(["user", *_OF_RECORDS]))
-@place_options
+@with_place
 @json_option
 def example(place: Place, name: str, as_json: bool) -> None:
     """Run one of the examples on the configured tables: it writes a few items, and says what it does.

@@ -19,7 +19,7 @@ from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import db_option, json_option, resumable
-from penstock.cli.kit.output import log_warnings, one_line, print_json
+from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
@@ -448,10 +448,7 @@ def enqueue(
             embedder=embedder,
             clusterer=clusterer,
         )
-    if as_json:
-        print_json(job_form(job))
-    else:
-        click.echo(job.id)
+    print_result(job_form(job), job.id, as_json=as_json)
 
 
 @command.command("jobs")

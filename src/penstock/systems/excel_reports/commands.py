@@ -7,10 +7,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from types import FrameType
 from typing import Any
 
@@ -20,8 +19,8 @@ import orjson
 from penstock.cli.kit.databases import Absent, open_database
 from penstock.cli.kit.exit_codes import FAILED, NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
-from penstock.cli.kit.options import db_option, json_option, listen_options, resumable
-from penstock.cli.kit.output import log_warnings, one_line, print_json
+from penstock.cli.kit.options import db_option, json_option, listen_options, place_options, resumable
+from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
@@ -94,25 +93,16 @@ class Place:
         return open_files(f"{self.target}.files")
 
 
-def place_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--db, --files, --table, --layout and --ttl-hours, given as one `place`."""
-
-    @wraps(function)
-    def with_place(
-        *args: Any, target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float, **options: Any
-    ) -> None:
-        try:
-            settings = Settings(table, checked_hours(ttl_hours))
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        function(*args, place=Place(target, files, layout, settings), **options)
-
-    for option in reversed(_OPTIONS):
-        with_place = option(with_place)
-    return with_place
+def _place(target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float) -> Place:
+    try:
+        settings = Settings(table, checked_hours(ttl_hours))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return Place(target, files, layout, settings)
 
 
-_OPTIONS = (
+with_place = place_options(
+    _place,
     db_option(help="Where the jobs live"),
     click.option(
         "--files",
@@ -182,7 +172,7 @@ def command() -> None:
 
 @command.command("generate", exit_codes={WORK_FAILED: "the report has failed"})
 @click.argument("project")
-@place_options
+@with_place
 @click.option("--products", type=int, help="How many products the project has.  [default: 200]")
 @click.option("--users", type=int, help="How many users it has.  [default: 60]")
 @click.option("--images", type=int, help="How many products have their picture in it.  [default: 24]")
@@ -206,7 +196,7 @@ def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options
     with place.open("made") as service:
         job = service.generate(project, given)
         if no_wait:
-            print_json(job_form(job)) if as_json else click.echo(job.job_id)
+            print_result(job_form(job), job.job_id, as_json=as_json)
             return
         with resumable(f"{job.job_id} is not finished; `penstock excel worker --burst` goes on with it."):
             found = _watch(service, job.job_id, quiet=as_json)
@@ -256,7 +246,7 @@ def _print_report(found: JobWithLogs) -> None:
 
 @command.command("status", exit_codes=_CODES)
 @job_argument
-@place_options
+@with_place
 @json_option
 def status(job_id: str, place: Place, as_json: bool) -> None:
     """Show how far a report is; where it is, once it is made; and why not, if it failed.
@@ -292,7 +282,7 @@ def _show(job: ReportJob) -> None:
 
 @command.command("logs", exit_codes=_NOT_FOUND)
 @job_argument
-@place_options
+@with_place
 @json_option
 def logs(job_id: str, place: Place, as_json: bool) -> None:
     """Show a job's numbered records, in their order.
@@ -311,7 +301,7 @@ def logs(job_id: str, place: Place, as_json: bool) -> None:
 
 
 @command.command("list")
-@place_options
+@with_place
 @click.option("--status", type=click.Choice(["pending", "processing", "completed", "failed"]), help="Only these.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 @json_option
@@ -338,7 +328,7 @@ def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
 
 @command.command("retry", exit_codes={FAILED: "it has not failed", **_NOT_FOUND})
 @job_argument
-@place_options
+@with_place
 @json_option
 def retry(job_id: str, place: Place, as_json: bool) -> None:
     """Give a failed report another attempt. What the last one made is reused.
@@ -349,14 +339,11 @@ def retry(job_id: str, place: Place, as_json: bool) -> None:
     """
     with place.open() as service:
         job = service.retry(job_id)
-    if as_json:
-        print_json(job_form(job))
-    else:
-        click.echo(job_line(job))
+    print_result(job_form(job), job_line(job), as_json=as_json)
 
 
 @command.command("worker", exit_codes={WORK_FAILED: "with --burst: a report has failed"})
-@place_options
+@with_place
 @click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Reports at once.")
 @click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
 @json_option
@@ -397,7 +384,7 @@ def _stop_on_signals(worker: Worker) -> None:
 
 
 @command.command("serve")
-@place_options
+@with_place
 @listen_options(DEFAULT_PORT)
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
 @click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports at once.")

@@ -14,7 +14,7 @@ import binascii
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
@@ -125,15 +125,6 @@ class Moved:
     replaced: int
     kept: tuple[str, ...]
     events: int
-
-    def form(self) -> dict[str, Any]:
-        return {
-            "copied": self.copied,
-            "same": self.same,
-            "replaced": self.replaced,
-            "kept": list(self.kept),
-            "events": self.events,
-        }
 
 
 def copy_jobs(
