@@ -169,8 +169,8 @@ def create_tables_command(place: Place, layout: SchemaVariant, dry_run: bool, as
         print_json({"created": made, "skipped": [name for name in names if name not in made], "dry_run": dry_run})
         return
     for name in names:
-        told = ("would be made" if dry_run else "made") if name in made else "is there already"
-        click.echo(f"{name}  {told}")
+        state = ("would be made" if dry_run else "made") if name in made else "is there already"
+        click.echo(f"{name}  {state}")
 
 
 @command.command("env-example")

@@ -167,8 +167,8 @@ class Collection:
         for index, key in keys.items():
             if wanted in (frozenset(key.names[:1]), frozenset(key.names)):
                 return index
-        told = (" and ".join(key.names) + (f" ({index})" if index else "") for index, key in keys.items())
-        raise NoWayToFind(self.name, wanted, told)
+        ways = (" and ".join(key.names) + (f" ({index})" if index else "") for index, key in keys.items())
+        raise NoWayToFind(self.name, wanted, ways)
 
     # ── its shape ────────────────────────────────────────────────────────────────────────────────
 

@@ -112,12 +112,12 @@ def show_page(items: Items, line: Callable[[Item], str], as_json: bool) -> None:
 
 def receipt_line(receipt: Receipt) -> str:
     times = "1 attempt" if receipt.attempts == 1 else f"{receipt.attempts} attempts"
-    told = f"{receipt.webhook_id}  {receipt.outcome}  {receipt.status} after {times}"
+    line = f"{receipt.webhook_id}  {receipt.outcome}  {receipt.status} after {times}"
     if receipt.reason is not None:
-        told += f": {receipt.reason}"
+        line += f": {receipt.reason}"
     if receipt.outcome == "dead-lettered":
-        told += f" [{receipt.dlq_entry_id}]"
-    return told
+        line += f" [{receipt.dlq_entry_id}]"
+    return line
 
 
 def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
@@ -218,8 +218,8 @@ def show_company(company_id: str, place: Place, as_json: bool) -> None:
         print_json({"company": plain(company), "subscription": plain(subscription), "counts": counts})
         return
     click.echo(f"{company['companyId']}  {company.get('name', '')}".rstrip())
-    told = "none" if subscription is None else f"{subscription['subscriptionId']} {subscription.get('status', '')}"
-    click.echo(f"subscription  {told.rstrip()}")
+    line = "none" if subscription is None else f"{subscription['subscriptionId']} {subscription.get('status', '')}"
+    click.echo(f"subscription  {line.rstrip()}")
     for kind, count in counts.items():
         click.echo(f"{kind:13} {count:,}")
 
@@ -366,8 +366,8 @@ def show_dead_letter(entry_id: str, place: Place, as_json: bool) -> None:
         click.echo(f"{name:14} {entry[name]}")
     click.echo(f"{'retries':14} {entry['retryCount']} of {entry['maxRetries']}")
     for one in entry["processingHistory"]:
-        told = f"{one['kind']}: {one['message']}" if "kind" in one else ""
-        click.echo(f"{one['attempt']:>4}  {one['at']}  {one['outcome']:9}  {told}".rstrip())
+        line = f"{one['kind']}: {one['message']}" if "kind" in one else ""
+        click.echo(f"{one['attempt']:>4}  {one['at']}  {one['outcome']:9}  {line}".rstrip())
     click.echo(orjson.dumps(plain(entry["payload"]), option=orjson.OPT_INDENT_2).decode())
 
 
@@ -408,7 +408,7 @@ def replay(
             return
         number = sum(
             1 for _ in _entries_of(books, entry_ids, status, limit)
-        )  # one that is missing is told before any is done
+        )  # one that is missing is reported before any is done
         if status is not None and number:
             confirm(f"Replay {number:,} dead letters of {place.target}?", yes=yes)
         show_receipts(_replay(intake_of(books, handler), entry_ids, status, limit), as_json)

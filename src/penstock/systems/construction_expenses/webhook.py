@@ -85,8 +85,8 @@ def _lines(text: bytes, error: orjson.JSONDecodeError) -> list[object]:
             forms.append(orjson.loads(line))
         except orjson.JSONDecodeError as wrong:
             # With one document over several lines, it is the document that is wrong.
-            told = f"line {number} is no JSON: {wrong}" if number > 1 else f"this is no JSON: {error}"
-            raise BadWebhook(told) from wrong
+            message = f"line {number} is no JSON: {wrong}" if number > 1 else f"this is no JSON: {error}"
+            raise BadWebhook(message) from wrong
     return forms
 
 

@@ -48,12 +48,12 @@ class ExcelReports:
         work: str | None = None,
     ) -> None:
         """`work` is the table of the work on the reports, `{table}-work` unless it is named."""
-        told = settings or Settings()
+        settings = settings or Settings()
         self.files = files
-        self.jobs = ReportJobs(db, layout=layout, table=told.table, ttl_hours=told.ttl_hours, clock=clock)
+        self.jobs = ReportJobs(db, layout=layout, table=settings.table, ttl_hours=settings.ttl_hours, clock=clock)
         self.app = App(
             db,
-            table=work or work_table(told.table),
+            table=work or work_table(settings.table),
             files=files,
             keep_seconds=max(1, self.jobs.ttl_seconds),
             clock=clock,

@@ -145,8 +145,8 @@ def show_job(job: DrawingJob, *, stages: bool = True) -> None:
     click.echo(f"{job.id} is {job.state.value}: {job.client_name}, {job.project_name} ({job.company})")
     for stage in stages_of(job) if stages else ():
         point = job.checkpoints.get(stage.checkpoint)
-        told = "" if point is None else f"{point.timestamp}  v{point.version}  {summary_text(point.summary)}"
-        click.echo(f"  {stage.name:11} {told or '-'}")
+        text = "" if point is None else f"{point.timestamp}  v{point.version}  {summary_text(point.summary)}"
+        click.echo(f"  {stage.name:11} {text or '-'}")
     for kind, key in job.output_files.items():
         click.echo(f"  {kind + ':':11} {key}")
     if job.error is not None:
@@ -218,8 +218,8 @@ def sample(target: Path, levels: int, doors: int, force: bool, as_json: bool) ->
     if as_json:
         print_json({"file": str(target), "size": len(data), "counts": counts})
     else:
-        told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        click.echo(f"{target}: {len(data):,} bytes; {sum(counts.values())} components: {told}")
+        text = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        click.echo(f"{target}: {len(data):,} bytes; {sum(counts.values())} components: {text}")
 
 
 @command.command(
@@ -600,8 +600,8 @@ def serve_command(
 
         def ready(url: str) -> None:
             form = {"url": url, "storage": storage.store.where, "pid": os.getpid()}
-            told = f"The security assistant is at {url} (stop with Ctrl+C)"
-            click.echo(orjson.dumps(form).decode() if as_json else told)
+            text = f"The security assistant is at {url} (stop with Ctrl+C)"
+            click.echo(orjson.dumps(form).decode() if as_json else text)
             sys.stdout.flush()
 
         serve(api, sockets, ready)
@@ -642,8 +642,8 @@ def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, place: P
         if not as_json:
             for name in names:
                 click.echo(f"  - {name}")
-            told = f"{count_text(found.jobs, 'expired job')}, {count_text(files, 'file')} of no job"
-            click.echo(f"Plan: {told} ({found.files.size:,} bytes).")
+            text = f"{count_text(found.jobs, 'expired job')}, {count_text(files, 'file')} of no job"
+            click.echo(f"Plan: {text} ({found.files.size:,} bytes).")
         if (found.jobs or files) and not dry_run:
             confirm(f"Remove them from {storage.store.where}?", yes=yes)
             found = storage.clean_up(older_than_seconds=older_than)
@@ -688,8 +688,8 @@ def show_moved(moved: Moved, target: str, *, dry_run: bool, as_json: bool) -> No
         print_json(asdict(moved) | {"dry_run": dry_run})
     else:
         verb = "Would copy" if dry_run else "Copied"
-        told = f"{count_text(moved.copied, 'job')} and {count_text(moved.events, 'event')}"
-        click.echo(f"{verb} {told} to {target}; {moved.same} were there already.")
+        text = f"{count_text(moved.copied, 'job')} and {count_text(moved.events, 'event')}"
+        click.echo(f"{verb} {text} to {target}; {moved.same} were there already.")
         if moved.replaced:
             click.echo(f"{'Would replace' if dry_run else 'Replaced'} {moved.replaced}.")
         for key in moved.kept:

@@ -278,8 +278,8 @@ def _compare_stated(components: Components) -> Iterator[Finding]:
     for kind, stated in components.stated.items():
         found = counted.get(kind, 0)
         if found != stated:
-            told = f"The drawing states {stated} of type {kind}, and {found} were found on it."
-            yield Finding(CHECKS[2], "warning", told, abs(found - stated))
+            message = f"The drawing states {stated} of type {kind}, and {found} were found on it."
+            yield Finding(CHECKS[2], "warning", message, abs(found - stated))
 
 
 def _at_doors(components: Components) -> Iterator[Finding]:

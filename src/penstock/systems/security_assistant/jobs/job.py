@@ -433,8 +433,8 @@ def new_event(
     duration_ms: int | None = None,
     **details: Any,
 ) -> Event:
-    told = {"message": message, **details}
-    return Event(job.id, job.company, now, f"evt_{secrets.token_hex(6)}", kind, agent, duration_ms, told)
+    stored = {"message": message, **details}
+    return Event(job.id, job.company, now, f"evt_{secrets.token_hex(6)}", kind, agent, duration_ms, stored)
 
 
 def event_of(raw: Mapping[str, Any]) -> Event:

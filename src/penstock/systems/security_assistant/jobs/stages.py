@@ -95,24 +95,24 @@ def _pdf(materials: Materials) -> Outcome:
     tables = sum(len(page.tables) for page in drawing.pages)
     summary = {"pages": len(drawing.pages), "rows": rows, "tables": tables, "pdf_type": drawing.kind}
     metadata = {"total_pages": len(drawing.pages), "pdf_type": drawing.kind}
-    told = f"Read {count_text(len(drawing.pages), 'page')} with {count_text(tables, 'table')}"
-    return Outcome(drawing.form(), summary, "pdf", metadata=metadata, message=told)
+    message = f"Read {count_text(len(drawing.pages), 'page')} with {count_text(tables, 'table')}"
+    return Outcome(drawing.form(), summary, "pdf", metadata=metadata, message=message)
 
 
 def _context(materials: Materials) -> Outcome:
     agent = materials.agents.context
     answer = agent.context(materials.context_text)
     found = answer.value
-    told = f"Found {count_text(len(found.facts), 'fact')} and {count_text(len(found.requirements), 'requirement')}"
-    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=told)
+    message = f"Found {count_text(len(found.facts), 'fact')} and {count_text(len(found.requirements), 'requirement')}"
+    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=message)
 
 
 def _components(materials: Materials) -> Outcome:
     agent = materials.agents.schedule
     answer = agent.components(materials.drawing, materials.pdf, materials.context)
     found = answer.value
-    told = f"Successfully extracted {count_text(len(found.found), 'component')}"
-    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=told)
+    message = f"Successfully extracted {count_text(len(found.found), 'component')}"
+    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=message)
 
 
 def _excel(materials: Materials) -> Outcome:
@@ -137,8 +137,8 @@ def _evaluation(materials: Materials) -> Outcome:
     answer = agent.evaluation(materials.components, materials.workbook)
     form = answer.value.form()
     outputs = {"evaluation": ("evaluation.json", orjson.dumps(form, option=orjson.OPT_INDENT_2))}
-    told = f"Score {answer.value.score}, {count_text(len(answer.value.findings), 'finding')}"
-    return Outcome(form, answer.value.summary(), agent.name, answer.tokens, outputs, message=told)
+    message = f"Score {answer.value.score}, {count_text(len(answer.value.findings), 'finding')}"
+    return Outcome(form, answer.value.summary(), agent.name, answer.tokens, outputs, message=message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +261,8 @@ def submit_drawing(storage: Storage, new: NewDrawing) -> DrawingJob:
         metadata=_metadata(new, pages),
         saved={one.key: one for one in saved},
     )
-    told = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {count_text(pages, 'page')}", key=job.key)
-    return storage.add(job, [told])
+    event = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {count_text(pages, 'page')}", key=job.key)
+    return storage.add(job, [event])
 
 
 def _metadata(new: NewDrawing, pages: int) -> dict[str, Any]:

@@ -98,8 +98,8 @@ class TableJobStore:
         safe = self.layout == "safe"
         if safe and (found := self._keys_in(self._jobs.query(index="JobIdIndex", key={"job_id": job_id}), company)):
             return found
-        if (safe or company is not None) and (told := self._keys_in_events(job_id, company)):
-            return told
+        if (safe or company is not None) and (keys := self._keys_in_events(job_id, company)):
+            return keys
         if safe:
             return []
         scanned = self._jobs.scan(filter=F("job_id") == job_id, select=[tables.JOB_KEY], consistent=True)
