@@ -180,7 +180,7 @@ def test_totals_that_a_drawing_states_are_compared_with_one_count(monkeypatch: p
     def steps(count: int) -> int:
         counts.clear()
         found = tuple(Component(f"D-{at}", "door", "Door", (1,)) for at in range(count))
-        list(schedule._stated(Components(found, {}, {f"type {at}": at for at in range(count)})))
+        list(schedule._compare_stated(Components(found, {}, {f"type {at}": at for at in range(count)})))
         return sum(counts)
 
     assert_linear(steps)
