@@ -98,7 +98,7 @@ def command(
         idle_seconds=idle,
         on_end=(lambda job, how: None) if quiet else _print_json_end if as_json else _print_end,
     )
-    _stop_on_signals(worker)
+    stop_on_signals(worker)
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
         click.echo(f"{worker.name}: {names_text(loaded.tasks)} from {loaded.store.db.name}", err=True)
@@ -136,7 +136,8 @@ def _print_json_end(job: Job, how: str) -> None:
         click.echo(orjson.dumps(form).decode())
 
 
-def _stop_on_signals(worker: Worker) -> None:
+def stop_on_signals(worker: Worker) -> None:
+    """The first Ctrl-C or SIGTERM stops the worker calmly, the second one ends it at once."""
     stop_worker = for_handlers(worker.stop)
 
     def stop(number: int, frame: FrameType | None) -> None:

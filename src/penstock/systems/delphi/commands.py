@@ -60,6 +60,24 @@ conversation_option = click.option(
     "--conversation", metavar="ID", help="The conversation's id; else the name of its folder or file."
 )
 
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True, help="Same seed, same result."
+)
+embedder_option = click.option(
+    "--embedder",
+    type=click.Choice(list(EMBEDDERS)),
+    default="tfidf",
+    show_default=True,
+    help="minilm needs sentence-transformers.",
+)
+clusterer_option = click.option(
+    "--clusterer",
+    type=click.Choice(CLUSTERERS),
+    default="auto",
+    show_default=True,
+    help="auto: a tree below 150 comments, EVoC from there on.",
+)
+
 
 @contextmanager
 def open_delphi(target: str, files: str | None, namer: Namer) -> Iterator[Delphi]:
@@ -171,23 +189,9 @@ def command() -> None:
 @click.option(
     "--job-id", metavar="ID", help=f"Go on with this job, or begin it. Also {JOB_ID_VARIABLE}; else a new one."
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True, help="Same seed, same result."
-)
-@click.option(
-    "--embedder",
-    type=click.Choice(list(EMBEDDERS)),
-    default="tfidf",
-    show_default=True,
-    help="minilm needs sentence-transformers.",
-)
-@click.option(
-    "--clusterer",
-    type=click.Choice(CLUSTERERS),
-    default="auto",
-    show_default=True,
-    help="auto: a tree below 150 comments, EVoC from there on.",
-)
+@seed_option
+@embedder_option
+@clusterer_option
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the picture and the topics here."
 )
@@ -410,9 +414,9 @@ def runs(conversation: str | None, target: str, as_json: bool) -> None:
     "--timeout", type=click.FloatRange(min=1), default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
     help="Then the process and all that it has started are ended.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True)
-@click.option("--embedder", type=click.Choice(list(EMBEDDERS)), default="tfidf", show_default=True)
-@click.option("--clusterer", type=click.Choice(CLUSTERERS), default="auto", show_default=True)
+@seed_option
+@embedder_option
+@clusterer_option
 @json_option
 def enqueue(
     comments: Path,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import click
@@ -21,13 +19,12 @@ from penstock.cli.kit.exit_codes import FAILED, NOT_FOUND, WORK_FAILED, CommandF
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import db_option, json_option, listen_options, place_options, resumable
 from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
+from penstock.cli.worker import stop_on_signals
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
 from penstock.jobs.model.job import JobNotFound
-from penstock.jobs.worker.worker import Worker
-from penstock.records.forks import for_handlers, not_in_children
 from penstock.server.auth.origins import is_loopback
 from penstock.server.server import listen
 from penstock.systems.excel_reports.records import (
@@ -364,23 +361,12 @@ def worker(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
             burst=burst,
             on_end=lambda job, how: click.echo(f"{job.id} {how.replace('_', ' ')}", err=True),
         )
-        _stop_on_signals(worker)
+        stop_on_signals(worker)
         counts = worker.run()
     if as_json:
         print_json({"completed": counts.completed, "failed": counts.failed, "retried": counts.retried})
     if burst and counts.failed:
         raise click.exceptions.Exit(WORK_FAILED)
-
-
-def _stop_on_signals(worker: Worker) -> None:
-    stop_worker = for_handlers(worker.stop)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
-        stop_worker()
-
-    signal.signal(signal.SIGINT, not_in_children(stop))
-    signal.signal(signal.SIGTERM, not_in_children(stop))
 
 
 @command.command("serve")

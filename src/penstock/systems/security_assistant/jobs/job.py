@@ -250,6 +250,12 @@ class DrawingJob:
     def is_terminal(self) -> bool:
         return self.lifecycle.is_terminal
 
+    def is_claimable(self, now: float) -> bool:
+        """Whether a worker may begin it, or continue it because its worker is gone."""
+        if self.state is State.QUEUED:
+            return self.retry_at is None or self.retry_at <= now
+        return self.state is State.PROCESSING and (self.lease is None or self.lease.takeable_at <= now)
+
     def item(self) -> Item:
         """All of it as an item, but for the attributes that a layout's indexes want."""
         lifecycle = self.lifecycle

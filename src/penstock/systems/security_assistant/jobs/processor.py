@@ -120,12 +120,10 @@ class Processor:
     def claim(self, job: DrawingJob) -> DrawingJob | None:
         """The job, ours now; None where there is nothing to claim any more (1)."""
         now = self.storage.now()
-        if job.state is State.QUEUED and (job.retry_at is None or job.retry_at <= now):
-            claimed = transitions.started(job, self.owner, self._lease_seconds, now)
-        elif job.state is State.PROCESSING and (job.lease is None or job.lease.takeable_at <= now):
-            claimed = transitions.taken_over(job, self.owner, self._lease_seconds, now)
-        else:
+        if not job.is_claimable(now):
             return None
+        start = transitions.started if job.state is State.QUEUED else transitions.taken_over
+        claimed = start(job, self.owner, self._lease_seconds, now)
         events: list[Event] = []
         if claimed.error is not None and claimed.is_terminal:
             events.append(new_event(claimed, "error_occurred", now, str(claimed.error["message"])))

@@ -223,20 +223,16 @@ class Storage:
 
     def waiting(self) -> Iterator[DrawingJob]:
         """Jobs that may be begun now, the oldest first."""
-        now = self.now()
-        for job in self._all(ByStatus(State.QUEUED, self.company), newest_first=False):
-            if job.retry_at is None or job.retry_at <= now:
-                yield job
+        return self._claimable(State.QUEUED)
 
     def interrupted_jobs(self) -> Iterator[DrawingJob]:
         """Jobs whose worker is gone: they are being processed, and their lease has run out."""
-        now = self.now()
-        for job in self._all(ByStatus(State.PROCESSING, self.company), newest_first=False):
-            if job.lease is None or job.lease.takeable_at <= now:
-                yield job
+        return self._claimable(State.PROCESSING)
 
-    def _all(self, wanted: Wanted, *, newest_first: bool) -> Iterator[DrawingJob]:
-        return (job for job in self.store.find(wanted, None, newest_first) if not self._is_expired(job))
+    def _claimable(self, state: State) -> Iterator[DrawingJob]:
+        now = self.now()
+        jobs = self.store.find(ByStatus(state, self.company), None, False)
+        return (job for job in jobs if job.is_claimable(now) and not self._is_expired(job))
 
     def _page(self, wanted: Sequence[Wanted], limit: int, token: str | None, newest_first: bool = True) -> JobPage:
         if not 1 <= limit <= LONGEST_PAGE:
