@@ -28,12 +28,11 @@ from penstock.cli.kit.options import (
     resumable,
     yes_option,
 )
-from penstock.cli.kit.output import one_line, plain, print_json, print_result
-from penstock.cli.records import Bar, load_function
+from penstock.cli.kit.output import count_text, plain, print_json, print_result
+from penstock.cli.records import Bar, load_function, show_failures
 from penstock.cli.tables.options import layout_option
 from penstock.client.database import Database
 from penstock.client.items.values import Item
-from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors import Function
 from penstock.records.run.report import Report
@@ -286,7 +285,7 @@ def list_(place: Place, state: str, account: str | None, since: str, limit: int 
             number += 1
             click.echo(orjson.dumps(plain(record)).decode() if as_json else line_of(record))
     if not as_json:
-        click.echo(f"{number:,} record{'' if number == 1 else 's'}", err=True)
+        click.echo(count_text(number, "record"), err=True)
 
 
 @command.command("show", exit_codes={NOT_FOUND: "there is no such record"})
@@ -427,7 +426,9 @@ def process(
             timeout_seconds=timeout,
         )
         if dry_run:
-            _show_count(processor.count(), as_json)
+            count = processor.count()
+            text = f"Would process {count_text(count, 'record')}."
+            print_result({"dry_run": True, "unprocessed": count}, text, as_json=as_json)
             return
         report = _run(processor, function, handle, as_json)
     _show(report, as_json)
@@ -448,13 +449,6 @@ def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool
         return replace(stopped.report, interrupted=True)
     finally:
         bar.end()
-
-
-def _show_count(count: int, as_json: bool) -> None:
-    if as_json:
-        print_json({"dry_run": True, "unprocessed": count})
-    else:
-        click.echo(f"Would process {count:,} record{'' if count == 1 else 's'}.")
 
 
 def _show(report: Report, as_json: bool) -> None:
@@ -486,17 +480,7 @@ def failures(place: Place, as_json: bool) -> None:
     They are not processed again before `penstock accounts redrive`.
     """
     with place.records() as records:
-        groups = RecordProcessor(records).failures()
-    if as_json:
-        print_json([failure.form() for failure in groups])
-        return
-    for failure in groups:
-        last_at = utc_text(failure.last_at)
-        click.echo(one_line(f"{failure.count:>7,}  {failure.kind}: {failure.message}  (last at {last_at})"))
-        for key, message in failure.examples:
-            click.echo(one_line(f"         {key['AccountId']}  {key['RunTime']}  {message}"))
-    total = sum(failure.count for failure in groups)
-    click.echo(f"{total:,} record{'' if total == 1 else 's'} failed." if total else "No record has failed.", err=True)
+        show_failures(RecordProcessor(records).failures(), as_json)
 
 
 @command.command("redrive")
@@ -518,15 +502,12 @@ def redrive(place: Place, kind: str | None, limit: int | None, dry_run: bool, as
     with place.records() as records:
         processor = RecordProcessor(records)
         if dry_run:
-            found = sum(failure.count for failure in processor.failures() if kind in (None, failure.kind))
-            number = found if limit is None else min(found, limit)
+            count = processor.count_failures(kind=kind)
+            number = count if limit is None else min(count, limit)
         else:
             number = processor.redrive(kind=kind, limit=limit)
-    if as_json:
-        print_json({"dry_run": dry_run, "redriven": number})
-    else:
-        verb = "Would redrive" if dry_run else "Redrove"
-        click.echo(f"{verb} {number:,} record{'' if number == 1 else 's'}.")
+    text = f"{'Would redrive' if dry_run else 'Redrove'} {count_text(number, 'record')}."
+    print_result({"dry_run": dry_run, "redriven": number}, text, as_json=as_json)
 
 
 _OF_RECORDS: dict[str, Callable[[RecordModel, Callable[[str], None]], None]] = {
