@@ -222,7 +222,7 @@ def add(
             number += 1
             if as_json:
                 shown.append(plain(added))
-    print_result(shown, f"Added {number:,} record{'' if number == 1 else 's'}.", as_json=as_json)
+    print_result(shown, f"Added {count_text(number, 'record')}.", as_json=as_json)
 
 
 def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> dict[str, Any]:
