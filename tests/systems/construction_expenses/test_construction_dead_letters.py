@@ -15,10 +15,25 @@ from penstock.systems.construction_expenses.books import DAY_SECONDS, Books, Not
 from penstock.systems.construction_expenses.demo import demo
 from penstock.systems.construction_expenses.intake import Intake, Receipt, Transient
 from penstock.systems.construction_expenses.webhook import Webhook
-from penstock.systems.construction_expenses.webhook_record import ATTRIBUTES
 
 World = tuple[Books, ManualClock]
 ENTRY = "dlq_evt_001"
+
+ATTRIBUTES = (
+    "dlqEntryId",
+    "webhookId",
+    "eventType",
+    "payload",
+    "failureReason",
+    "retryCount",
+    "maxRetries",
+    "firstFailedAt",
+    "lastFailedAt",
+    "status",
+    "processingHistory",
+    "ttl",
+)
+"""What an entry has: these, and nothing else."""
 
 
 @pytest.fixture(params=["embedded", "http"])

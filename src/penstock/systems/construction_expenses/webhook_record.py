@@ -172,22 +172,6 @@ def _history(record: Item, entry: dict[str, Any]) -> list[Any]:
 Status = Literal["pending", "replayed", "failed"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
-ATTRIBUTES: Final = (
-    "dlqEntryId",
-    "webhookId",
-    "eventType",
-    "payload",
-    "failureReason",
-    "retryCount",
-    "maxRetries",
-    "firstFailedAt",
-    "lastFailedAt",
-    "status",
-    "processingHistory",
-    "ttl",
-)
-"""What an entry has: these, and nothing else."""
-
 
 def entry_id_of(webhook_id: str) -> str:
     """One webhook has one entry, however often it fails."""
