@@ -21,7 +21,7 @@ from penstock.files import keys
 from penstock.files.keys import normalized
 from penstock.pipelines.lineage import Lineage, Origin
 from penstock.systems.delphi.analysis.conversation import tidy
-from penstock.systems.security_assistant.drawing import components, evaluation, pdf
+from penstock.systems.security_assistant.drawing import components, pdf, schedule
 from penstock.systems.security_assistant.drawing.components import Component, Components
 from penstock.systems.security_assistant.drawing.pdf import Cell, Drawing, Page, Row
 from penstock.web.dashboard.items import item_text
@@ -180,7 +180,7 @@ def test_totals_that_a_drawing_states_are_compared_with_one_count(monkeypatch: p
     def steps(count: int) -> int:
         counts.clear()
         found = tuple(Component(f"D-{at}", "door", "Door", (1,)) for at in range(count))
-        list(evaluation._stated(Components(found, {}, {f"type {at}": at for at in range(count)})))
+        list(schedule._compare_stated(Components(found, {}, {f"type {at}": at for at in range(count)})))
         return sum(counts)
 
     assert_linear(steps)

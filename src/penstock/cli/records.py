@@ -320,7 +320,11 @@ def failures(table: str, target: str, bookkeeping: str, as_json: bool) -> None:
     Reads the whole table.
     """
     with open_database(target) as db:
-        kinds = RecordProcessor(db.table(table), bookkeeping=bookkeeping).failures()
+        show_failures(RecordProcessor(db.table(table), bookkeeping=bookkeeping).failures(), as_json)
+
+
+def show_failures(kinds: Sequence[FailureGroup], as_json: bool) -> None:
+    """Records that failed, grouped by their error."""
     if as_json:
         print_json([kind.form() for kind in kinds])
         return

@@ -77,7 +77,7 @@ def cluster_key(layer: int, cluster: int) -> str:
     return f"layer{layer}_{cluster}"
 
 
-def described(
+def describe_topics(
     layers: Layers, texts: Sequence[str], vectors: Any, positions: Sequence[tuple[float, float]]
 ) -> list[Topic]:
     """The topics of every layer, finest layer first, in the order of their numbers."""

@@ -22,9 +22,14 @@ from typing import Generic, Protocol, TypeVar
 from penstock.errors import PenstockError
 from penstock.systems.security_assistant.drawing.components import Components, count_components
 from penstock.systems.security_assistant.drawing.context import Context, read_context
-from penstock.systems.security_assistant.drawing.evaluation import Evaluation, evaluate
 from penstock.systems.security_assistant.drawing.pdf import BadDrawing, Drawing
-from penstock.systems.security_assistant.drawing.schedule import Heading, schedule_sheets, workbook
+from penstock.systems.security_assistant.drawing.schedule import (
+    Evaluation,
+    Heading,
+    evaluate,
+    schedule_sheets,
+    workbook,
+)
 from penstock.user_modules import named
 
 Value = TypeVar("Value")
