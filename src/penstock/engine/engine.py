@@ -214,7 +214,7 @@ class Engine:
         with db.busy:
             db.execute("BEGIN")
             try:
-                answers = self._execute_in_order(db, calls, self.catalog.renew)
+                answers = self._execute_in_order(db, calls, is_fresh=False)
                 db.execute("COMMIT")
             except BaseException:
                 self._roll_back(db)
@@ -230,19 +230,21 @@ class Engine:
     def _commit_together(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
         """The answers of a group, in the write transaction that has begun, after its commit."""
         try:
-            answers = self._execute_in_order(db, calls, self.catalog.refresh)
+            self.catalog.refresh(db)
+            answers = self._execute_in_order(db, calls, is_fresh=True)
             self.store.commit(db)
         except BaseException:
             self._roll_back(db)
             raise
         return answers
 
-    def _execute_in_order(
-        self, db: Connection, calls: Sequence[Pending], compare_catalog: Callable[[Connection], None]
-    ) -> list[Answer]:
-        """The answers of a group, inside its transaction, by the catalog as this transaction sees it."""
+    def _execute_in_order(self, db: Connection, calls: Sequence[Pending], *, is_fresh: bool) -> list[Answer]:
+        """The answers of a group, inside its transaction, by the catalog as this transaction sees it.
+
+        Where the catalog is not fresh, it is compared before the first call that checks its request. GetItem does not
+        wait for that: its fast path is right by the cached catalog, or fails (catalog.py, 2).
+        """
         answers: list[Answer] = []
-        compare_catalog(db)
         now = self.clock.now()
         context = OperationContext(self, db, calls[0].scope, now)
         for place, (operation, request, scope) in enumerate(calls):
@@ -252,6 +254,9 @@ class Engine:
             if scope is not context.scope:
                 context = OperationContext(self, db, scope, now)
             called = OPERATIONS.get(operation)
+            if not is_fresh and (called is None or called.check is not None):
+                self.catalog.renew(db)
+                is_fresh = True
             if called is not None and called.run_many is not None:
                 together = _same_calls(calls, place)
                 taken = called.run_many(context, together) if len(together) > 1 else ()
@@ -264,7 +269,7 @@ class Engine:
                 response = called.run(context, request if called.check is None else called.check(request))
                 answers.append(response if type(response) is bytes else orjson.dumps(response))
             except DynamoDBError as error:
-                if db.total_changes != before:
+                if not is_fresh or db.total_changes != before:
                     raise _Undo from error
                 answers.append(error.as_answer())
         return answers
@@ -357,7 +362,7 @@ def _unknown() -> Operation:
 
 
 class _Undo(Exception):
-    """A call failed after it had begun to write."""
+    """A call failed after it had begun to write, or by a catalog that may be stale: its group is executed one by one."""
 
 
 def _run_in_snapshot(called: Operation, context: OperationContext, request: Request) -> Response | bytes:
