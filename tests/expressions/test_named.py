@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import ValidationException
 from penstock.expressions import compile_condition, compile_update, render
 from penstock.expressions import request as request_expressions
-from penstock.expressions.compiled.named import PlainUpdate, named
-from penstock.expressions.request import condition_of, update_of
+from penstock.expressions.request import PlainUpdate, condition_of, named, update_of
 from penstock.expressions.syntax.tree import And, Call, Comparison, Not, Or, Path, Term, Value
 
 NAMES = {"#a": "a", "#b": "b"}

@@ -21,8 +21,7 @@ import orjson
 
 from penstock.clock import Clock, SystemClock
 from penstock.engine import operations, requests
-from penstock.engine.catalog.catalog import Catalog
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import Catalog, OperationContext
 from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, WRITES, Answer, Operation, Request, Response
 from penstock.engine.requests.error_wording import named_tables, refuse_unreadable
@@ -285,9 +284,13 @@ class Engine:
             while changes < _CATALOG_CHANGES:
                 cache = self.catalog.cache
                 try:
-                    if called.kind == "snapshot":
-                        return _run_in_snapshot(called, context, request)
-                    return called.run(context, request)
+                    if called.kind == "read" or db.in_transaction:
+                        return called.run(context, request)
+                    db.execute("BEGIN")
+                    try:
+                        return called.run(context, request)
+                    finally:
+                        db.execute("ROLLBACK")
                 except DynamoDBError:
                     self.catalog.renew(db)
                     if self.catalog.cache[0] == cache[0]:
@@ -362,15 +365,4 @@ def _unknown() -> Operation:
 
 
 class _Undo(Exception):
-    """A call failed after it had begun to write, or by a catalog that may be stale: its group is executed one by one."""
-
-
-def _run_in_snapshot(called: Operation, context: OperationContext, request: Request) -> Response | bytes:
-    db = context.db
-    if db.in_transaction:
-        return called.run(context, request)
-    db.execute("BEGIN")
-    try:
-        return called.run(context, request)
-    finally:
-        db.execute("ROLLBACK")
+    """A call failed after it had begun to write, or by a catalog that may be stale."""

@@ -27,7 +27,7 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.storage import database_file
 from penstock.engine.storage.database_file import Connection
 from penstock.engine.storage.write_lock import is_busy

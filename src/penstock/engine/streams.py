@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record
-from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage.database_file import Connection
@@ -44,7 +44,7 @@ from penstock.wire.values import Item, item_size
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
-    from penstock.engine.items.changes import Change
+    from penstock.engine.items.write_steps import Change
 
 RETENTION_SECONDS: Final = 24 * 3600.0
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import TableInfo, compile_table
-from penstock.engine.context import OperationContext
-from penstock.engine.items import changes, expiry_rows
+from penstock.engine.items import expiry_rows, write_steps
 from penstock.engine.items.index_backfill import FILL_STEP
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
@@ -71,11 +71,11 @@ def _wait(context: OperationContext, table: TableInfo) -> float:
 def _delete_ended(context: OperationContext, table: TableInfo) -> None:
     until = context.now - context.engine.settings.ttl_lag_seconds
     for at, key in expiry_rows.ended(context, table, until, SWEEP_STEP):
-        old = changes.old_item(context, table, key)
+        old = write_steps.old_item(context, table, key)
         if old is None or not _has_ended(context, table, old, until):
             expiry_rows.forget(context, table, at, key)
             continue
-        changes.write(context, changes.Change(table, key, old, None, by_ttl=True))
+        write_steps.write(context, write_steps.Change(table, key, old, None, by_ttl=True))
         # The item's own end may have been another one than this row's.
         expiry_rows.forget(context, table, at, key)
 

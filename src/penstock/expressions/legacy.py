@@ -12,6 +12,7 @@ from typing import Any
 from penstock.errors import ValidationException
 from penstock.expressions.compiled.conditions import (
     ORDERED,
+    KeyTerm,
     Predicate,
     all_of,
     any_of,
@@ -19,7 +20,6 @@ from penstock.expressions.compiled.conditions import (
     contains,
     order_key,
 )
-from penstock.expressions.compiled.key_conditions import KeyTerm
 from penstock.expressions.compiled.updates import ADDABLE, SETS, BoundUpdate, Compute, Write, adder, deleter
 from penstock.expressions.syntax import error_wording
 from penstock.wire.values import AttributeValue, Item, check_names, check_value, equal, type_of

@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.registry import Request, Response
 from penstock.errors import PenstockError
 from penstock.expressions import compile_key_condition
-from penstock.wire import keys
 from penstock.wire.throttles import Kind
 from penstock.wire.values import AttributeValue, Item, check_value
 
@@ -160,7 +160,7 @@ def _units(table: TableInfo, report: Response) -> tuple[float, OnIndexes]:
 def _stored(context: OperationContext, table: TableInfo, given: Item) -> Item | None:
     """The item as it is after the call: an update's request does not show the attributes that an index goes by."""
     key = {part.name: check_value(given[part.name]) for part in table.key}
-    row = context.db.execute(table.sql_get, (table.row_key(key),)).fetchone()
+    row = context.db.execute(table.sql_get, (row_keys.row_key(table, key),)).fetchone()
     return orjson.loads(row[0]) if row else None
 
 
@@ -169,7 +169,7 @@ def _place(parts: Sequence[KeyAttribute], item: Item) -> tuple[int | None, str |
     values = [check_value(item[part.name]) for part in parts if part.kind in (item.get(part.name) or {})]
     if len(values) != len(parts):
         return None, None
-    hashed = keys.partition_of_many(values)[: keys.HASH_BYTES]
+    hashed = row_keys.partition_of_many(values)[: row_keys.HASH_BYTES]
     return int.from_bytes(hashed, "big"), " · ".join(map(_label, values))
 
 

@@ -22,8 +22,8 @@ from uuid import uuid4
 from penstock.engine.capacity import consumption, hot_keys
 from penstock.engine.capacity.consumption import METERED, Member, Spend
 from penstock.engine.capacity.token_buckets import Bucket, Partition, Resource
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import transactions
 from penstock.engine.maintenance import chore
 from penstock.engine.registry import Operation, Request, Response

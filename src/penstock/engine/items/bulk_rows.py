@@ -1,6 +1,6 @@
 """Writes so plain that their rows are known at once: no condition, no old item, nothing kept in step.
 
-1. What is not plain is never refused here: it takes the full path (write_steps.py, changes.py), which tells what is
+1. What is not plain is never refused here: it takes the full path (write_steps.py), which tells what is
    wrong.
 2. Rows are written in the order of their keys, so that neighbours lie on pages that are written once.
 3. `Loading` writes a group of puts and deletes of this process in one transaction, as a whole, or declines it with
@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from penstock.engine.catalog.table_schema import SHORT_KEY, TableInfo
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.row_keys import SHORT_TEXT
+from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError
 from penstock.wire.values import Item, check_item
@@ -47,7 +49,7 @@ def row_of_checked(table: TableInfo, item: Item, size: int) -> Row | None:
     """The row that putting an item leaves: one that `check_item` has given, with its size, which is not too large."""
     if not _has_plain_key(table, item):
         return None
-    return table.row_key(item), size, orjson.dumps(item)
+    return row_keys.row_key(table, item), size, orjson.dumps(item)
 
 
 def plain_key(table: TableInfo, key: Item) -> bytes | None:
@@ -56,14 +58,14 @@ def plain_key(table: TableInfo, key: Item) -> bytes | None:
         checked, _ = check_item(key)
     except DynamoDBError:
         return None
-    return table.row_key(checked) if len(key) == len(table.key) and _has_plain_key(table, checked) else None
+    return row_keys.row_key(table, checked) if len(key) == len(table.key) and _has_plain_key(table, checked) else None
 
 
 def _has_plain_key(table: TableInfo, item: Item) -> bool:
     """Whether the key's attributes are there, of their types, neither empty nor long."""
     for part in table.key:
         value = item.get(part.name)
-        if value is None or part.kind not in value or not 0 < len(value[part.kind]) <= SHORT_KEY:
+        if value is None or part.kind not in value or not 0 < len(value[part.kind]) <= SHORT_TEXT:
             return False
     return True
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items.index_backfill import FILL_AT_ONCE
 from penstock.engine.storage import database_file
 from penstock.wire import numbers
 from penstock.wire.values import Item, base64_text, binary
 
 if TYPE_CHECKING:
-    from penstock.engine.items.changes import Change
+    from penstock.engine.items.write_steps import Change
 
 LONGEST_PAST_SECONDS: Final = 5 * 365 * 24 * 3600
 """A time further back than this is taken for a mistake, as DynamoDB takes it."""

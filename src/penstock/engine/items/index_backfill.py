@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import journal
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
@@ -88,7 +89,7 @@ def fill(context: OperationContext, table: TableInfo, index: IndexInfo, most_row
         f"SELECT key, item FROM {table.storage} WHERE key > ? ORDER BY key LIMIT ?",  # noqa: S608
         (cursor, most_rows),
     ).fetchall()
-    entries = ((index.entry(orjson.loads(item), key), key) for key, item in rows)
+    entries = ((row_keys.index_key(index, orjson.loads(item), key), key) for key, item in rows)
     context.db.executemany(
         f"INSERT OR REPLACE INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
         [(entry, key) for entry, key in entries if entry is not None],

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import capacity_units
 from penstock.engine.items.write_steps import Check, Put, Write
 from penstock.errors import (

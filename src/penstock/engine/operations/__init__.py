@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.registry import OPERATIONS, Kind, Request, Response, operation
 
 _NOW = ("items", "query_scan")

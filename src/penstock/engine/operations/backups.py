@@ -9,8 +9,8 @@ from math import floor
 from typing import Any, Final
 
 from penstock.engine import maintenance
+from penstock.engine.catalog.catalog import OperationContext, parse_table_arn
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext, parse_table_arn
 from penstock.engine.items import journal
 from penstock.engine.operations.table_description import delay, describe_briefly, find_table
 from penstock.engine.operations.table_validation import check_encryption

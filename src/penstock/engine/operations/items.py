@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 
 from penstock.engine import requests
-from penstock.engine.catalog.table_schema import TableInfo, refuse_nested_keys, row_key_of_key
-from penstock.engine.context import OperationContext
-from penstock.engine.items import bulk_rows, capacity_units, changes, transactions, write_steps
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.row_keys import SHORT_TEXT, refuse_nested_keys, row_key_of_key, text_partition
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.items import bulk_rows, capacity_units, transactions, write_steps
 from penstock.engine.items.bulk_rows import Row, put_rows, row_of_checked
 from penstock.engine.items.capacity_units import collection_metrics
 from penstock.engine.registry import Answer, Request, Response, operation
@@ -21,7 +22,6 @@ from penstock.engine.requests import error_wording
 from penstock.errors import DynamoDBError, ValidationException
 from penstock.expressions.compiled.paths import Projector
 from penstock.expressions.request import projection_of
-from penstock.wire.keys import SHORT_TEXT, text_partition
 from penstock.wire.limits import BATCH_BYTES, BATCH_GET_ITEMS, BATCH_WRITE_ITEMS
 from penstock.wire.values import Item, check_item
 
@@ -140,7 +140,7 @@ def put_item(context: OperationContext, request: Request) -> Response:
     write.resolve(context)
     table = write.table
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
-        changes.put_unwatched(context, table, write.key, write.item, write.size)
+        write_steps.put_unwatched(context, table, write.key, write.item, write.size)
         return {}
     if write.put_new(context):
         return _with_costs(context, request, write, {})
@@ -188,11 +188,11 @@ def _update_items(context: OperationContext, given: Sequence[Request]) -> list[A
     if len(prepared) < 2:
         return []
     items = _read_items(context, [one for one in prepared if not isinstance(one, DynamoDBError)])
-    made: list[changes.Change] = []
+    made: list[write_steps.Change] = []
     answers = [
         one if isinstance(one, DynamoDBError) else _decide_update(context, *one, items, made) for one in prepared
     ]
-    changes.write_many(context, made)
+    write_steps.write_many(context, made)
     return answers
 
 
@@ -212,7 +212,8 @@ def _read_items(context: OperationContext, prepared: Sequence[_Prepared]) -> _It
     items: _Items = {}
     for number, (table, wanted) in keys.items():
         for key, data in bulk_rows.get_rows(context, table, wanted):
-            context.db.refuse_long_work(data)
+            if context.db.is_hurried:
+                context.db.refuse_long_work(data)
             items[number, key] = orjson.loads(data)
     return items
 
@@ -222,7 +223,7 @@ def _decide_update(
     request: Request,
     write: write_steps.Update,
     items: _Items,
-    made: list[changes.Change],
+    made: list[write_steps.Change],
 ) -> Answer:
     place = write.table.id, write.key
     write.old = items.get(place)
@@ -232,7 +233,7 @@ def _decide_update(
         return error.as_answer()
     answer = orjson.dumps(_update_response(context, request, write))
     if write.new is not None:
-        made.append(changes.Change(write.table, write.key, write.old, write.new, write.size))
+        made.append(write_steps.Change(write.table, write.key, write.old, write.new, write.size))
         items[place] = write.new  # (1)
     return answer
 

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import orjson
 
-from penstock.engine.catalog.table_schema import TableInfo, refuse_key_type, row_key_of_key
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.row_keys import refuse_key_type, row_key_of_key
+from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.items import capacity_units, transactions
 from penstock.engine.operations import partiql_statements
 from penstock.engine.operations.partiql_statements import Reading

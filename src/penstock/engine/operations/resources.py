@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from penstock.engine import streams
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.operations.table_description import changed, existing_table, find_table, refuse_unless_active
 from penstock.engine.operations.table_validation import invalid
 from penstock.engine.registry import Request, Response, operation

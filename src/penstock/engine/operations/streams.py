@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.engine import streams
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.streams import EXPIRE, INSERT, MODIFY, REMOVE, RecordRow, Stream
 from penstock.errors import ResourceNotFoundException, ValidationException

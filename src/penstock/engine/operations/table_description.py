@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from penstock.engine import streams
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import index_backfill
 from penstock.engine.maintenance import chore
 from penstock.errors import ResourceInUseException, ResourceNotFoundException

@@ -8,8 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 from penstock.engine import streams
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import index_backfill, journal
 from penstock.engine.operations.resources import checked_tags, new_policy
 from penstock.engine.operations.table_description import (

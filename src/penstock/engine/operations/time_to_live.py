@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.items import expiry_rows
 from penstock.engine.operations.table_description import changed, existing_table, refuse_unless_active, table_status
 from penstock.engine.registry import Request, Response, operation

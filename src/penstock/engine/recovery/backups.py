@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage import database_file

@@ -38,8 +38,9 @@ from uuid import uuid4
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo, compile_table
-from penstock.engine.context import OperationContext
 from penstock.engine.items import index_backfill
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
@@ -85,7 +86,7 @@ def create(context: OperationContext, record: Record, copy: Callable[[str], None
 def _fill_local(context: OperationContext, table: TableInfo, index: IndexInfo) -> None:
     rows = context.db.execute(f"SELECT key, item FROM {table.storage} ORDER BY key")  # noqa: S608
     while batch := rows.fetchmany(index_backfill.FILL_STEP):
-        entries = ((index.entry(orjson.loads(item), key), key) for key, item in batch)
+        entries = ((row_keys.index_key(index, orjson.loads(item), key), key) for key, item in batch)
         context.db.executemany(
             f"INSERT INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
             [(entry, key) for entry, key in entries if entry is not None],
@@ -489,7 +490,7 @@ def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> Non
             f"SELECT key, item FROM {table.storage} WHERE key > ? AND key <= ?",  # noqa: S608
             (run.end, end or b""),
         ).fetchall()
-    entries = ((index.entry(orjson.loads(item), key), key) for key, item in found)
+    entries = ((row_keys.index_key(index, orjson.loads(item), key), key) for key, item in found)
     piece = sorted((entry, key) for entry, key in entries if entry is not None)
     run.pieces.append(piece)
     run.rows += len(piece)

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
 from penstock.engine.items.expiry_rows import expiry
 from penstock.engine.repair.damaged_tables import Good, Reading, explain_no_room
@@ -154,7 +155,9 @@ class _Writer:
         self._step(table.sql_insert, [(one.key, one.size, one.data) for one in step])
         saved.items += len(step)
         for index in table.index_list:
-            rows = [(entry, one.key) for one in step if (entry := index.entry(one.item, one.key)) is not None]
+            rows = [
+                (entry, one.key) for one in step if (entry := row_keys.index_key(index, one.item, one.key)) is not None
+            ]
             self._step(index.sql_put, rows)
             saved.index_rows[index.name] = saved.index_rows.get(index.name, 0) + len(rows)
         if table.ttl_attribute is not None:

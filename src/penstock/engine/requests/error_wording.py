@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.engine.requests.shapes import Fault, Faults
+from penstock.engine.requests.scalars import Fault, Faults
 from penstock.errors import SerializationException, ValidationException
 from penstock.expressions.request import operator_misuse
 from penstock.wire.refusals import RefusedValue

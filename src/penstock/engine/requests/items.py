@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from penstock.engine.requests import error_wording
-from penstock.engine.requests.attribute_values import (
+from penstock.engine.requests.scalars import Enum, Integer, String
+from penstock.engine.requests.shapes import (
     ATTRIBUTE_MAP,
     ATTRIBUTE_NAMES,
     ATTRIBUTES_TO_GET,
@@ -27,9 +28,13 @@ from penstock.engine.requests.attribute_values import (
     VALUE,
     AttributeList,
     ItemToPut,
+    List,
+    Map,
+    Request,
+    Required,
+    Structure,
     TableName,
 )
-from penstock.engine.requests.shapes import Enum, Integer, List, Map, Request, Required, String, Structure
 from penstock.errors import ValidationException
 from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS
 

@@ -112,8 +112,8 @@ class Connection(sqlite3.Connection):
     """Whether others wait for its transaction, which is given up where it would take long."""
 
     def refuse_long_work(self, item: bytes) -> None:
-        """Gives up a hurried transaction that would look into a large item."""
-        if self.is_hurried and len(item) > HURRIED_BYTES:
+        """Gives up a transaction, which is hurried, that would look into a large item."""
+        if len(item) > HURRIED_BYTES:
             raise TakesLong
 
 
@@ -179,7 +179,8 @@ class Store:
     def begin(self, connection: Connection) -> None:
         """Starts a write transaction; waits for other processes, and for checkpoints that are far behind."""
         self.count_rows(connection)
-        self.watch.refuse_lost()
+        if self.watch.failure:
+            self.watch.refuse_lost()
         try:
             self.write_lock.begin(connection)
         except sqlite3.Error as error:

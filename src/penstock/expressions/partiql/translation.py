@@ -16,8 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.errors import ValidationException
-from penstock.expressions.compiled.conditions import Predicate, Scope, bind_term
-from penstock.expressions.compiled.key_conditions import KeyTerm
+from penstock.expressions.compiled.conditions import KeyTerm, Predicate, Scope, bind_term
 from penstock.expressions.compiled.updates import BoundUpdate
 from penstock.expressions.compiled.updates import Update as CompiledUpdate
 from penstock.expressions.partiql import tokens
