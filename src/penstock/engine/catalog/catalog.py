@@ -22,7 +22,8 @@ import orjson
 
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
 from penstock.engine.settings import Scope
-from penstock.engine.storage.database_file import Connection, refuse_newer
+from penstock.engine.storage.database_file import Connection
+from penstock.engine.storage.file_format import refuse_newer
 from penstock.errors import ResourceNotFoundException
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from penstock.engine import maintenance
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
 from penstock.engine.items.index_backfill import FILL_AT_ONCE
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.wire import numbers
 from penstock.wire.values import Item, base64_text, binary
 
@@ -46,7 +46,7 @@ def expiry(item: Item, attribute: str) -> int | None:
 def enable(context: OperationContext, table: TableInfo, record: Record, attribute: str) -> TableInfo:
     """Switches TTL on: saves the record and begins to note when the table's items end."""
     maintenance.discard(context, _storage(table))
-    database_file.create_expiries(context.db, table.storage)
+    file_format.create_expiries(context.db, table.storage)
     record["ttl"] = {"AttributeName": attribute, "cursor": ""}
     table = context.engine.catalog.save(context.db, table, record)
     context.engine.maintenance.wake()

@@ -22,7 +22,7 @@ from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
 from penstock.engine.items import journal
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.wire.values import base64_text, binary
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ FILL_STEP = 1_000
 def create_table(context: OperationContext, scope: Scope, record: Record) -> TableInfo:
     """Adds the table to the catalog and makes its SQL tables. Each index record must have its `id`."""
     table = context.engine.catalog.add(context.db, scope, record)
-    database_file.create_items(context.db, table.storage)
+    file_format.create_items(context.db, table.storage)
     for index in table.index_list:
-        database_file.create_index(context.db, index.storage)
+        file_format.create_index(context.db, index.storage)
     return table
 
 
@@ -53,7 +53,7 @@ def drop_table(context: OperationContext, table: TableInfo) -> None:
     if backup is None:
         maintenance.discard_items(context, table.storage)
     else:
-        database_file.rename(context.db, table.storage, f"b{backup}")
+        file_format.rename(context.db, table.storage, f"b{backup}")
         context.engine.maintenance.wake()
     journal.forget(context, table)
     context.engine.catalog.remove(context.db, table)
@@ -65,7 +65,7 @@ def add_index(context: OperationContext, table: TableInfo, record: Record) -> Ta
     new["backfill_cursor"] = ""
     table = context.engine.catalog.save(context.db, table, record)
     index = table.indexes[new["IndexName"]]
-    database_file.create_index(context.db, index.storage)
+    file_format.create_index(context.db, index.storage)
     rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
         (FILL_AT_ONCE + 1,),

@@ -44,7 +44,7 @@ from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo, c
 from penstock.engine.items import index_backfill
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.engine.storage.database_file import Connection
 from penstock.errors import ValidationException
 from penstock.wire.values import base64_text, binary
@@ -251,7 +251,7 @@ def begin_from_journal(context: OperationContext, record: Record, source: TableI
     """The same for the items that another table had at a time."""
     restore = {"table": source.id, "at": at, "cursor": "", "bookmark": _put_bookmark(context, source.id, at)}
     table = _begin(context, record, restore)
-    database_file.create_keys(context.db, _undo(table))
+    file_format.create_keys(context.db, _undo(table))
     return table
 
 

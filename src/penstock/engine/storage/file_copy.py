@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from penstock.engine.storage.lost_file import new_file_id
+from penstock.engine.storage.file_format import new_file_id
 from penstock.engine.storage.read_only import open_to_look
 from penstock.engine.storage.sidecar_files import beside, make_new, uri_of
 from penstock.errors import StorageError

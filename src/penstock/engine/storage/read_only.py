@@ -11,8 +11,8 @@ import os
 import sqlite3
 from pathlib import Path
 
-from penstock.engine.storage.database_file import APPLICATION_ID, FORMAT, newer
-from penstock.engine.storage.lost_file import refuse_overwritten
+from penstock.engine.storage.database_file import refuse_overwritten
+from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT, newer
 from penstock.engine.storage.sidecar_files import beside, uri_of
 from penstock.errors import StorageError
 
