@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ValidationException
 from penstock.wire import numbers
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 
 NOT_A_NUMBER = "The parameter cannot be converted to a numeric value"
 TOO_LARGE = "Number overflow. Attempting to store a number with magnitude larger than supported range"

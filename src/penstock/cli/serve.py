@@ -17,7 +17,7 @@ from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
 from penstock.engine.storage.database_file import LOOK_SECONDS
 from penstock.errors import DatabaseLost, StorageError
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import DEFAULT_PORT, Options, listen, serve
 
 DEFAULT_FILE = "penstock.db"

@@ -16,7 +16,7 @@ from penstock.expressions.compiled.conditions import (
 from penstock.expressions.compiled.paths import Projection, Projector, compile_projection
 from penstock.expressions.compiled.updates import BoundUpdate, Update, compile_update
 from penstock.expressions.syntax.error_wording import ExpressionError
-from penstock.expressions.syntax.render import render
+from penstock.expressions.syntax.tree import render
 
 __all__ = [
     "BoundUpdate",

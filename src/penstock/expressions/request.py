@@ -37,7 +37,7 @@ from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.error_wording import ExpressionError
 from penstock.expressions.syntax.tree import RemoveAction, SetAction, Value
 from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, EXPRESSION_VALUES_BYTES, ITEM_BYTES, PLACEHOLDER_BYTES
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 from penstock.wire.values import AttributeValue, Item, check_item, check_value, type_of
 
 Request = Mapping[str, Any]

@@ -26,8 +26,7 @@ from penstock.engine.engine import Pending
 from penstock.engine.registry import WRITES, Answer
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, InternalServerError, StorageError
-from penstock.server.encodings import pack
-from penstock.server.replies import Style
+from penstock.server.replies import Style, pack
 
 if TYPE_CHECKING:
     from penstock.server.connection import Connection

@@ -33,10 +33,8 @@ from penstock.engine.registry import Answer
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import DynamoDBError, SerializationException, UnknownOperationException
 from penstock.server.auth import authorization
-from penstock.server.auth.authorization import Headers
-from penstock.server.auth.origins import EVERY, Origins
-from penstock.server.encodings import BodyTooLarge, unpack
-from penstock.server.replies import FAULT, JSON, JSON_10, TEXT, TOO_LARGE, Reply, error_body
+from penstock.server.auth.authorization import EVERY, Headers, Origins
+from penstock.server.replies import FAULT, JSON, JSON_10, TEXT, TOO_LARGE, BodyTooLarge, Reply, error_body, unpack
 from penstock.wire.limits import REQUEST_BYTES
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Any
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import numbers
 from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, ECHOED_CHARACTERS, NESTING, REQUEST_BYTES
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 
 AttributeValue = dict[str, Any]
 Item = dict[str, AttributeValue]

@@ -30,7 +30,7 @@ from penstock.engine.requests import error_wording
 from penstock.errors import ValidationException
 from penstock.expressions.request import QueryParts, in_java_order, query_of, scan_of
 from penstock.wire.limits import PAGE_BYTES
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 from penstock.wire.values import AttributeValue, Item, check_item, item_size
 
 _PARTITION_WIDTH = 256 // 4  # of a row key's first byte

@@ -22,7 +22,7 @@ from typing import Any
 from penstock.engine.requests.scalars import Fault, Faults
 from penstock.errors import SerializationException, ValidationException
 from penstock.expressions.request import operator_misuse
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 
 Request = Mapping[str, Any]
 

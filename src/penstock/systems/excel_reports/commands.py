@@ -29,7 +29,7 @@ from penstock.jobs.app import FILES_VARIABLE
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.worker.worker import Worker
 from penstock.records.forks import for_handlers, not_in_children
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
 from penstock.systems.excel_reports.records import BadReport, JobWithLogs, Log, ReportJob, job_form, log_form
 from penstock.systems.excel_reports.service import ExcelReports
