@@ -30,7 +30,7 @@ def general(one: IndexInfo, item: dict[str, Any]) -> bytes | None:
     most = [2048, 1024]
     if any(not text or len(text.encode()) > limit for text, limit in zip(found, most, strict=False)):
         return None
-    tail = b"".join(row_keys.escaped({"S": text}) for text in found[1:])
+    tail = b"".join(row_keys.escape_value({"S": text}) for text in found[1:])
     return row_keys.partition({"S": found[0]}) + tail
 
 

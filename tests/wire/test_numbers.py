@@ -172,6 +172,6 @@ def test_measured_is_the_normal_text_and_its_size(text: str) -> None:
         normal = numbers.normalise(text)
     except ValidationException as refused:
         with pytest.raises(type(refused)):
-            numbers.measured(text)
+            numbers.measure(text)
     else:
-        assert numbers.measured(text) == (normal, numbers.size(normal))
+        assert numbers.measure(text) == (normal, numbers.size(normal))

@@ -18,7 +18,7 @@ from penstock.client.served_heat import NoHeat, read_heat
 from penstock.engine.capacity import hot_keys
 from penstock.engine.repair.examine import Findings, IndexFindings, TableFindings, examine
 from penstock.engine.repair.rescue import Rescued, rescue
-from penstock.engine.storage.file_copy import Copied, copy_file, open_to_look, refuse_place
+from penstock.engine.storage.file_copy import FileCopy, copy_file, open_to_look, refuse_place
 from penstock.errors import PenstockError, StorageError
 
 _BAR_WIDTH = 24
@@ -71,7 +71,7 @@ def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
         click.echo(_copied_text(copied))
 
 
-def _copied_text(copied: Copied) -> str:
+def _copied_text(copied: FileCopy) -> str:
     what = f"{count_text(copied.tables, 'table')}, {size_text(copied.bytes)}"
     return f"{copied.copy}: {what}, copied from {copied.source} and checked, in {copied.seconds:.1f} s"
 

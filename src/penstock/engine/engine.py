@@ -338,7 +338,7 @@ class Engine:
     def _roll_back(self, db: Connection) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        self.catalog.rolled_back()
+        self.catalog.forget_rolled_back()
 
     def _internal(self, error: sqlite3.Error, request: Request) -> PenstockError:
         trouble = self.store.trouble(error, named_tables(request))

@@ -148,7 +148,7 @@ def close_stream(context: OperationContext, record: Record) -> None:
         context.db.execute("UPDATE streams SET closed_at = ? WHERE id = ?", (context.now, stream["id"]))
 
 
-def described(scope: Scope, record: Record) -> dict[str, Any]:
+def describe(scope: Scope, record: Record) -> dict[str, Any]:
     """What a TableDescription says of the table's stream, or of its last one."""
     members: dict[str, Any] = {}
     if record.get("stream"):
@@ -362,14 +362,14 @@ def decode(context: OperationContext, text: str) -> tuple[Stream, int]:
     if _STREAM_ARN.fullmatch(arn) is None:
         raise ValidationException("Invalid ShardIterator")
     stream = stream_of(context, arn)
-    position, made_at = _opened(stream, token)
+    position, made_at = _parse_iterator(stream, token)
     if context.now - made_at > LIFETIME_SECONDS:
         raise ExpiredIteratorException("Shard iterator has expired")
     refuse_trimmed(stream, position)
     return stream, position
 
 
-def _opened(stream: Stream, token: str) -> tuple[int, float]:
+def _parse_iterator(stream: Stream, token: str) -> tuple[int, float]:
     try:
         data = b64decode(token, altchars=b"-_", validate=True)
     except ValueError:  # Not base64, or not ASCII.

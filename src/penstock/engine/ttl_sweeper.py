@@ -51,7 +51,7 @@ def _sweep_table(engine: Engine, stale: TableInfo) -> float:
             return engine.settings.ttl_sweep_seconds
         if expiry_rows.is_filling(table):
             table = expiry_rows.fill(context, table, FILL_STEP)
-        _delete_ended(context, table)
+        _delete_expired(context, table)
         return 0.0 if expiry_rows.is_filling(table) else _wait(context, table)
 
 
@@ -68,11 +68,11 @@ def _wait(context: OperationContext, table: TableInfo) -> float:
     return max(0.0, end + settings.ttl_lag_seconds - context.now)
 
 
-def _delete_ended(context: OperationContext, table: TableInfo) -> None:
+def _delete_expired(context: OperationContext, table: TableInfo) -> None:
     until = context.now - context.engine.settings.ttl_lag_seconds
-    for at, key in expiry_rows.ended(context, table, until, SWEEP_STEP):
+    for at, key in expiry_rows.expired_rows(context, table, until, SWEEP_STEP):
         old = write_steps.old_item(context, table, key)
-        if old is None or not _has_ended(context, table, old, until):
+        if old is None or not _has_expired(context, table, old, until):
             expiry_rows.forget(context, table, at, key)
             continue
         write_steps.write(context, write_steps.Change(table, key, old, None, by_ttl=True))
@@ -80,7 +80,7 @@ def _delete_ended(context: OperationContext, table: TableInfo) -> None:
         expiry_rows.forget(context, table, at, key)
 
 
-def _has_ended(context: OperationContext, table: TableInfo, item: Item, until: float) -> bool:
+def _has_expired(context: OperationContext, table: TableInfo, item: Item, until: float) -> bool:
     assert table.ttl_attribute is not None
     end = expiry_rows.expiry(item, table.ttl_attribute)
     return end is not None and context.now - expiry_rows.LONGEST_PAST_SECONDS <= end <= until

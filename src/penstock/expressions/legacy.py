@@ -70,14 +70,14 @@ def invalid(why: str) -> ValidationException:
 
 def filter_of(conditions: Mapping[str, Any], operator: str | None) -> Predicate | None:
     """QueryFilter or ScanFilter; None where it asks nothing."""
-    checked = {name: _checked(condition) for name, condition in conditions.items()}
+    checked = {name: _comparison_of(condition) for name, condition in conditions.items()}
     predicates = [_predicate(name, comparison, values) for name, (comparison, values) in checked.items()]
-    return _joined(predicates, operator)
+    return _join(predicates, operator)
 
 
 def key_terms_of(conditions: Mapping[str, Any]) -> tuple[KeyTerm, ...]:
     """KeyConditions; an operator that no key supports keeps its legacy name."""
-    checked = {name: _checked(condition) for name, condition in conditions.items()}
+    checked = {name: _comparison_of(condition) for name, condition in conditions.items()}
     return tuple(
         KeyTerm(name, _KEY_OPERATORS.get(comparison, comparison), values)
         for name, (comparison, values) in checked.items()
@@ -88,16 +88,16 @@ def expected_of(expected: Mapping[str, Any], operator: str | None) -> Predicate 
     """Expected; None where it asks nothing."""
     check_names(expected)
     predicates = [_expectation(name, condition) for name, condition in expected.items()]
-    return _joined(predicates, operator)
+    return _join(predicates, operator)
 
 
-def _joined(predicates: list[Predicate], operator: str | None) -> Predicate | None:
+def _join(predicates: list[Predicate], operator: str | None) -> Predicate | None:
     if not predicates:
         return None
     return any_of(predicates) if operator == "OR" else all_of(predicates)
 
 
-def _checked(condition: Mapping[str, Any]) -> tuple[str, tuple[AttributeValue, ...]]:
+def _comparison_of(condition: Mapping[str, Any]) -> tuple[str, tuple[AttributeValue, ...]]:
     comparison: str = condition["ComparisonOperator"]
     values = tuple(check_value(value) for value in condition.get("AttributeValueList") or ())
     _refuse_arguments(comparison, values)

@@ -110,7 +110,7 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
             between()
         return None
     _check_parameters(request, _CONDITION, transaction)
-    known = None if text is None else named(None, text, get("ExpressionAttributeNames"))
+    known = None if text is None else named_expressions(None, text, get("ExpressionAttributeNames"))
     if transaction and known is None:
         _compile(None, text)
     if between is not None:
@@ -134,7 +134,7 @@ def update_of(
     _check_parameters(request, _UPDATE, transaction)
     update_text, condition_text = get("UpdateExpression"), get("ConditionExpression")
     legacy_only = update_text is None and condition_text is None
-    known = None if legacy_only else named(update_text, condition_text, get("ExpressionAttributeNames"))
+    known = None if legacy_only else named_expressions(update_text, condition_text, get("ExpressionAttributeNames"))
     if transaction and known is None:
         _compile(update_text, condition_text)
     if between is not None:
@@ -484,7 +484,7 @@ def _steps(update: Update, paths: list[BoundPath]) -> dict[str, str | None] | No
     return steps
 
 
-class Named:
+class NamedExpressions:
     """The update and the condition of one write, either of which may be missing."""
 
     def __init__(self, update: Update | None, condition: Condition | None, names: Names, names_size: int) -> None:
@@ -515,10 +515,12 @@ class Named:
         return None if self._bind_condition is None else self._bind_condition(values)
 
 
-_KEPT: dict[Any, Named] = {}
+_KEPT: dict[Any, NamedExpressions] = {}
 
 
-def named(update: str | None, condition: str | None, names: dict[str, str] | None) -> Named | None:
+def named_expressions(
+    update: str | None, condition: str | None, names: dict[str, str] | None
+) -> NamedExpressions | None:
     """The expressions of these texts with these names in them; None where anything is unusual."""
     key = (update, condition, None if names is None else tuple(names.items()))
     found = _KEPT.get(key)
@@ -535,14 +537,16 @@ def named(update: str | None, condition: str | None, names: dict[str, str] | Non
     return expressions
 
 
-def _compile_named(update_text: str | None, condition_text: str | None, names: dict[str, str] | None) -> Named | None:
+def _compile_named(
+    update_text: str | None, condition_text: str | None, names: dict[str, str] | None
+) -> NamedExpressions | None:
     update = None if update_text is None else compile_update(update_text)
     condition = None if condition_text is None else compile_condition(condition_text)
     used = (update.names if update else frozenset()) | (condition.names if condition else frozenset())
     size = 0 if names is None else size_of_names(names)
     if (names or {}).keys() != used:
         return None
-    expressions = Named(update, condition, dict(names or {}), size)
+    expressions = NamedExpressions(update, condition, dict(names or {}), size)
     check_value_keys(expressions.values)
     return expressions
 

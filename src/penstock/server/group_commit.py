@@ -168,9 +168,9 @@ class GroupCommit:
 
     def _in_writer(self, some: list[_Request]) -> None:
         answers = self._answers([call for call, _, _ in some])
-        self._loop.call_soon_threadsafe(self._written, some, answers)
+        self._loop.call_soon_threadsafe(self._answer_deferred, some, answers)
 
-    def _written(self, some: list[_Request], answers: list[Answer]) -> None:
+    def _answer_deferred(self, some: list[_Request], answers: list[Answer]) -> None:
         self._is_writing = False
         self._write_deferred()
         for (_, connection, style), answer in zip(some, answers, strict=True):

@@ -39,10 +39,10 @@ def normalise(text: str) -> str:
     """The one text of this number's value; refused as DynamoDB refuses it."""
     if len(text) <= NUMBER_DIGITS and text.isdigit() and text.isascii() and (text[0] != "0" or len(text) == 1):
         return text
-    return _render(_checked(text))
+    return _render(_check(text))
 
 
-def measured(text: str) -> tuple[str, int]:
+def measure(text: str) -> tuple[str, int]:
     """`normalise(text)` and its `size`, for the price of one look at an ordinary number."""
     known = _SMALL.get(text)
     if known is not None:
@@ -147,7 +147,7 @@ def _power(text: str, beyond: int = 10**_EXPONENT_DIGITS) -> int:
     return -power if text[0] == "-" else power
 
 
-def _checked(text: str) -> Parts:
+def _check(text: str) -> Parts:
     parts = _parts(text)
     _, digits, exponent = parts
     if not digits:

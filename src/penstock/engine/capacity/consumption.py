@@ -137,7 +137,7 @@ def _member(
         return _walked(table, given, on_table * share, [(index, units * share) for index, units in on_indexes])
     spends = [Spend(table, None, kind, on_table * share, *_place((table.hash,), given))]
     if on_indexes:
-        item = _stored(context, table, given) or given
+        item = _stored_item(context, table, given) or given
         for index, units in on_indexes:
             spends.append(Spend(table, index, kind, units * share, *_place(index.hash, item)))
     return spends
@@ -157,7 +157,7 @@ def _units(table: TableInfo, report: Response) -> tuple[float, OnIndexes]:
     return on_table, [(table.indexes[name], part["CapacityUnits"]) for name, part in on_indexes.items()]
 
 
-def _stored(context: OperationContext, table: TableInfo, given: Item) -> Item | None:
+def _stored_item(context: OperationContext, table: TableInfo, given: Item) -> Item | None:
     """The item as it is after the call: an update's request does not show the attributes that an index goes by."""
     key = {part.name: check_value(given[part.name]) for part in table.key}
     row = context.db.execute(table.sql_get, (row_keys.row_key(table, key),)).fetchone()

@@ -147,7 +147,7 @@ class Simulation:
                 for bucket, units in taken:
                     bucket.take(-units)
         if any(refusal is not None for refusal in refusals):
-            raise transactions.cancelled([_reason(refusal) for refusal in refusals])
+            raise transactions.cancellation([_reason(refusal) for refusal in refusals])
 
     # ── paying ───────────────────────────────────────────────────────────────────────────────────
 
@@ -158,7 +158,7 @@ class Simulation:
         refusal: DynamoDBError | None = None
         if self.enforces:
             for spend, resource, partition in places:
-                refusal = _joined(refusal, self._refusal(spend, resource, partition, now))
+                refusal = _join_refusals(refusal, self._refusal(spend, resource, partition, now))
         if refusal is not None:
             return refusal
         for spend, resource, partition in places:
@@ -243,7 +243,7 @@ def _name(spend: Spend) -> tuple[str, str]:
     return spend.table.name, "" if spend.index is None else spend.index.name
 
 
-def _joined(first: DynamoDBError | None, second: DynamoDBError | None) -> DynamoDBError | None:
+def _join_refusals(first: DynamoDBError | None, second: DynamoDBError | None) -> DynamoDBError | None:
     """The first refusal, with the reasons of both."""
     if first is None or second is None:
         return first or second

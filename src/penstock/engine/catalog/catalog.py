@@ -63,7 +63,7 @@ class Catalog:
         """Makes the next look-up read the file: a cached entry proved stale."""
         self.cache = (self.cache[0], {})
 
-    def rolled_back(self) -> None:
+    def forget_rolled_back(self) -> None:
         """After a rollback: a version that never was may have been cached."""
         if self._has_moved:
             self.cache = (_NOTHING, {})
@@ -113,7 +113,7 @@ class Catalog:
             "INSERT INTO tables (account, region, name, record) VALUES (?, ?, ?, ?)",
             (scope.account, scope.region, record["TableName"], orjson.dumps(record)),
         )
-        self._moved(db)
+        self._raise_version(db)
         table_id = cursor.lastrowid
         assert table_id is not None
         return compile_table(table_id, scope, record)
@@ -121,14 +121,14 @@ class Catalog:
     def save(self, db: Connection, table: TableInfo, record: Record) -> TableInfo:
         """Replaces a table's record."""
         db.execute("UPDATE tables SET record = ? WHERE id = ?", (orjson.dumps(record), table.id))
-        self._moved(db)
+        self._raise_version(db)
         return compile_table(table.id, table.scope, record)
 
     def remove(self, db: Connection, table: TableInfo) -> None:
         db.execute("DELETE FROM tables WHERE id = ?", (table.id,))
-        self._moved(db)
+        self._raise_version(db)
 
-    def _moved(self, db: Connection) -> None:
+    def _raise_version(self, db: Connection) -> None:
         db.execute("UPDATE meta SET value = value + 1 WHERE name = 'catalog'")
         self._has_moved = True
         self.forget()

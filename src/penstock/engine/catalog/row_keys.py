@@ -123,7 +123,7 @@ def tie(primary_key: list[AttributeValue]) -> bytes:
     return _md5(_SALT + hashed).digest()[:TIE_BYTES]
 
 
-def escaped(value: AttributeValue) -> bytes:
+def escape_value(value: AttributeValue) -> bytes:
     """A sort attribute inside an index's key: keeps order although more bytes follow."""
     ((kind, data),) = value.items()
     if kind == "N":
@@ -212,7 +212,7 @@ def _index_start(index: IndexInfo, item: Item) -> bytes | None:
         value = item.get(part.name)
         if value is None or not fits(value, part, limits.SORT_KEY_BYTES):
             return None
-        tail += escaped(value)
+        tail += escape_value(value)
     return partition_of_many(hashes) + tail
 
 

@@ -45,7 +45,7 @@ WHOLE_ROWS = 1024
 """Rows in multiples of this many are few statements."""
 
 
-def row_of_checked(table: TableInfo, item: Item, size: int) -> Row | None:
+def checked_row(table: TableInfo, item: Item, size: int) -> Row | None:
     """The row that putting an item leaves: one that `check_item` has given, with its size, which is not too large."""
     if not _has_plain_key(table, item):
         return None
@@ -190,7 +190,7 @@ class Loading:
 
     def row(self, item: Item, size: int) -> Row | None:
         """What putting the item will leave; it is as `check_item` gives it. None: it takes the ordinary way."""
-        row = row_of_checked(self._table, item, size)
+        row = checked_row(self._table, item, size)
         # orjson cuts its answer from a larger piece of memory, whose rest fits nothing: a group of copies takes half.
         return None if row is None else (row[0], size, bytes(memoryview(row[2])))
 

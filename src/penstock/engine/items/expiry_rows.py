@@ -112,7 +112,7 @@ def next_end(context: OperationContext, table: TableInfo) -> int | None:
     return found
 
 
-def ended(context: OperationContext, table: TableInfo, until: float, limit: int) -> list[tuple[int, bytes]]:
+def expired_rows(context: OperationContext, table: TableInfo, until: float, limit: int) -> list[tuple[int, bytes]]:
     """(end, row key) of items that ended by `until`, earliest first."""
     return context.db.execute(
         f"SELECT at, key FROM {_storage(table)} WHERE at <= ? ORDER BY at, key LIMIT ?",  # noqa: S608

@@ -233,12 +233,12 @@ def update_continuous_backups(context: OperationContext, request: Request) -> Re
         journal.disable(context, record)
     if record != table.record:
         table = context.engine.catalog.save(context.db, table, record)
-    return _described(context, table)
+    return _describe(context, table)
 
 
 @operation("DescribeContinuousBackups", kind="read")
 def describe_continuous_backups(context: OperationContext, request: Request) -> Response:
-    return _described(context, _existing_table(context, request["TableName"]))
+    return _describe(context, _existing_table(context, request["TableName"]))
 
 
 def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
@@ -256,7 +256,7 @@ def _existing_table(context: OperationContext, name: str) -> TableInfo:
     return table
 
 
-def _described(context: OperationContext, table: TableInfo) -> Response:
+def _describe(context: OperationContext, table: TableInfo) -> Response:
     recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
     if table.record.get("pitr"):
         now = journal.time_of(context, table.id, table.record)

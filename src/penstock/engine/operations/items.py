@@ -15,7 +15,7 @@ from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.row_keys import SHORT_TEXT, refuse_nested_keys, row_key_of_key, text_partition
 from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.items import bulk_rows, capacity_units, transactions, write_steps
-from penstock.engine.items.bulk_rows import Row, put_rows, row_of_checked
+from penstock.engine.items.bulk_rows import Row, checked_row, put_rows
 from penstock.engine.items.capacity_units import collection_metrics
 from penstock.engine.registry import Answer, Request, Response, operation
 from penstock.engine.requests import error_wording
@@ -428,7 +428,7 @@ def _plain_puts(context: OperationContext, by_table: _Planned) -> list[tuple[Tab
             return None
         rows: dict[bytes, Row] = {}
         for write in planned:
-            row = row_of_checked(table, write.item, write.size) if isinstance(write, write_steps.Put) else None
+            row = checked_row(table, write.item, write.size) if isinstance(write, write_steps.Put) else None
             if row is None:
                 return None
             rows[row[0]] = row
@@ -491,23 +491,18 @@ def transact_write_items(context: OperationContext, request: Request) -> Respons
         digest = transactions.digest_of(request["TransactItems"])
         earlier = transactions.earlier_answer(context, token, digest)
         if earlier is not None:
-            return _replayed(context, request, earlier)
+            return transactions.replay(context, request, earlier, {})
     transactions.resolve(context, actions)
     transactions.carry_out(context, actions)
     if token is not None:
-        sizes = [(action.table.name, max(_size(action.old), _size(action.new))) for action in actions]
-        transactions.remember(context, token, digest, {"sizes": sizes})
+        transactions.remember(context, token, digest, actions)
     return _with_transaction_costs(context, request, actions)
-
-
-def _size(item: dict[str, Any] | None) -> int:
-    return 0 if item is None else check_item(item)[1]
 
 
 def _with_transaction_costs(context: OperationContext, request: Request, actions: list[write_steps.Write]) -> Response:
     response: dict[str, Any] = {}
     if capacity_units.is_wanted(request):
-        response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
+        response["ConsumedCapacity"] = transactions.consumed_capacity(actions, request["ReturnConsumedCapacity"])
     if request.get("ReturnItemCollectionMetrics") == "SIZE":
         metrics: dict[str, list[Any]] = {}
         for action in actions:
@@ -519,42 +514,12 @@ def _with_transaction_costs(context: OperationContext, request: Request, actions
     return response
 
 
-def _replayed(context: OperationContext, request: Request, earlier: dict[str, Any]) -> Response:
-    """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
-    if not capacity_units.is_wanted(request):
-        return {}
-    by_table: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
-    for name, size in earlier["sizes"]:
-        _, units = by_table.setdefault(name, (context.table(name), capacity_units.Units()))
-        units.table += 2 * capacity_units.read_units(size, consistent=True)
-    mode = request["ReturnConsumedCapacity"]
-    return {
-        "ConsumedCapacity": [capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()]
-    }
-
-
 @operation("TransactGetItems", kind="snapshot")
 def transact_get_items(context: OperationContext, request: Request) -> Response:
     wanted = [_get(one) for one in request["TransactItems"]]
-    found = _resolve_reads(context, wanted)
-    responses: list[dict[str, Any]] = []
-    by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
-    for (_, projector, _), (table, row_key) in zip(wanted, found, strict=True):
-        row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
-        _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
-        units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
-        if row is None:
-            responses.append({})
-        else:
-            item = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
-            responses.append({"Item": item})
-    response: dict[str, Any] = {"Responses": responses}
-    if capacity_units.is_wanted(request):
-        mode = request["ReturnConsumedCapacity"]
-        response["ConsumedCapacity"] = [
-            capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()
-        ]
-    return response
+    rows = _resolve_reads(context, wanted)
+    reads = ((*row, projector) for row, (_, projector, _) in zip(rows, wanted, strict=True))
+    return transactions.read_items(context, request, reads)
 
 
 def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
@@ -582,5 +547,5 @@ def _resolve_reads(
     if len({(table.id, row_key) for table, row_key in found}) != len(found):
         raise ValidationException("Transaction request cannot include multiple operations on one item")
     if len(found) != len(wanted):
-        raise transactions.cancelled(transactions.first_problem(reasons))
+        raise transactions.cancellation(transactions.first_problem(reasons))
     return found

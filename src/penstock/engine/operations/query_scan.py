@@ -310,7 +310,7 @@ def _check_terms(
         term = by_name.get(part.name)
         if term is None:
             if is_hash and len(hashes) > 1:
-                raise _lacking_equality(hashes, by_name)
+                raise _missing_equality(hashes, by_name)
             if is_hash or (len(ranges) == 1 and len(by_name) > len(hashes)):
                 raise ValidationException(f"Query condition missed key schema element: {part.name}")
             continue
@@ -319,7 +319,7 @@ def _check_terms(
         _check_operands(part, term, is_hash)
         if is_hash and term.operator != "=":
             if len(hashes) > 1:
-                raise _lacking_equality(hashes, by_name)
+                raise _missing_equality(hashes, by_name)
             raise ValidationException("Query key condition not supported")
     _check_ranges(ranges, by_name)
     known = {part.name for part in (*hashes, *ranges)}
@@ -327,7 +327,7 @@ def _check_terms(
         raise ValidationException("Query key condition not supported")
 
 
-def _lacking_equality(hashes: Sequence[KeyAttribute], by_name: dict[str, Term]) -> ValidationException:
+def _missing_equality(hashes: Sequence[KeyAttribute], by_name: dict[str, Term]) -> ValidationException:
     given = {name for name, term in by_name.items() if term.operator == "="}
     lacking = ", ".join(part.name for part in hashes if part.name not in given)
     return ValidationException(f"HASH key attributes {lacking} must have equality conditions specified in the query")
@@ -436,7 +436,7 @@ def _table_walk(table: TableInfo, prefix: bytes, term: Term | None) -> Walk:
 def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequence[Term]) -> Walk:
     """An index's row keys go on after its sort attributes: a value means all that begins with it."""
     for term in terms[:-1]:
-        prefix += row_keys.escaped(term.operands[0])
+        prefix += row_keys.escape_value(term.operands[0])
     walk = Walk(table, index, low=prefix, high=row_keys.after(prefix))
     if not terms:
         return walk
@@ -445,7 +445,7 @@ def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequen
         start = prefix + row_keys.escape(row_keys.data_of(last.operands[0]))
         walk.low, walk.high = start, row_keys.after(start)
         return walk
-    first = prefix + row_keys.escaped(last.operands[0])
+    first = prefix + row_keys.escape_value(last.operands[0])
     match last.operator:
         case "=":
             walk.low, walk.high = first, row_keys.after(first)
@@ -458,7 +458,7 @@ def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequen
         case ">=":
             walk.low = first
         case _:
-            walk.low, walk.high = first, row_keys.after(prefix + row_keys.escaped(last.operands[1]))
+            walk.low, walk.high = first, row_keys.after(prefix + row_keys.escape_value(last.operands[1]))
     return walk
 
 
@@ -585,9 +585,9 @@ def read_page(
     narrow = index is not None and index.projected is not None and held is None
     view = index.view if index is not None and narrow else None
     if index is not None and held is not None:
-        looked_at = _held(context, walk, index, limit, held)
+        looked_at = _read_index_keys(context, walk, index, limit, held)
     else:
-        looked_at = _decoded(context, walk, limit, narrow or keep is not None or project is not None)
+        looked_at = _read_items(context, walk, limit, narrow or keep is not None or project is not None)
     for item, blob, size in looked_at:
         page.scanned += 1
         page.size += _index_size(index, item) if narrow else size
@@ -611,7 +611,7 @@ _LookedAt = Iterator[tuple[Item | None, bytes, int]]
 """Items with their JSON and sizes, as far as they were read."""
 
 
-def _decoded(context: OperationContext, walk: Walk, limit: int | None, wanted: bool) -> _LookedAt:
+def _read_items(context: OperationContext, walk: Walk, limit: int | None, wanted: bool) -> _LookedAt:
     if walk.index is None:
         source = f"SELECT r.item, r.size FROM {walk.table.storage} r"  # noqa: S608
     else:
@@ -624,7 +624,7 @@ def _decoded(context: OperationContext, walk: Walk, limit: int | None, wanted: b
         yield orjson.loads(blob) if wanted else None, blob, size
 
 
-def _held(
+def _read_index_keys(
     context: OperationContext, walk: Walk, index: IndexInfo, limit: int | None, read: Callable[[bytes, bytes], Item]
 ) -> _LookedAt:
     source = f"SELECT r.key, r.item_key FROM {index.storage} r"  # noqa: S608

@@ -270,7 +270,7 @@ def describe_briefly(
         "TableId": record["TableId"],
         **_billing(record),
         **_indexes(context, table, counts),
-        **streams.described(table.scope, dict(record)),
+        **streams.describe(table.scope, dict(record)),
         **_settings(table),
         **_restore(context, record),
     }

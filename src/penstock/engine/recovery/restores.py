@@ -96,7 +96,7 @@ def _fill_local(context: OperationContext, table: TableInfo, index: IndexInfo) -
 def _fill_global(context: OperationContext, table: TableInfo, name: str) -> TableInfo:
     """Fills a small table's index at once; a large one's is filled in the background, as a new index is."""
     record: Record = deepcopy(dict(table.record))
-    _named(record["GlobalSecondaryIndexes"], name)["backfill_cursor"] = ""
+    _index_record(record["GlobalSecondaryIndexes"], name)["backfill_cursor"] = ""
     table = context.engine.catalog.save(context.db, table, record)
     rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
@@ -108,7 +108,7 @@ def _fill_global(context: OperationContext, table: TableInfo, name: str) -> Tabl
     return index_backfill.fill(context, table, table.indexes[name], index_backfill.FILL_AT_ONCE + 1)
 
 
-def _named(indexes: list[Record], name: str) -> Record:
+def _index_record(indexes: list[Record], name: str) -> Record:
     return next(index for index in indexes if index["IndexName"] == name)
 
 

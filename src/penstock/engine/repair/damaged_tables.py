@@ -122,7 +122,7 @@ class Reading:
             if isinstance(found, Good):
                 yield found
 
-    def lost(self, table: TableInfo) -> list[Lost]:
+    def lost_parts(self, table: TableInfo) -> list[Lost]:
         """The pages and rows of a table that could not be read."""
         return self._lost.get(table.storage, [])
 

@@ -235,7 +235,7 @@ class _Table:
             return
         found.dangling += 1
         example(found.keys, _text(self._table, key))
-        if any(lost.covers(key) for lost in self._reading.lost(self._table)):
+        if any(lost.covers(key) for lost in self._reading.lost_parts(self._table)):
             self._lose(key)
 
     def _lose(self, key: bytes) -> None:

@@ -63,7 +63,7 @@ class Snapshot:
         if self._trees is not None and self.is_damaged(name):
             return self._trees.rows(name)
         rows = self._db.execute(f'SELECT * FROM "{name}"')  # noqa: S608
-        return rows if self._trees is None else self._trees.checked(name, rows)
+        return rows if self._trees is None else self._trees.check_rows(name, rows)
 
     def is_damaged(self, name: str) -> bool:
         """Whether SQLite finds something wrong with the pages of an SQL table."""

@@ -128,7 +128,7 @@ class Store:
     def _inherited(self) -> Connection | None:
         """The connection of a thread that has ended: a program of many short threads needs no more than it runs."""
         if self._forked:
-            raise forked(self.path)
+            raise forked_error(self.path)
         thread = threading.current_thread()
         with self._opening:
             for place, (owner, connection) in enumerate(self._connections):
@@ -209,7 +209,7 @@ class Store:
                     connection.close()
             self._connections.clear()
 
-    def forked(self) -> None:
+    def disown(self) -> None:
         """In a child after fork(): SQLite's connections must not be used, nor even closed, in another process."""
         self._forked = True
         self._local = threading.local()
@@ -225,7 +225,7 @@ class Store:
             with suppress(StorageError):
                 self.watch.check(at_once=True)  # the file may be lost, and this the first that shows it
         if self.closed or self.watch.failure:
-            return self.gone()
+            return self.end_error()
         text = str(error)
         if _DAMAGED in text:
             return self.damaged(text, table)
@@ -242,15 +242,15 @@ class Store:
             "and saves the rest; or restore a backup."
         )
 
-    def gone(self) -> StorageError:
+    def end_error(self) -> StorageError:
         """For what comes after the end."""
         if self.watch.failure:
             return DatabaseLost(self.watch.failure)
-        return closed(self.path)
+        return closed_error(self.path)
 
     def _open(self) -> Connection:
         if self.closed:
-            raise self.gone()
+            raise self.end_error()
         self.watch.look()
         settings = self._settings
         try:
@@ -271,7 +271,7 @@ class Store:
         with self._opening:
             if self.closed:  # meanwhile
                 connection.close()
-                raise self.gone()
+                raise self.end_error()
             self._connections.append((threading.current_thread(), connection))
         self.watch.check()  # what was opened is what the others have open
         return connection
@@ -332,7 +332,7 @@ class Store:
 
     # ── its mark ─────────────────────────────────────────────────────────────────────────────────
 
-    def _marked(self, connection: Connection) -> Mark | None:
+    def _mark_of_file(self, connection: Connection) -> Mark | None:
         """The file's mark (`Watch`, 2); one is given to a file of an older program, unless another process writes."""
         mark = read_mark(connection)
         if mark is None:
@@ -343,7 +343,7 @@ class Store:
 
     def _start_watch(self) -> None:
         try:
-            self.watch.start(self._marked(self.connection()))
+            self.watch.start(self._mark_of_file(self.connection()))
         except sqlite3.Error as error:
             trouble = self.trouble(error)
             self.close()
@@ -381,10 +381,10 @@ def _refuse_open_in_parent(path: str) -> None:
     with suppress(FileNotFoundError):
         found = Path(path).stat()
         if (found.st_dev, found.st_ino) in _OPEN_IN_PARENT:
-            raise forked(path)
+            raise forked_error(path)
 
 
-def forked(path: str) -> StorageError:
+def forked_error(path: str) -> StorageError:
     return StorageError(
         f"{path}: opened before this process was forked from its parent, so that SQLite cannot use it here, not even "
         'if it is opened again. Open it after the fork only, in every process; or start processes by "spawn".'
@@ -405,7 +405,7 @@ def _look_at_all() -> None:
 
 def _after_fork() -> None:
     for store in list(_STORES):
-        store.forked()
+        store.disown()
 
 
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
@@ -485,7 +485,7 @@ def _wait(_held: object, never: threading.Event) -> None:
     never.wait()
 
 
-def closed(path: str) -> StorageError:
+def closed_error(path: str) -> StorageError:
     return StorageError(f"{path}: the database has been closed; open it again with connect().")
 
 
@@ -664,7 +664,7 @@ class Watch:
         with self._failing:
             if not self.failure:
                 if self._names is None:
-                    raise closed(self._path)
+                    raise closed_error(self._path)
                 kept = take_away(self._log, self._index, self._names[2:]) if is_other_file else ""
                 also = f" What was written last may be in its log, which is now {kept}." if kept else ""
                 self.failure = f"{self._path}: {what}. {_NEXT if is_other_file else _NEXT_LOG}{also}"

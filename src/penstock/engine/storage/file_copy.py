@@ -24,7 +24,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from penstock.engine.storage.database_file import refuse_overwritten
-from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT, new_file_id, newer
+from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT, new_file_id, newer_format
 from penstock.engine.storage.sidecar_files import beside, make_new, uri_of
 from penstock.errors import StorageError
 
@@ -40,7 +40,7 @@ class DamagedSource(StorageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class FileCopy:
     source: str
     copy: str
     bytes: int
@@ -48,7 +48,7 @@ class Copied:
     seconds: float
 
 
-def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progress | None = None) -> Copied:
+def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progress | None = None) -> FileCopy:
     """Copies a database that may be in use. Raises StorageError, and then leaves no copy."""
     began = time.monotonic()
     with closing(open_to_look(source)) as db:
@@ -60,7 +60,7 @@ def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progre
             _check(part, source)
             tables = _count_tables(part)
             size = part.stat().st_size
-    return Copied(source, copy, size, tables, round(time.monotonic() - began, 3))
+    return FileCopy(source, copy, size, tables, round(time.monotonic() - began, 3))
 
 
 def refuse_place(source: str, copy: str, *, replace: bool) -> None:
@@ -197,7 +197,7 @@ def open_to_look(path: str) -> sqlite3.Connection:
     _refuse_no_file(path)
     refuse_overwritten(path)
     try:
-        db = _connected(path)
+        db = _connect(path)
     except sqlite3.Error as error:
         raise StorageError(f"{path}: {error}. It is not an SQLite file, or its first page is lost.") from error
     try:
@@ -217,7 +217,7 @@ def _refuse_no_file(path: str) -> None:
         raise StorageError(f"{path}: may not be read by this user. Change its permissions.")
 
 
-def _connected(path: str) -> sqlite3.Connection:
+def _connect(path: str) -> sqlite3.Connection:
     """The first way of opening that works.
 
     A file without a log is opened as if to write, because then SQLite takes away what it makes beside the file. Where a
@@ -228,13 +228,13 @@ def _connected(path: str) -> sqlite3.Connection:
     ways = ("mode=ro",) if has_log else ("mode=rw", "mode=ro", "mode=ro&immutable=1")
     for way in ways[:-1]:
         try:
-            return _tried(path, way)
+            return _try_to_connect(path, way)
         except sqlite3.OperationalError:
             continue
-    return _tried(path, ways[-1])
+    return _try_to_connect(path, ways[-1])
 
 
-def _tried(path: str, way: str) -> sqlite3.Connection:
+def _try_to_connect(path: str, way: str) -> sqlite3.Connection:
     db = sqlite3.connect(uri_of(path, way), uri=True, timeout=WAIT_SECONDS, isolation_level=None)
     try:
         db.execute("PRAGMA query_only = ON")
@@ -254,4 +254,4 @@ def _refuse_foreign(path: str, db: sqlite3.Connection) -> None:
     if application != APPLICATION_ID:
         raise StorageError(f"{path}: not a database of Penstock's. Name another file.")
     if version > FORMAT:
-        raise newer(path, version)
+        raise newer_format(path, version)

@@ -76,7 +76,7 @@ def refuse_foreign(path: str, connection: Connection) -> None:
     if application == APPLICATION_ID and version <= FORMAT:
         return
     if application == APPLICATION_ID:
-        raise newer(path, version)
+        raise newer_format(path, version)
     if application or objects:
         raise StorageError(f"{path}: an SQLite file of another application. Name another file.")
 
@@ -99,7 +99,7 @@ def create_or_upgrade(connection: Connection) -> None:
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-def newer(path: str, version: int) -> StorageError:
+def newer_format(path: str, version: int) -> StorageError:
     """For a file of a later format than this program's."""
     return StorageError(
         f"{path}: format {version} was written by a newer Penstock; "
@@ -111,7 +111,7 @@ def refuse_newer(connection: Connection) -> None:
     """Refuses to go on with a file that a newer program has upgraded since this one opened it."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > FORMAT:
-        raise newer(connection.execute("PRAGMA database_list").fetchone()[2], version)
+        raise newer_format(connection.execute("PRAGMA database_list").fetchone()[2], version)
 
 
 def drop(connection: Connection, name: str) -> None:

@@ -31,14 +31,14 @@ def bind_path(path: Path, names: Mapping[str, str]) -> BoundPath:
     parts = path.parts
     if len(parts) == 1:
         head = parts[0]
-        return parts if head[0] != "#" else (_named(head, names),)  # type: ignore[index,arg-type]
-    bound = tuple(_named(part, names) if isinstance(part, str) and part[0] == "#" else part for part in parts)
+        return parts if head[0] != "#" else (_name_of(head, names),)  # type: ignore[index,arg-type]
+    bound = tuple(_name_of(part, names) if isinstance(part, str) and part[0] == "#" else part for part in parts)
     if len(bound) > PATH_ELEMENTS:
         raise error_wording.too_deep(len(bound))
     return bound
 
 
-def _named(placeholder: str, names: Mapping[str, str]) -> str:
+def _name_of(placeholder: str, names: Mapping[str, str]) -> str:
     name = names.get(placeholder)
     if name is None:
         raise error_wording.undefined_name(placeholder)

@@ -143,11 +143,11 @@ def _set_of(bag: Bag, parameters: Parameters, under: str) -> AttributeValue:
 def _duplicates(bag: Bag, data: list[str], kind: str, under: str) -> ValidationException:
     if kind == "S":
         return ValidationException(f"{_INVALID}Input collection [{', '.join(data)}] contains duplicates.")
-    written = [_written(node, text) for node, text in zip(bag.members, data, strict=True)]
+    written = [_number_text(node, text) for node, text in zip(bag.members, data, strict=True)]
     return ValidationException(f"{_INVALID}Input collection [{', '.join(written)}] contains duplicates! under {under}")
 
 
-def _written(node: Node, normalised: str) -> str:
+def _number_text(node: Node, normalised: str) -> str:
     """A number of a set as DynamoDB shows it: with the zeros that it was written with."""
     return str(Decimal(node.text)) if isinstance(node, Number) else normalised
 

@@ -322,15 +322,15 @@ class _Level:
         self.factors.append(term)
 
     def next_alternative(self) -> None:
-        self.alternatives.append(_joined(And, self.factors))
+        self.alternatives.append(_join(And, self.factors))
         self.factors = []
 
     def result(self) -> Term:
         self.next_alternative()
-        return _joined(Or, self.alternatives)
+        return _join(Or, self.alternatives)
 
 
-def _joined(kind: type[And] | type[Or], terms: list[Term]) -> Term:
+def _join(kind: type[And] | type[Or], terms: list[Term]) -> Term:
     return terms[0] if len(terms) == 1 else kind(tuple(terms))
 
 
