@@ -43,7 +43,7 @@ terms = st.recursive(
 
 def without_named() -> Any:
     """For the length of a block, every expression takes the full path."""
-    return patch.object(request_expressions, "named", lambda *_: None)
+    return patch.object(request_expressions, "named_expressions", lambda *_: None)
 
 
 @settings(max_examples=300, deadline=None)

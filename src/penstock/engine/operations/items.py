@@ -31,7 +31,7 @@ from penstock.wire.values import Item, check_item
 @operation("GetItem", kind="read", is_checked=False)
 def get_item(context: OperationContext, request: Request) -> Response | bytes:
     """Most of a server's reads have a table and a key of short texts, and nothing else: this fast path takes half the
-    time of `get_checked_item`, and gives the same answer (tests/engine/test_get_item.py)."""
+    time of `get_checked_item`, and gives the same answer (tests/engine/operations/test_get_item.py)."""
     try:
         key = request["Key"]
         table = context.engine.catalog.cache[1].get((context.scope, request["TableName"]))

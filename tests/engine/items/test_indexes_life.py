@@ -252,7 +252,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_an_index_whose_process_was_killed_is_finished_by_the_next_one(path: str, rounds: int) -> None:
     with Engine(path) as engine:
         fill(engine)
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     run = subprocess.run([sys.executable, "-c", _BEGIN_AND_DIE, path, here, str(rounds)], timeout=60)
     assert run.returncode < 0, "it was to be killed"
     clock = ManualClock()
@@ -270,7 +270,7 @@ def test_an_index_whose_process_was_killed_is_finished_by_the_next_one(path: str
 def test_opening_the_file_is_enough_to_finish_an_index(path: str) -> None:
     with Engine(path) as engine:
         fill(engine)
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     subprocess.run([sys.executable, "-c", _BEGIN_AND_DIE, path, here, "2"], timeout=60)
     with Engine(path) as engine:
         wait_until_active(engine)

@@ -261,7 +261,7 @@ with Engine(sys.argv[1]) as new:
     put(new, "newer")
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, str(path), str(other), str(Path(__file__).parent)],
+        [sys.executable, "-c", script, str(path), str(other), str(Path(__file__).parents[1])],
         capture_output=True,
         text=True,
         check=False,
