@@ -235,7 +235,7 @@ def wait_until_active(engine: Engine) -> None:
 
 _BEGIN_AND_DIE = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], os.path.dirname(sys.argv[2])]
 from test_indexes_life import add_index
 from penstock.engine import Engine
 engine = Engine(sys.argv[1])
@@ -252,7 +252,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_an_index_whose_process_was_killed_is_finished_by_the_next_one(path: str, rounds: int) -> None:
     with Engine(path) as engine:
         fill(engine)
-    here = str(Path(__file__).parents[1])
+    here = str(Path(__file__).parent)
     run = subprocess.run([sys.executable, "-c", _BEGIN_AND_DIE, path, here, str(rounds)], timeout=60)
     assert run.returncode < 0, "it was to be killed"
     clock = ManualClock()
@@ -270,7 +270,7 @@ def test_an_index_whose_process_was_killed_is_finished_by_the_next_one(path: str
 def test_opening_the_file_is_enough_to_finish_an_index(path: str) -> None:
     with Engine(path) as engine:
         fill(engine)
-    here = str(Path(__file__).parents[1])
+    here = str(Path(__file__).parent)
     subprocess.run([sys.executable, "-c", _BEGIN_AND_DIE, path, here, "2"], timeout=60)
     with Engine(path) as engine:
         wait_until_active(engine)

@@ -383,10 +383,6 @@ class Resource:
             newer._partitions, newer._lows = self._partitions, self._lows
         return newer
 
-    @property
-    def partition_count(self) -> int:
-        return len(self._partitions)
-
     def partition_of(self, hashed: int) -> Partition:
         return self._partitions[bisect_right(self._lows, hashed) - 1]
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from penstock.engine.requests import error_wording
-from penstock.engine.requests.scalars import Enum, Integer, String
+from penstock.engine.requests.scalars import Enum, Integer, Shape, String
 from penstock.engine.requests.shapes import (
     ATTRIBUTE_MAP,
     ATTRIBUTE_NAMES,
@@ -209,42 +209,24 @@ TRANSACT_GET_ITEMS = Structure(
 )
 
 
+_CONDITION: dict[str, Shape] = {
+    "ConditionExpression": TEXT,
+    "ExpressionAttributeNames": ATTRIBUTE_NAMES,
+    "ExpressionAttributeValues": ATTRIBUTE_MAP,
+    "ReturnValuesOnConditionCheckFailure": ON_CONDITION_FAILURE,
+}
+_KEY_AND_TABLE = {"Key": Required(ATTRIBUTE_MAP), "TableName": Required(TABLE)}
 _CONDITION_CHECK = Structure(
-    "ConditionCheck",
-    Key=Required(ATTRIBUTE_MAP),
-    TableName=Required(TABLE),
-    ConditionExpression=Required(TEXT),
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+    "ConditionCheck", **_KEY_AND_TABLE, **{**_CONDITION, "ConditionExpression": Required(TEXT)}
 )
-_PUT = Structure(
-    "Put",
-    Item=Required(ATTRIBUTE_MAP),
-    TableName=Required(TABLE),
-    ConditionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
-)
-_DELETE = Structure(
-    "Delete",
-    Key=Required(ATTRIBUTE_MAP),
-    TableName=Required(TABLE),
-    ConditionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
-)
+_PUT = Structure("Put", Item=Required(ATTRIBUTE_MAP), TableName=Required(TABLE), **_CONDITION)
+_DELETE = Structure("Delete", **_KEY_AND_TABLE, **_CONDITION)
 _UPDATE = Structure(
     "Update",
     Key=Required(ATTRIBUTE_MAP),
     UpdateExpression=Required(TEXT),
     TableName=Required(TABLE),
-    ConditionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+    **_CONDITION,
 )
 _TRANSACT_WRITE = Structure(
     "TransactWriteItem", ConditionCheck=_CONDITION_CHECK, Put=_PUT, Delete=_DELETE, Update=_UPDATE
