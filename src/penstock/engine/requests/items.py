@@ -209,15 +209,15 @@ TRANSACT_GET_ITEMS = Structure(
 )
 
 
-_CONDITION: dict[str, Shape] = {
+_CONDITION: dict[str, Shape | Required] = {
     "ConditionExpression": TEXT,
     "ExpressionAttributeNames": ATTRIBUTE_NAMES,
     "ExpressionAttributeValues": ATTRIBUTE_MAP,
     "ReturnValuesOnConditionCheckFailure": ON_CONDITION_FAILURE,
 }
-_KEY_AND_TABLE = {"Key": Required(ATTRIBUTE_MAP), "TableName": Required(TABLE)}
+_KEY_AND_TABLE: dict[str, Shape | Required] = {"Key": Required(ATTRIBUTE_MAP), "TableName": Required(TABLE)}
 _CONDITION_CHECK = Structure(
-    "ConditionCheck", **_KEY_AND_TABLE, **{**_CONDITION, "ConditionExpression": Required(TEXT)}
+    "ConditionCheck", **{**_KEY_AND_TABLE, **_CONDITION, "ConditionExpression": Required(TEXT)}
 )
 _PUT = Structure("Put", Item=Required(ATTRIBUTE_MAP), TableName=Required(TABLE), **_CONDITION)
 _DELETE = Structure("Delete", **_KEY_AND_TABLE, **_CONDITION)
