@@ -151,8 +151,8 @@ def _expected_existence(name: str, condition: Mapping[str, Any]) -> Predicate:
             raise invalid(f"Value cannot be used when Exists is false for Attribute: {name}")
         return _predicate(name, "NULL", ())
     if value is None:
-        shown = "null" if exists is None else "true"
-        raise invalid(f"Value must be provided when Exists is {shown} for Attribute: {name}")
+        exists_text = "null" if exists is None else "true"
+        raise invalid(f"Value must be provided when Exists is {exists_text} for Attribute: {name}")
     return _predicate(name, "EQ", (check_value(value),))
 
 

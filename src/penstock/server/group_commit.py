@@ -101,8 +101,8 @@ class GroupCommit:
         wide = self._next_wide() if self._wide else ()
         if self._calls or self._wide:
             self._loop.call_soon(self._flush)
-        asked = [*calls, *(call for call, _, _ in wide)] if wide else calls
-        answers = self._try_answers(asked)
+        together = [*calls, *(call for call, _, _ in wide)] if wide else calls
+        answers = self._try_answers(together)
         if answers is None:
             calls, waiting = self._defer_writes(calls, waiting)
             answers = self._answers([*calls, *(call for call, _, _ in wide)])

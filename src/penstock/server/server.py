@@ -234,20 +234,20 @@ def serve(
 
 
 async def _until_signal(server: Server, loop: asyncio.AbstractEventLoop, ready: Callable[[], None]) -> None:
-    asked = asyncio.Event()
+    signalled = asyncio.Event()
 
     def on_signal() -> None:
-        if asked.is_set():
+        if signalled.is_set():
             # Nothing is lost by it: what was acknowledged is in the file.
             os._exit(1)
-        asked.set()
+        signalled.set()
 
     _on_signals(loop, on_signal)
     await server.start()
     _settle_memory()
     _share_the_interpreter()
     ready()
-    await asked.wait()
+    await signalled.wait()
     await server.stop()
 
 

@@ -55,14 +55,14 @@ def is_read(operation: str, request: Request) -> bool:
 def members_of(context: OperationContext, operation: str, request: Request, response: Response) -> list[Member]:
     """What each member of the call has spent."""
     kind: Kind = "Read" if is_read(operation, request) else "Write"
-    asked = list(_named_keys(context, operation, request))
+    named = list(_named_keys(context, operation, request))
     reports = response.get("ConsumedCapacity") or []
     by_table = {report["TableName"]: report for report in (reports if isinstance(reports, list) else [reports])}
-    tables = [context.table(name) for name, _ in asked]
+    tables = [context.table(name) for name, _ in named]
     shares = {name: 1.0 / max(1, sum(table.name == name for table in tables)) for name in by_table}
     return [
         _member(context, operation, table, given, by_table.get(table.name), kind, shares.get(table.name, 0.0))
-        for table, (_, given) in zip(tables, asked, strict=True)
+        for table, (_, given) in zip(tables, named, strict=True)
     ]
 
 
@@ -94,8 +94,8 @@ def _named_keys(context: OperationContext, operation: str, request: Request) -> 
                 yield name, key
     elif operation in ("TransactWriteItems", "TransactGetItems"):
         for action in request["TransactItems"]:
-            asked = next(action[kind] for kind in _ACTIONS if action.get(kind))
-            yield asked["TableName"], asked.get("Item") or asked["Key"]
+            fields = next(action[kind] for kind in _ACTIONS if action.get(kind))
+            yield fields["TableName"], fields.get("Item") or fields["Key"]
 
 
 def _keys_of_statement(context: OperationContext, request: Request) -> Iterator[tuple[str, Item]]:

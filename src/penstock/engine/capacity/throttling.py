@@ -294,13 +294,13 @@ def _split(operation: str, request: Request, paid: Sequence[bool]) -> tuple[dict
     """RequestItems of what was paid for, and of the rest."""
     sides: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     left = iter(paid)
-    for name, asked in request["RequestItems"].items():
-        for one in asked if operation == "BatchWriteItem" else asked["Keys"]:
+    for name, part in request["RequestItems"].items():
+        for one in part if operation == "BatchWriteItem" else part["Keys"]:
             side = sides[0] if next(left) else sides[1]
             if operation == "BatchWriteItem":
                 side.setdefault(name, []).append(one)
             else:
-                side.setdefault(name, {**asked, "Keys": []})["Keys"].append(one)
+                side.setdefault(name, {**part, "Keys": []})["Keys"].append(one)
     return sides
 
 

@@ -220,8 +220,8 @@ class Update(Write):
         item = self.old if mode == "UPDATED_OLD" else self.new
         if item is None or self.update is None:
             return None
-        shown: Item = self.update.project(item)
-        return shown or None
+        attributes: Item = self.update.project(item)
+        return attributes or None
 
 
 def plain_put(request: Request, item: Item) -> Put:

@@ -407,14 +407,14 @@ def _restore_time(context: OperationContext, source: TableInfo, request: Request
     latest = journal.time_of(context, source.id, source.record)
     if "RestoreDateTime" not in request:
         return latest
-    asked = float(request["RestoreDateTime"])
+    restore_at = float(request["RestoreDateTime"])
     earliest = floor(journal.earliest(source.record, latest))
-    if not earliest <= asked <= latest:
+    if not earliest <= restore_at <= latest:
         raise InvalidRestoreTimeException(
-            f"RestoreDateTime '{_moment(asked)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "
+            f"RestoreDateTime '{_moment(restore_at)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "
             f"and LatestRestorableDateTime '{_moment(latest)}'"
         )
-    return asked
+    return restore_at
 
 
 def _moment(at: float) -> str:

@@ -107,10 +107,10 @@ def _prepare_put(request: Request) -> tuple[Request, write_steps.Put]:
     except Exception as error:
         if isinstance(error, ValidationException) and error.message == write_steps.ITEM_TOO_LARGE:
             raise  # all of it was looked at, and a second look would take as much memory again
-        looked_at = requests.look_closely("PutItem", request)
-        if looked_at == request:
+        converted = requests.look_closely("PutItem", request)
+        if converted == request:
             raise
-        return looked_at, _put_of(looked_at)
+        return converted, _put_of(converted)
 
 
 def _put_of(request: Request) -> write_steps.Put:
@@ -287,19 +287,19 @@ def batch_get_item(context: OperationContext, request: Request) -> Response:
     responses: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
     unprocessed: dict[str, Any] = {}
     consumed: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
-    total = told = 0
-    for name, table, asked, projector, row_keys in wanted:
+    total = answer_bytes = 0
+    for name, table, part, projector, row_keys in wanted:
         units = capacity_units.Units()
         for position, (row_key, _) in enumerate(row_keys):
             row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
             size = row[1] if row else 0
-            told += len(row[0]) if row else 0
-            if total + size > BATCH_BYTES or (told > ANSWER_BYTES and total):
+            answer_bytes += len(row[0]) if row else 0
+            if total + size > BATCH_BYTES or (answer_bytes > ANSWER_BYTES and total):
                 rest = [key for _, key in row_keys[position:]]
-                unprocessed[name] = {**asked, "Keys": rest}
+                unprocessed[name] = {**part, "Keys": rest}
                 break
             total += size
-            units.table += capacity_units.read_units(size, bool(asked.get("ConsistentRead")))
+            units.table += capacity_units.read_units(size, bool(part.get("ConsistentRead")))
             if row is not None:
                 responses[name].append(
                     orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
@@ -321,31 +321,31 @@ def _batch_reads(
     _refuse_mixed_projections(request["RequestItems"])
     prepared = []
     count = 0
-    for name, asked in request["RequestItems"].items():
+    for name, part in request["RequestItems"].items():
         try:
-            projector = projection_of(asked)
-            checked = [check_item(key)[0] for key in asked["Keys"]]
+            projector = projection_of(part)
+            checked = [check_item(key)[0] for key in part["Keys"]]
         except ValidationException as error:
             raise error_wording.of_read(error) from None
         if len({orjson.dumps(key, option=orjson.OPT_SORT_KEYS) for key in checked}) != len(checked):
             raise ValidationException(_DUPLICATES)
         count += len(checked)
-        prepared.append((name, asked, projector, checked))
+        prepared.append((name, part, projector, checked))
     if count > BATCH_GET_ITEMS:
         raise ValidationException("Too many items requested for the BatchGetItem call")
     wanted = []
-    for name, asked, projector, checked in prepared:
+    for name, part, projector, checked in prepared:
         table = context.table(name)
         row_keys = [(row_key_of_key(table, key), key) for key in checked]
         if projector is not None:
             refuse_nested_keys(table, projector.nested)
-        wanted.append((name, table, asked, projector, row_keys))
+        wanted.append((name, table, part, projector, row_keys))
     return wanted
 
 
 def _refuse_mixed_projections(tables: dict[str, Any]) -> None:
     """A request is written with expressions or without, whichever its table."""
-    used = {name for asked in tables.values() for name in ("ProjectionExpression", "AttributesToGet") if name in asked}
+    used = {name for part in tables.values() for name in ("ProjectionExpression", "AttributesToGet") if name in part}
     if len(used) > 1:
         raise ValidationException(
             "Can not use both expression and non-expression parameters in the same request: "
@@ -364,9 +364,9 @@ def _prepare_writes(request: Request) -> _Planned:
     if sum(map(len, items.values())) > BATCH_WRITE_ITEMS:
         raise ValidationException("Too many items requested for the BatchWriteItem call")
     by_table: _Planned = {}
-    for name, asked in items.items():
+    for name, write_requests in items.items():
         table = {"TableName": name}  # all that is left to ask of the request of one of these
-        by_table[name] = [_write(table, one) for one in asked]
+        by_table[name] = [_write(table, one) for one in write_requests]
     return by_table
 
 
@@ -523,8 +523,8 @@ def transact_get_items(context: OperationContext, request: Request) -> Response:
 
 
 def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-    asked = one["Get"]
-    return asked, projection_of(asked, transaction=True), check_item(asked["Key"])[0]
+    get = one["Get"]
+    return get, projection_of(get, transaction=True), check_item(get["Key"])[0]
 
 
 def _resolve_reads(
@@ -532,8 +532,8 @@ def _resolve_reads(
 ) -> list[tuple[TableInfo, bytes]]:
     found: list[tuple[TableInfo, bytes]] = []
     reasons: list[transactions.Reason] = []
-    for asked, projector, key in wanted:
-        table = context.table(asked["TableName"])
+    for get, projector, key in wanted:
+        table = context.table(get["TableName"])
         try:
             row_key = row_key_of_key(table, key)
             if projector is not None:

@@ -213,8 +213,8 @@ def _items(context: OperationContext, member: Member, costs: _Costs) -> list[Any
     write.decide()
     write.apply(context)
     costs.add(write.table, capacity_units.units_of_write(write.table, write.old, write.new))
-    shown: list[Any] = write.returned()
-    return shown
+    items: list[Any] = write.returned()
+    return items
 
 
 def _failure(member: Member, error: DynamoDBError) -> dict[str, Any]:

@@ -484,8 +484,8 @@ class StatementWrite(write_steps.Update):
         wanted = None if isinstance(statement, Exists) else statement.returning
         if wanted is None:
             return []
-        shown = super().returned(wanted.replace("MODIFIED", "UPDATED").replace(" ", "_"))
-        return [] if shown is None else [shown]
+        attributes = super().returned(wanted.replace("MODIFIED", "UPDATED").replace(" ", "_"))
+        return [] if attributes is None else [attributes]
 
 
 Prepared = StatementWrite | Put

@@ -585,10 +585,10 @@ def read_page(
     narrow = index is not None and index.projected is not None and held is None
     view = index.view if index is not None and narrow else None
     if index is not None and held is not None:
-        looked_at = _read_index_keys(context, walk, index, limit, held)
+        rows = _read_index_keys(context, walk, index, limit, held)
     else:
-        looked_at = _read_items(context, walk, limit, narrow or keep is not None or project is not None)
-    for item, blob, size in looked_at:
+        rows = _read_items(context, walk, limit, narrow or keep is not None or project is not None)
+    for item, blob, size in rows:
         page.scanned += 1
         page.size += _index_size(index, item) if narrow else size
         if whole_items and narrow:

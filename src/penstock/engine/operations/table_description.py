@@ -368,17 +368,17 @@ def _dropped(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _settings(table: TableInfo) -> dict[str, Any]:
     record = table.record
-    shown: dict[str, Any] = {}
+    description: dict[str, Any] = {}
     if (record.get("SSESpecification") or {}).get("Enabled"):
-        shown["SSEDescription"] = _encryption(table)
+        description["SSEDescription"] = _encryption(table)
     if "TableClass" in record:
-        shown["TableClassSummary"] = {"TableClass": record["TableClass"]}
+        description["TableClassSummary"] = {"TableClass": record["TableClass"]}
     for member in ("OnDemandThroughput", "DeletionProtectionEnabled"):
         if member in record:
-            shown[member] = record[member]
+            description[member] = record[member]
     if "WarmThroughput" in record:
-        shown["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
-    return shown
+        description["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
+    return description
 
 
 def _restore(context: OperationContext, record: Mapping[str, Any]) -> dict[str, Any]:

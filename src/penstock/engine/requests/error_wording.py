@@ -75,10 +75,10 @@ def faults_of_write(request: Request, faults: Faults) -> None:
     if not _is_current(request, faults):
         return
     misuse = _operator_aside(request, faults, "Expected")
-    told = _at(faults, "TableName") or faults.listed
-    if len(told) == 1 and told == _at(faults, "ReturnValues"):
+    listed = _at(faults, "TableName") or faults.listed
+    if len(listed) == 1 and listed == _at(faults, "ReturnValues"):
         raise ValidationException(_ENVELOPE + _RETURN_VALUES)
-    faults.listed[:] = told
+    faults.listed[:] = listed
     faults.raise_any()
     if misuse is not None:
         raise ValidationException(_ENVELOPE + misuse)

@@ -69,8 +69,8 @@ class Faults:
         """`newer` is for the members whose lone fault DynamoDB words without the value."""
         if self.full:
             return
-        shown = "null" if value is None else f"'{value[:ECHOED_CHARACTERS]}'"
-        text = f"Value {shown} at '{path.text}' failed to satisfy constraint: {constraint}"
+        quoted_value = "null" if value is None else f"'{value[:ECHOED_CHARACTERS]}'"
+        text = f"Value {quoted_value} at '{path.text}' failed to satisfy constraint: {constraint}"
         plainly = f"Value at '{path.newer}' failed to satisfy constraint: {constraint}"
         self.listed.append(Fault(path, text, plainly, newer, value is None, late))
 
@@ -80,13 +80,13 @@ class Faults:
         return not others or any(other.path.text.startswith(fault.path.text) for other in others)
 
     def raise_any(self) -> None:
-        told = [fault for fault in self.listed if not fault.late or self._is_alone(fault)]
-        if len(told) == 1:
-            (fault,) = told
+        reported = [fault for fault in self.listed if not fault.late or self._is_alone(fault)]
+        if len(reported) == 1:
+            (fault,) = reported
             raise ValidationException(f"1 validation error detected: {fault.newer if fault.plain else fault.text}")
-        if told:
-            texts = "; ".join(fault.text for fault in told)
-            raise ValidationException(f"{len(told)} validation errors detected: {texts}")
+        if reported:
+            texts = "; ".join(fault.text for fault in reported)
+            raise ValidationException(f"{len(reported)} validation errors detected: {texts}")
 
 
 class Shape:

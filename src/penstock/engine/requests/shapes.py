@@ -142,8 +142,8 @@ class Map(Shape):
         return all(one is None or low <= len(one) <= high for one in value.values())
 
     def render(self, value: Any) -> str:
-        shown = (f"{name}={'null' if one is None else self.of.render(one)}" for name, one in value.items())
-        return _cut("{", shown, "}")
+        members = (f"{name}={'null' if one is None else self.of.render(one)}" for name, one in value.items())
+        return _cut("{", members, "}")
 
 
 class Names:
@@ -221,11 +221,11 @@ class Structure(Shape):
                 faults.add(None, path.member(member), "Member must not be null")
 
     def render(self, value: Any) -> str:
-        shown = (
+        members = (
             f"{member[:1].lower()}{member[1:]}={shape.render(value[member]) if member in value else 'null'}"
             for member, shape in self.members.items()
         )
-        return _cut(f"{self.name}(", shown, ")")
+        return _cut(f"{self.name}(", members, ")")
 
 
 class Request:
@@ -283,14 +283,14 @@ def _inspect_element(of: Shape, value: Any, path: Path, faults: Faults) -> None:
 
 def _cut(opening: str, parts: Iterator[str], closing: str) -> str:
     """The parts joined, the first 64 KB of them."""
-    shown: list[str] = []
+    first_parts: list[str] = []
     length = 0
     for part in parts:
-        shown.append(part)
+        first_parts.append(part)
         length += len(part)
         if length > ECHOED_CHARACTERS:
             break
-    return f"{opening}{', '.join(shown)}{closing}"
+    return f"{opening}{', '.join(first_parts)}{closing}"
 
 
 # ── attribute values ──────────────────────────────────────────────────────────────────────────────
@@ -488,8 +488,8 @@ _CONTENT: dict[str, Shape] = {
 
 
 def _render(value: dict[str, Any], depth: int) -> str:
-    shown = "".join(f"{kind}: {_render_content(kind, data, depth)}," for kind, data in value.items())
-    return f"{{{shown}}}"
+    contents = "".join(f"{kind}: {_render_content(kind, data, depth)}," for kind, data in value.items())
+    return f"{{{contents}}}"
 
 
 def _render_content(kind: str, data: Any, depth: int) -> str:

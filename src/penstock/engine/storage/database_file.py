@@ -665,8 +665,8 @@ class Watch:
             if not self.failure:
                 if self._names is None:
                     raise closed_error(self._path)
-                kept = take_away(self._log, self._index, self._names[2:]) if is_other_file else ""
-                also = f" What was written last may be in its log, which is now {kept}." if kept else ""
+                moved_log = take_away(self._log, self._index, self._names[2:]) if is_other_file else ""
+                also = f" What was written last may be in its log, which is now {moved_log}." if moved_log else ""
                 self.failure = f"{self._path}: {what}. {_NEXT if is_other_file else _NEXT_LOG}{also}"
                 self.due = -inf
                 if is_other_file and self._identity(self._real) == self._names[:2]:

@@ -409,8 +409,8 @@ def branches(where: Node | None, hash_name: str, sort_name: str | None, paramete
     """The alternatives, if each of them names its partitions; None if something must be scanned."""
     alternatives = list(_alternatives(where)) if where is not None else []
     found = [_branch(alternative, hash_name, sort_name, parameters) for alternative in alternatives]
-    kept = [branch for branch in found if branch is not None]
-    return kept if kept and len(kept) == len(found) else None
+    branches = [branch for branch in found if branch is not None]
+    return branches if branches and len(branches) == len(found) else None
 
 
 def _alternatives(where: Node) -> Iterator[Node]:
