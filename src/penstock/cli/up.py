@@ -27,7 +27,7 @@ from penstock.jobs.app_names import load_app
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.worker.worker import Worker
 from penstock.registry import system_tables
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen, running_server
 from penstock.tables.definitions.sources import load
 from penstock.web.dashboard.app import make_dashboard, serve_dashboard

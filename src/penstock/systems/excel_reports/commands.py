@@ -25,7 +25,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
 from penstock.jobs.model.job import JobNotFound
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
 from penstock.systems.excel_reports.records import (
     DEFAULT_TTL_HOURS,

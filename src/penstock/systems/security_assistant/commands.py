@@ -37,7 +37,7 @@ from penstock.errors import PenstockError
 from penstock.files import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
 from penstock.systems.security_assistant.drawing.agents import default_agents, load_agents
 from penstock.systems.security_assistant.drawing.pdf import DRAWING_BYTES, DrawingTooLarge

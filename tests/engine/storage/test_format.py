@@ -14,7 +14,7 @@ from sample_tables import make, table
 
 from penstock.engine import Engine, Pending
 from penstock.engine.settings import Settings
-from penstock.engine.storage.database_file import APPLICATION_ID, FORMAT
+from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT
 from penstock.errors import DynamoDBError, PenstockError, StorageError
 
 GET = {"TableName": "plain", "Key": {"pk": {"S": "a"}}}

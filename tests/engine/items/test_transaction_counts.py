@@ -10,6 +10,7 @@ import pytest
 from sample_tables import assert_indexes_agree, index, make, table
 
 from penstock.engine import Engine
+from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.table_schema import IndexInfo
 from penstock.engine.items import transactions
 from penstock.errors import TransactionCanceledException
@@ -102,15 +103,15 @@ def statements(engine: Engine) -> Iterator[list[str]]:
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The indexes for which an item's key was computed from now on."""
     found: list[str] = []
-    start = IndexInfo.start
+    start = row_keys.index_start
 
-    def counting(self: IndexInfo, item: Item) -> bytes | None:
-        entry = start(self, item)
+    def counting(index: IndexInfo, item: Item) -> bytes | None:
+        entry = start(index, item)
         if entry is not None:
-            found.append(self.name)
+            found.append(index.name)
         return entry
 
-    monkeypatch.setattr(IndexInfo, "start", counting)
+    monkeypatch.setattr(row_keys, "index_start", counting)
     return found
 
 

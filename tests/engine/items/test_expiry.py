@@ -14,6 +14,7 @@ from watched_tables import create_table, delete, disable_ttl, enable_ttl, items,
 
 from penstock.clock import ManualClock
 from penstock.engine import ttl_sweeper
+from penstock.engine.catalog import row_keys
 from penstock.engine.engine import Engine
 from penstock.engine.items import index_backfill
 
@@ -161,7 +162,7 @@ def test_the_item_itself_is_looked_at_before_it_is_deleted(engine: Engine) -> No
     put(engine, "a", ends=seconds(NOW + 1000))
     with engine.writing() as call:
         table = call.table("jobs")
-        key = table.row_key({"id": {"S": "a"}})
+        key = row_keys.row_key(table, {"id": {"S": "a"}})
         call.db.execute(f"INSERT INTO {table.storage}_ttl (at, key) VALUES (?, ?)", (NOW - 1, key))
         call.db.execute(f"INSERT INTO {table.storage}_ttl (at, key) VALUES (?, ?)", (NOW - 1, b"nobody"))
     run_all_due(engine)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FILE, LOG, FOLDER = "/d/a.db", "/d/a.db-wal", "/d"
 LINE = b"try 1\n"
 

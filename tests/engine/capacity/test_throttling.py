@@ -1,4 +1,4 @@
-"""The simulation of capacity (throttling.py, 1-4; token_buckets.py, 1-4), under a clock that only the tests move."""
+"""The simulation of capacity (throttling.py, 1-8), under a clock that only the tests move."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.engine import Pending
 from penstock.engine.requests import REQUESTS
-from penstock.engine.requests.attribute_values import AttributeValue
-from penstock.engine.requests.shapes import List, Map, Shape, Structure
+from penstock.engine.requests.scalars import Shape
+from penstock.engine.requests.shapes import AttributeValue, List, Map, Structure
 from penstock.errors import DynamoDBError
 
 Json = dict[str, Any]

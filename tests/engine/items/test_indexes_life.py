@@ -235,7 +235,7 @@ def wait_until_active(engine: Engine) -> None:
 
 _BEGIN_AND_DIE = """
 import os, signal, sys
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = [sys.argv[2], os.path.dirname(sys.argv[2])]
 from test_indexes_life import add_index
 from penstock.engine import Engine
 engine = Engine(sys.argv[1])

@@ -13,7 +13,7 @@ from request_generator import Generator, models
 from sample_tables import assert_indexes_agree, index, make, table
 
 from penstock.engine import Engine, Pending
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.registry import OPERATIONS, Operation
 from penstock.errors import DynamoDBError, InternalServerError
 

@@ -13,7 +13,7 @@ from sample_tables import make, table
 
 from penstock.engine import Engine, Pending
 from penstock.engine.repair.examine import examine
-from penstock.engine.storage.database_file import FORMAT
+from penstock.engine.storage.file_format import FORMAT
 from penstock.errors import InternalServerError, StorageError
 
 NEXT = FORMAT + 1
@@ -22,15 +22,15 @@ NEXT = FORMAT + 1
 _NEWER = """
 import os, signal, sys
 from penstock.engine import Engine
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 
 def upgrade(connection):
     connection.execute("CREATE TABLE novelty (a)")
     if sys.argv[1] == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
 
-database_file.FORMAT += 1
-database_file._UPGRADES = (*database_file._UPGRADES, upgrade)
+file_format.FORMAT += 1
+file_format._UPGRADES = (*file_format._UPGRADES, upgrade)
 with Engine(sys.argv[2]) as engine:
     engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": "newer"}}})
     print(engine.execute("Scan", {"TableName": "plain", "Select": "COUNT"})["Count"])

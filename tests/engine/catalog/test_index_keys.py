@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_tables import index, table
 
+from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.table_schema import IndexInfo, compile_table
 from penstock.engine.settings import DEFAULT_SCOPE
-from penstock.wire import keys
 
 texts = st.text("a\0\xffé€😀", max_size=6) | st.sampled_from(["a" * 256, "a" * 257, "€" * 400, "a" * 1024, "a" * 2049])
 values = texts.map(lambda text: {"S": text}) | st.sampled_from([{"N": "1"}, {"B": "eA=="}, {"NULL": True}, {"M": {}}])
@@ -30,22 +30,25 @@ def general(one: IndexInfo, item: dict[str, Any]) -> bytes | None:
     most = [2048, 1024]
     if any(not text or len(text.encode()) > limit for text, limit in zip(found, most, strict=False)):
         return None
-    tail = b"".join(keys.escaped({"S": text}) for text in found[1:])
-    return keys.partition({"S": found[0]}) + tail
+    tail = b"".join(row_keys.escape_value({"S": text}) for text in found[1:])
+    return row_keys.partition({"S": found[0]}) + tail
 
 
 @pytest.mark.parametrize("one", [one_index("a:S"), one_index("a:S / b:S")], ids=["hash", "hash and range"])
 @settings(max_examples=200, deadline=None)
 @given(item=items)
 def test_the_start_of_a_row_of_texts_is_that_of_any_row(one: IndexInfo, item: dict[str, Any]) -> None:
-    assert one.start(item) == general(one, item)
+    assert row_keys.index_start(one, item) == general(one, item)
 
 
 @pytest.mark.parametrize("key", ["a:N / b:S", "a:S b:S", "a:S / b:N", "a:S / b:B"])
 def test_an_item_without_one_of_the_attributes_has_no_row(key: str) -> None:
     one = one_index(key)
-    assert one.start({}) is None
-    assert one.start({"a": {one.key[0].kind: "7"}}) is None
+    assert row_keys.index_start(one, {}) is None
+    assert row_keys.index_start(one, {"a": {one.key[0].kind: "7"}}) is None
     whole = {"a": {one.key[0].kind: "7"}, "b": {one.key[1].kind: "eA==" if one.key[1].kind == "B" else "7"}}
-    assert one.start(whole) is not None
-    assert one.entry({**whole, "id": {"S": "x"}}, b"row") == (one.start(whole) or b"") + keys.tie([{"S": "x"}]) + b"row"
+    assert row_keys.index_start(one, whole) is not None
+    assert (
+        row_keys.index_key(one, {**whole, "id": {"S": "x"}}, b"row")
+        == (row_keys.index_start(one, whole) or b"") + row_keys.tie([{"S": "x"}]) + b"row"
+    )
