@@ -21,9 +21,8 @@ from penstock.client.database import Database, connect
 from penstock.engine.settings import Settings
 from penstock.systems.construction_expenses.tables import tables as construction_expenses
 from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.definition import Index
+from penstock.tables.definitions.definition import Index, Naming
 from penstock.tables.definitions.definition import Table as Definition
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.survey import survey
 
 NAMING = Naming("construction-expenses")

@@ -70,7 +70,7 @@ PAGES = (
             "penstock:Index",
             "penstock.tables.definitions.definition:Throughput",
             "penstock.tables.definitions.definition:Maximum",
-            "penstock.tables.definitions.naming:Naming",
+            "penstock.tables.definitions.definition:Naming",
             "penstock.tables.plan.plan:diff",
             "penstock.tables.plan.plan:plan_table",
             "penstock.tables.plan.plan:plan_of",

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
 from penstock.tables.definitions.definition import Index, Table, Throughput
-from penstock.tables.plan import plan as c
+from penstock.tables.plan import changes as c
 from penstock.wire.limits import GLOBAL_INDEXES
 
 

@@ -25,12 +25,12 @@ from penstock.tables.data import backups
 from penstock.tables.data import dump as dumping
 from penstock.tables.data.backups import Backup, DumpFolder, PointInTime
 from penstock.tables.data.transfers import ItemTable
-from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Index, Naming, Table
 from penstock.tables.definitions.sources import read_folder
 from penstock.tables.formats.export import export
 from penstock.tables.indexes import existing, plan_addition, refuse_misfits
-from penstock.tables.plan.plan import AddIndex, diff
+from penstock.tables.plan.changes import AddIndex
+from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import required, survey, survey_to_delete
 from penstock.wire.values import equal
 

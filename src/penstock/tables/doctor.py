@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from penstock.client.database import Database
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Index, Key, Table, Throughput
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Index, Key, Naming, Table, Throughput
 from penstock.tables.indexes import fit, sample
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
 from penstock.tables.plan.survey import WORKERS, Live, inspect_every, side_by_side

@@ -15,7 +15,7 @@ from penstock.client.items.values import InvalidValue
 from penstock.clock import ManualClock
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
 from penstock.systems.construction_expenses.collection import AlreadyThere, NotThere, NoWayToFind
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming
 
 World = tuple[Books, ManualClock]
 

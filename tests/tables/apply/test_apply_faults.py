@@ -15,7 +15,7 @@ from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.iam_policy import policy
 from penstock.tables.indexes import existing, plan_addition
-from penstock.tables.plan.plan import ReplaceTable
+from penstock.tables.plan.changes import ReplaceTable
 from penstock.tables.plan.survey import survey_to_delete
 
 JOBS = Table(

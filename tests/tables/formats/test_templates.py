@@ -13,9 +13,8 @@ from table_checks import without_empty_maximums
 from table_strategies import tables
 
 from penstock.registry import system_tables
-from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import Index, Maximum, Naming, Table, Throughput
 from penstock.tables.definitions.export_file import ExportError
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.sources import load
 from penstock.tables.formats import cloudformation, terraform
 

@@ -27,7 +27,7 @@ from penstock.tables.data.compare import Comparison, Difference
 from penstock.tables.data.dump_folder import replace_file
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.export_file import export_text
-from penstock.tables.plan.plan import count
+from penstock.tables.plan.changes import count
 from penstock.tables.plan.survey import Live, required
 
 

@@ -36,7 +36,7 @@ from penstock.tables.indexes import (
     successor_name,
     warning_of,
 )
-from penstock.tables.plan.plan import count
+from penstock.tables.plan.changes import count
 from penstock.tables.plan.survey import Live
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -164,7 +164,7 @@ def add_index(
         if not force:
             refuse_misfits(plan)
         question = f"Add the index to {db.name}?"
-        propose(db, plan.survey, options, policy, question, show=lambda: show_index(plan), more=index_json(plan))
+        propose(db, plan.survey, options, policy, question, show=lambda _: show_index(plan), more=index_json(plan))
 
 
 def _index_to_add(named: NamedTables | None, table: str, index: str, given: GivenIndex) -> Index:

@@ -19,8 +19,7 @@ from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.registry import system_tables
 from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import PRODUCTION, Naming, check_names
+from penstock.tables.definitions.definition import PRODUCTION, Naming, Table, check_names
 from penstock.tables.definitions.sources import Definitions, load
 from penstock.tables.plan.failures import TableFailed
 

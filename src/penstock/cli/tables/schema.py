@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from penstock.cli.kit import groups
-from penstock.cli.kit.databases import note_missing_file, open_database
+from penstock.cli.kit.databases import missing_file, note_missing_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, INTERRUPTED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, same_command
 from penstock.cli.kit.output import print_json, shows_progress
@@ -19,9 +19,9 @@ from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
 from penstock.tables.apply.apply import apply as apply_survey
 from penstock.tables.apply.table_changer import Finished, Pace, Progress
 from penstock.tables.doctor import Finding, examine_definitions, examine_live
+from penstock.tables.plan.changes import count, describe_whole
 from penstock.tables.plan.failures import Failure
-from penstock.tables.plan.plan import Plan, count
-from penstock.tables.plan.render import Style, as_json, describe_whole, lines
+from penstock.tables.plan.plan import Plan, Style, plan_json, render_lines
 from penstock.tables.plan.survey import Survey, survey, survey_to_delete
 
 
@@ -41,8 +41,7 @@ def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> Non
     Read only. For a file that does not exist yet, the plan is that of an empty database; the file is not made.
     """
     note_missing_file(target)
-    with open_database(target, "empty") as db:
-        surveyed = survey(db, named.tables, named.naming, policy=named.policy_command("plan"))
+    surveyed = _survey_target(target, named, named.policy_command("plan"))
     if as_json:
         print_json(survey_json(surveyed))
     else:
@@ -71,11 +70,18 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
     policy = named.policy_command("apply")
     if options.dry_run:
         note_missing_file(target)
-    with open_database(target, "empty") as db:
-        surveyed = survey(db, named.tables, named.naming, policy=policy)
-    if agreed(surveyed, options, f"Apply this to {target}?", show=lambda: _show_apply(surveyed)):
+    surveyed = _survey_target(target, named, policy)
+    if agreed(surveyed, options, f"Apply this to {target}?", show=_show_apply):
         with open_database(target, "made") as db:  # a file is made only now that somebody wants it
             carry_out(db, surveyed, options, policy)
+
+
+def _survey_target(target: str, named: NamedTables, policy: str) -> Survey:
+    """Compares the definitions with a target. A file that does not exist has no tables, and is not made for that."""
+    if missing_file(target) is not None:
+        return survey(None, named.tables, named.naming)
+    with open_database(target) as db:
+        return survey(db, named.tables, named.naming, policy=policy)
 
 
 def _show_apply(survey: Survey) -> None:
@@ -135,7 +141,7 @@ def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
         surveyed = survey_to_delete(db, names, named.naming, policy=policy)
         doomed = surveyed.plan.counts["delete"]
         question = f"Delete {doomed} of the tables in {db.name}, with all their items?"
-        propose(db, surveyed, options, policy, question, show=lambda: _show_destroy(surveyed))
+        propose(db, surveyed, options, policy, question, show=_show_destroy)
 
 
 def _show_destroy(survey: Survey) -> None:
@@ -194,7 +200,7 @@ def propose(
     policy: str,
     question: str,
     *,
-    show: Callable[[], object],
+    show: Callable[[Survey], object],
     more: dict[str, Any] | None = None,
 ) -> None:
     """Shows what would be done, asks if it is to be done, and does it.
@@ -210,12 +216,12 @@ def agreed(
     options: ChangeOptions,
     question: str,
     *,
-    show: Callable[[], object],
+    show: Callable[[Survey], object],
     more: dict[str, Any] | None = None,
 ) -> bool:
     """Shows what would be done, and asks; whether there is something to carry out. Mere waiting needs no asking."""
     if not options.as_json:
-        show()
+        show(survey)
     if options.dry_run:
         if options.as_json:
             print_json(survey_json(survey) | (more or {}) | {"dry_run": True})
@@ -278,7 +284,7 @@ _COLOURS: dict[Style, dict[str, Any]] = {
 
 
 def show_plan(plan: Plan) -> None:
-    for line in lines(plan):
+    for line in render_lines(plan):
         click.echo("".join(click.style(piece.text, **_COLOURS[piece.style]) for piece in line))
 
 
@@ -298,7 +304,7 @@ def show_not_compared(survey: Survey) -> None:
 
 
 def survey_json(survey: Survey) -> dict[str, Any]:
-    return as_json(survey.plan) | {
+    return plan_json(survey.plan) | {
         "under_way": [one.name for one in survey.under_way],
         "not_compared": list(survey.not_compared),
     }

@@ -17,8 +17,7 @@ from penstock.clock import Clock, SystemClock
 from penstock.systems.construction_expenses.collection import Collection
 from penstock.systems.construction_expenses.tables import tables
 from penstock.tables.apply.apply import ensure_tables
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import DEFAULT_REGION, PRODUCTION, Naming
+from penstock.tables.definitions.definition import DEFAULT_REGION, PRODUCTION, Naming, Table
 
 DAY_SECONDS = 86_400
 PREFIX = "construction-expenses"

@@ -17,8 +17,7 @@ from penstock.client.items.values import InvalidValue, Item
 from penstock.client.reads.pages import Items
 from penstock.clock import Clock, utc_text
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Key, Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Key, Naming, Table
 
 _LATEST_EXPIRY_SECONDS = 10 * 366 * 86_400
 """An expiry further away is one in milliseconds, which DynamoDB would take for the year 50,000."""

@@ -16,10 +16,10 @@ from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS, Pace, Progress, Report, TableChanger, run_together
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming, Table
+from penstock.tables.plan.changes import Change, CreateTable, DeleteTable
 from penstock.tables.plan.failures import Failure, TableFailed
-from penstock.tables.plan.plan import Change, CreateTable, DeleteTable, TablePlan
+from penstock.tables.plan.plan import TablePlan
 from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, required, survey_table
 from penstock.tables.plan.survey import survey as survey_tables
 

@@ -1,7 +1,7 @@
 """One table's changes, carried out: a conversation with the database that can be left and taken up at any point.
 Several conversations run side by side in one thread.
 
-1. A conversation is a generator: it asks (`Ask`) and is sent the answer, or the error is thrown into it; it pauses
+1. A conversation is a generator: it asks (`Request`) and is sent the answer, or the error is thrown into it; it pauses
    (`Pause`); it tells how far it is (anything else), and that is reported. It does no I/O and never sleeps.
 2. `run_together` does both: the asks of one round go out side by side, and it sleeps only when every conversation
    pauses, until the first of them wants to go on.
@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
@@ -36,19 +36,9 @@ from penstock.errors import (
     UnknownOperationException,
     ValidationException,
 )
-from penstock.tables.apply.change_requests import Request, requests_of
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.failures import (
-    Failure,
-    IndexVanished,
-    RefusedChange,
-    StrangeAnswer,
-    WaitedTooLong,
-    WrongState,
-    failure_of,
-)
-from penstock.tables.plan.plan import (
+from penstock.tables.plan.changes import (
     AddIndex,
     Change,
     ClearStream,
@@ -58,13 +48,33 @@ from penstock.tables.plan.plan import (
     DropIndex,
     Refused,
     RemoveTags,
+    ReplaceTable,
+    SetDeletionProtection,
+    SetIndexMaximum,
+    SetIndexWarm,
+    SetMaximum,
     SetPitr,
+    SetSse,
     SetStream,
+    SetTableClass,
     SetTags,
     SetTtl,
+    SetWarm,
+    UpdateBilling,
+    UpdateIndexThroughput,
+    UpdateThroughput,
+    describe_whole,
     fill_seconds,
 )
-from penstock.tables.plan.render import describe_whole
+from penstock.tables.plan.failures import (
+    Failure,
+    IndexVanished,
+    RefusedChange,
+    StrangeAnswer,
+    WaitedTooLong,
+    WrongState,
+    failure_of,
+)
 from penstock.tables.plan.survey import TableSurvey
 
 Json = dict[str, Any]
@@ -83,8 +93,8 @@ MAX_WAIT_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A call of DynamoDB's."""
+class Request:
+    """One call: DynamoDB's name for it, and its body."""
 
     operation: str
     body: Mapping[str, Any] = field(hash=False)
@@ -135,7 +145,7 @@ class _Conversation:
     def __init__(self, steps: Steps[Any]) -> None:
         self.steps = steps
         self.due_at = float("-inf")
-        self.ask: Ask | None = None
+        self.ask: Request | None = None
 
 
 class _Runner:
@@ -175,12 +185,12 @@ class _Runner:
         one.ask = None
         try:
             step = one.steps.throw(answer) if isinstance(answer, PenstockError) else _send(one.steps, answer)
-            while not isinstance(step, Ask | Pause):
+            while not isinstance(step, Request | Pause):
                 self._report(step)
                 step = next(one.steps)
         except StopIteration:
             return False
-        if isinstance(step, Ask):
+        if isinstance(step, Request):
             one.ask = step
         else:
             one.due_at = self._pace.clock.now() + step.seconds
@@ -351,7 +361,7 @@ class TablePoller:
         for attempt in count(1):
             self._operation = request.operation
             try:
-                return (yield Ask(request.operation, request.body))
+                return (yield request)
             except except_for:
                 raise
             except DynamoDBError as error:
@@ -623,3 +633,116 @@ class TableChanger(TablePoller):
                 self.notes.append("its tags are set, but not shown yet")
                 return
             yield from self._pause(attempt)
+
+
+# ── the calls of a change ───────────────────────────────────────────────────────────────────────────
+
+
+def requests_of(
+    change: Change, name: str, *, arn: str = "", tags: Mapping[str, str] | None = None
+) -> tuple[Request, ...]:
+    """The calls that make `change` on the table of this full name.
+
+    `arn` is needed for tags. `tags` are put on a new table beside its own. `ReplaceTable` has none: it is refused.
+    """
+    match change:
+        case CreateTable(table):
+            return _creation(table, name, tags)
+        case DeleteTable():
+            return (Request("DeleteTable", {"TableName": name}),)
+        case ReplaceTable():
+            return ()
+        case SetTtl(attribute):
+            return (_ttl(name, attribute, enabled=True),)
+        case ClearTtl(attribute):
+            return (_ttl(name, attribute, enabled=False),)
+        case SetPitr(days):
+            return (_recovery(name, days),)
+        case SetTags(new):
+            return (Request("TagResource", {"ResourceArn": arn, "Tags": aws_shapes.tag_list(new)}),)
+        case RemoveTags(keys):
+            return (Request("UntagResource", {"ResourceArn": arn, "TagKeys": list(keys)}),)
+        case _:
+            return (Request("UpdateTable", {"TableName": name, **_update(change)}),)
+
+
+Update = (
+    AddIndex
+    | ClearStream
+    | DropIndex
+    | SetDeletionProtection
+    | SetIndexMaximum
+    | SetIndexWarm
+    | SetMaximum
+    | SetSse
+    | SetStream
+    | SetTableClass
+    | SetWarm
+    | UpdateBilling
+    | UpdateIndexThroughput
+    | UpdateThroughput
+)
+
+
+def _update(change: Update) -> Json:
+    """The members of an UpdateTable request."""
+    match change:
+        case AddIndex(index):
+            definitions = aws_shapes.attribute_definitions(change.attributes)
+            return {"AttributeDefinitions": definitions, **_index_update("Create", aws_shapes.index_shape(index))}
+        case DropIndex(index):
+            return _index_update("Delete", {"IndexName": index.name})
+        case UpdateBilling(billing, _, indexes):
+            updates = [
+                {"Update": {"IndexName": one, "ProvisionedThroughput": aws_shapes.units(units)}}
+                for one, units in indexes
+            ]
+            return aws_shapes.capacity(billing) | ({"GlobalSecondaryIndexUpdates": updates} if updates else {})
+        case UpdateThroughput(units):
+            return {"ProvisionedThroughput": aws_shapes.units(units)}
+        case UpdateIndexThroughput(index, units):
+            return _index_update("Update", {"IndexName": index, "ProvisionedThroughput": aws_shapes.units(units)})
+        case SetMaximum(maximum):
+            return {"OnDemandThroughput": aws_shapes.maximum(maximum)}
+        case SetIndexMaximum(index, maximum):
+            return _index_update("Update", {"IndexName": index, "OnDemandThroughput": aws_shapes.maximum(maximum)})
+        case SetWarm(warm):
+            return {"WarmThroughput": aws_shapes.warm(warm)}
+        case SetIndexWarm(index, warm):
+            return _index_update("Update", {"IndexName": index, "WarmThroughput": aws_shapes.warm(warm)})
+        case SetStream(view):
+            return {"StreamSpecification": aws_shapes.stream(view)}
+        case ClearStream():
+            return {"StreamSpecification": aws_shapes.stream(None)}
+        case SetDeletionProtection(enabled):
+            return {"DeletionProtectionEnabled": enabled}
+        case SetTableClass(table_class):
+            return {"TableClass": table_class}
+        case SetSse(sse):
+            return {"SSESpecification": aws_shapes.encryption(sse)}
+        case _:
+            assert_never(change)
+
+
+def _creation(table: Table, name: str, tags: Mapping[str, str] | None) -> tuple[Request, ...]:
+    """TTL and recovery have calls of their own, once the table is ACTIVE."""
+    calls = [Request("CreateTable", aws_shapes.create_request(table, name, tags))]
+    if table.ttl is not None:
+        calls.append(_ttl(name, table.ttl, enabled=True))
+    if table.pitr:
+        calls.append(_recovery(name, table.pitr))
+    return tuple(calls)
+
+
+def _ttl(name: str, attribute: str, *, enabled: bool) -> Request:
+    specification = {"Enabled": enabled, "AttributeName": attribute}
+    return Request("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
+
+
+def _recovery(name: str, days: int) -> Request:
+    specification = aws_shapes.recovery(days)
+    return Request("UpdateContinuousBackups", {"TableName": name, "PointInTimeRecoverySpecification": specification})
+
+
+def _index_update(action: str, body: Json) -> Json:
+    return {"GlobalSecondaryIndexUpdates": [{action: body}]}

@@ -29,8 +29,7 @@ from penstock.tables.data import load as loading_data
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import read_export
-from penstock.tables.plan.plan import Change
-from penstock.tables.plan.render import describe_whole
+from penstock.tables.plan.changes import Change, describe_whole
 from penstock.tables.plan.survey import inspect, required
 
 RESTORE_SECONDS = 24 * 3600.0

@@ -16,8 +16,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
-from penstock.tables.definitions.naming import MANAGER, STANDARD_TAGS
+from penstock.tables.definitions.definition import MANAGER, STANDARD_TAGS, Index, Maximum, Table, Throughput
 from penstock.tables.definitions.problems import check
 
 SUMMARY_FILE = "table-summary.txt"

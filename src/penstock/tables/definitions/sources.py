@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import ExportError, read_export
-from penstock.tables.definitions.problems import DefinitionError, Problem, check_together
+from penstock.tables.definitions.problems import DefinitionError, Problem
 from penstock.tables.definitions.system_tables import SystemTables
 from penstock.user_modules import import_user_module
 
@@ -135,8 +136,20 @@ def _called(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     if not tables or strangers:
         kind = type(strangers[0] if strangers else found).__name__
         raise LoadingError(given, f"a Table was expected there, not {kind}", "Name a Table, or a list of them")
-    check_together(tables)
+    check_unique_names(tables)
     return tables
+
+
+def check_unique_names(tables: Iterable[Table]) -> None:
+    """Raises DefinitionError if two definitions have the same name."""
+    counts = Counter(table.name for table in tables)
+    problems = [
+        Problem(f"table {name!r}", f"it is defined {times} times", "Keep one")
+        for name, times in counts.items()
+        if times > 1
+    ]
+    if problems:
+        raise DefinitionError(problems)
 
 
 def _call(function: Callable[..., Any], layout: str) -> Any:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.tables.definitions import aws_shapes
-from penstock.tables.definitions.definition import PITR_DAYS, Table
+from penstock.tables.definitions.definition import PITR_DAYS, Naming, Table
 from penstock.tables.definitions.export_file import ExportError
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.problems import check
 
 TYPE = "AWS::DynamoDB::Table"

@@ -15,9 +15,8 @@ from secrets import token_hex
 
 from penstock.client.database import Database
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.definition import Naming, Table, check_names
 from penstock.tables.definitions.export_file import SUMMARY_FILE, SummaryRow, export_text, summary_text
-from penstock.tables.definitions.naming import Naming, check_names
 from penstock.tables.plan.failures import Failure, WrongState, failure_of
 from penstock.tables.plan.survey import NOT_YET, Live, inspect_all
 

@@ -23,11 +23,11 @@ from penstock.tables.definitions.definition import (
     Index,
     Key,
     Maximum,
+    Naming,
     Table,
     Throughput,
 )
 from penstock.tables.definitions.export_file import ExportError
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.problems import check
 
 

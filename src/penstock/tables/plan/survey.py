@@ -13,8 +13,7 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError, ResourceNotFoundException, TableNotFoundException, UnknownOperationException
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming, check_names
+from penstock.tables.definitions.definition import Naming, Table, check_names
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
 from penstock.tables.plan.plan import Plan, TablePlan, plan_table
 
@@ -203,15 +202,15 @@ class Survey:
         return tuple(sorted(found))
 
 
-def survey(db: Database, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> Survey:
-    """Looks once at every table that is defined, side by side. Changes nothing.
+def survey(db: Database | None, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> Survey:
+    """Looks once at every table that is defined, side by side. Changes nothing. Without a database, no table exists.
 
     Raises DefinitionError for names that cannot be, and TablesUnreadable with every table that could not be looked at.
     """
     wanted = {naming.full_name(table.name): table for table in tables}
     check_names(wanted.values(), naming)
-    found = inspect_every(db, wanted, policy=policy)
-    return Survey(tuple(survey_table(name, table, found[name]) for name, table in wanted.items()), naming)
+    found = {} if db is None else inspect_every(db, wanted, policy=policy)
+    return Survey(tuple(survey_table(name, table, found.get(name)) for name, table in wanted.items()), naming)
 
 
 def survey_table(name: str, wanted: Table, live: Live | None) -> TableSurvey:

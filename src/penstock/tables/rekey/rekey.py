@@ -27,7 +27,7 @@ from penstock.tables.apply.apply import change, delete, make, put_right
 from penstock.tables.data.transfers import ItemTable, KeyText, Page, Places, fresh_key
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import read_export
-from penstock.tables.plan.plan import ClearStream, SetStream
+from penstock.tables.plan.changes import ClearStream, SetStream
 from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.catch_up import Settler, TooManyProblems
 from penstock.tables.rekey.checksums import Changed, Doubts, Sums
