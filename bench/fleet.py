@@ -84,7 +84,7 @@ def _verified(db: Database) -> tuple[int, Counter[str]]:
         found = survey(db, construction_expenses(), NAMING)
     finally:
         db.execute = execute  # type: ignore[method-assign]
-    return sum(one.has_work for one in found.tables), calls
+    return len(found.with_work), calls
 
 
 def _told(calls: Counter[str]) -> str:

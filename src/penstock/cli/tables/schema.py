@@ -228,7 +228,7 @@ def agreed(
         return False
     if not survey.plan.is_empty:
         confirm(question, yes=options.yes)
-    return options.as_json or any(one.has_work for one in survey.tables)
+    return options.as_json or bool(survey.with_work)
 
 
 def carry_out(
@@ -285,7 +285,7 @@ _COLOURS: dict[Style, dict[str, Any]] = {
 
 def show_plan(plan: Plan) -> None:
     for line in render_lines(plan):
-        click.echo("".join(click.style(piece.text, **_COLOURS[piece.style]) for piece in line))
+        click.echo("".join([click.style(piece.text, **_COLOURS[piece.style]) for piece in line]))
 
 
 def show_under_way(survey: Survey) -> None:
@@ -341,8 +341,9 @@ def show_report(report: ApplyReport) -> None:
         if outcome.fate == "unfinished":
             done = ", ".join(describe_whole(change) for change in outcome.done) or "nothing"
             click.echo(f"    {outcome.table}: done: {done}; was at: {outcome.doing}", err=True)
+    summary = report.summary
     show_failures(report.failures)
-    click.echo(report.summary)
+    click.echo(summary)
 
 
 def show_failures(failures: Iterable[Failure]) -> None:
@@ -363,13 +364,15 @@ class Screen:
         match event:
             case Progress():
                 self._now[event.table] = progress_text(event)
-                self._draw()
+                if self._live:
+                    self._draw()
             case Finished(table, change):
                 self._now.pop(table, None)
                 self.clear()
                 if not self._quiet:
                     click.echo(f"  done  {table}   {change}")
-                self._draw()
+                if self._live:
+                    self._draw()
 
     def clear(self) -> None:
         if self._live and self._length:
@@ -377,7 +380,7 @@ class Screen:
             self._length = 0
 
     def _draw(self) -> None:
-        if not self._live or not self._now:
+        if not self._now:
             return
         first, *others = self._now.values()
         # A narrow terminal cuts the end off: how far it is comes first.

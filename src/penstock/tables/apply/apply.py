@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from penstock.client.database import Database
@@ -39,7 +40,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ApplyReport:
     outcomes: tuple[Outcome, ...]
 
@@ -47,7 +48,7 @@ class ApplyReport:
     def counts(self) -> dict[Fate, int]:
         return {fate: sum(one.fate == fate for one in self.outcomes) for fate in FATES}
 
-    @property
+    @cached_property
     def failures(self) -> tuple[Failure, ...]:
         return tuple(one.failure for one in self.outcomes if one.failure is not None)
 
@@ -85,9 +86,9 @@ def apply(
     """
     pace = pace or Pace()
     tags = survey.naming.tags(utc_text(pace.clock.now()))
-    changers = {one.name: TableChanger(one, pace, tags=tags, policy=policy) for one in survey.tables if one.has_work}
+    changers = {one.name: TableChanger(one, pace, tags=tags, policy=policy) for one in survey.with_work}
     try:
-        run_together(db, [changer.steps() for changer in changers.values()], pace, report)
+        run_together(db, changers.values(), pace, report)
     except KeyboardInterrupt:
         raise Interrupted(_report_of(survey.tables, changers)) from None
     return _report_of(survey.tables, changers)
@@ -196,6 +197,6 @@ def _work(db: Database, table: TableSurvey, tell: Tell, seconds: float = MAX_WAI
         if isinstance(event, Progress):
             tell(f"{event.table} is {event.status}" + (f": {event.change}" if event.change else ""))
 
-    run_together(db, [work.steps()], pace, report)
+    run_together(db, [work], pace, report)
     if work.failure is not None:
         raise TableFailed(work.failure)

@@ -46,7 +46,6 @@ from penstock.tables.plan.changes import (
     CreateTable,
     DeleteTable,
     DropIndex,
-    Refused,
     RemoveTags,
     ReplaceTable,
     SetDeletionProtection,
@@ -128,13 +127,13 @@ def poll_seconds(attempt: int) -> float:
     return min(LONGEST_POLL_SECONDS, FIRST_POLL_SECONDS * POLL_GROWTH ** min(attempt, 40))
 
 
-def run_together(db: Database, conversations: Iterable[Steps[Any]], pace: Pace, report: Report) -> None:
-    """Runs conversations to their ends, `pace.side_by_side` of them at a time.
+def run_together(db: Database, changers: Iterable[TableChanger], pace: Pace, report: Report) -> None:
+    """Runs each table's conversation to its end, `pace.side_by_side` of them at a time.
 
     An error that a conversation does not catch ends the run.
     """
     with ThreadPoolExecutor(pace.side_by_side, thread_name_prefix="penstock-tables") as pool:
-        _Runner(db, pace, report, pool).run(deque(conversations))
+        _Runner(db, pace, report, pool).run(deque(changer.steps() for changer in changers))
 
 
 class _Conversation:
@@ -447,12 +446,11 @@ class TableChanger(TablePoller):
         self.failure = failure_of(self.name, self.doing, error, operation=operation, policy=self._policy)
 
     def _refuse(self) -> None:
-        plan = self.survey.plan
-        for change in plan.changes:
-            cost = plan.cost(change)
-            if isinstance(cost, Refused):
-                self.doing = describe_whole(change)
-                raise RefusedChange(cost.instead)
+        refusal = self.survey.plan.refusal
+        if refusal is not None:
+            change, cost = refusal
+            self.doing = describe_whole(change)
+            raise RefusedChange(cost.instead)
 
     def _changes(self) -> Steps[None]:
         for change in self.survey.plan.changes:

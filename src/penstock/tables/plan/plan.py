@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, assert_never
+from functools import cached_property
+from typing import Any, Literal
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
 from penstock.tables.definitions.definition import MANAGER, STANDARD_TAGS, Billing, Index, Maximum, Table, Throughput
 from penstock.tables.plan.changes import (
     AddIndex,
-    Blocks,
     Change,
     ClearStream,
     ClearTtl,
@@ -207,7 +207,7 @@ def _shapes(indexes: tuple[Index, ...]) -> dict[str, object]:
 Fate = Literal["create", "change", "delete", "refused", "keep"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TablePlan:
     """One table under its full name: its changes, in their order, and how many items they concern."""
 
@@ -215,11 +215,21 @@ class TablePlan:
     changes: tuple[Change, ...] = ()
     items: int = 0
 
+    @cached_property
+    def priced(self) -> tuple[tuple[Change, Cost], ...]:
+        """Each change with what it costs."""
+        return tuple([(change, cost_of(change, self.items)) for change in self.changes])
+
+    @property
+    def refusal(self) -> tuple[Change, Refused] | None:
+        """The first change that is never made; nothing of the table is changed then."""
+        return next(((change, cost) for change, cost in self.priced if isinstance(cost, Refused)), None)
+
     @property
     def fate(self) -> Fate:
         if not self.changes:
             return "keep"
-        if any(isinstance(self.cost(change), Refused) for change in self.changes):
+        if self.refusal is not None:
             return "refused"
         match self.changes[0]:
             case CreateTable():
@@ -232,9 +242,6 @@ class TablePlan:
     @property
     def replaces(self) -> bool:
         return any(isinstance(change, ReplaceTable) for change in self.changes)
-
-    def cost(self, change: Change) -> Cost:
-        return cost_of(change, self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +299,16 @@ def render_text(plan: Plan) -> str:
 
 def render_lines(plan: Plan) -> tuple[Line, ...]:
     """One line a change, the tables' names in one column, and the sum below."""
-    shown = [table for table in plan.tables if table.changes]
-    names = max((len(table.name) for table in shown), default=0)
-    deeds = max((len(describe(change)) for table in shown for change in table.changes), default=0)
-    body = (line for table in shown for line in _table_lines(table, names, deeds))
-    return (*body, (Segment(render_summary(plan)),))
+    with_changes = [table for table in plan.tables if table.changes]
+    texts = [[(describe(change), cost_text(cost)) for change, cost in table.priced] for table in with_changes]
+    name_width = max((len(table.name) for table in with_changes), default=0)
+    change_width = max((len(change) for rows in texts for change, _ in rows), default=0)
+    lines = [
+        line
+        for table, rows in zip(with_changes, texts, strict=True)
+        for line in _table_lines(table, rows, name_width, change_width)
+    ]
+    return (*lines, (Segment(render_summary(plan)),))
 
 
 def render_summary(plan: Plan) -> str:
@@ -310,24 +322,17 @@ def render_summary(plan: Plan) -> str:
     return f"Nothing to do: {count(len(plan.tables), 'table')} as defined."
 
 
-def _table_lines(table: TablePlan, names: int, deeds: int) -> Iterable[Line]:
-    marker, style = _marker(table)
-    for at, change in enumerate(table.changes):
-        head = f"{marker:>3} {table.name}" if at == 0 else ""
-        deed, cost = describe(change), table.cost(change)
-        if not deed and not cost_text(cost):
-            yield (Segment(head, style),)
-            continue
-        yield _line(Segment(head.ljust(4 + names), style), deed, deeds, cost, change)
-
-
-def _line(head: Segment, deed: str, deeds: int, cost: Cost, change: Change) -> Line:
-    costs = cost_text(cost)
-    piece = Segment(_GAP + (deed.ljust(deeds) if costs else deed), _style(change))
-    if not costs:
-        return head, piece
-    danger = isinstance(cost, Destroys | Refused)
-    return head, piece, Segment(_GAP + costs, "danger" if danger else "cost")
+def _table_lines(table: TablePlan, texts: list[tuple[str, str]], name_width: int, change_width: int) -> Iterator[Line]:
+    head, style = _marker(table)
+    name = f"{head:>3} {table.name}"
+    for (change, cost), (change_text, price) in zip(table.priced, texts, strict=True):
+        pieces = [Segment(name.ljust(4 + name_width) if change_text or price else name, style)]
+        if change_text or price:
+            pieces.append(Segment(_GAP + (change_text.ljust(change_width) if price else change_text), _style(change)))
+        if price:
+            pieces.append(Segment(_GAP + price, "danger" if isinstance(cost, Destroys | Refused) else "cost"))
+        yield tuple(pieces)
+        name = ""
 
 
 def _marker(table: TablePlan) -> tuple[str, Style]:
@@ -363,13 +368,12 @@ def plan_json(plan: Plan) -> dict[str, Any]:
 
 
 def _table_json(table: TablePlan) -> dict[str, Any]:
-    changes = [_change_json(table, change) for change in table.changes]
+    changes = [_change_json(change, cost) for change, cost in table.priced]
     return {"table": table.name, "fate": table.fate, "items": table.items, "changes": changes}
 
 
-def _change_json(table: TablePlan, change: Change) -> dict[str, Any]:
-    cost = table.cost(change)
-    form: dict[str, Any] = {"change": type(change).__name__, "text": describe(change) or describe_whole(change)}
+def _change_json(change: Change, cost: Cost) -> dict[str, Any]:
+    form: dict[str, Any] = {"change": type(change).__name__, "text": describe_whole(change)}
     index = getattr(change, "index", None)
     if index is not None:
         form["index"] = index if isinstance(index, str) else index.name
@@ -379,16 +383,9 @@ def _change_json(table: TablePlan, change: Change) -> dict[str, Any]:
 
 
 def _cost_json(cost: Cost) -> dict[str, Any]:
-    match cost:
-        case Quick():
-            return {"kind": "quick"}
-        case Fills(seconds):
-            return {"kind": "fills", "seconds": round(seconds, 1), "text": cost_text(cost)}
-        case Blocks(words):
-            return {"kind": "blocks", "text": words}
-        case Destroys(words):
-            return {"kind": "destroys", "text": words}
-        case Refused(words):
-            return {"kind": "refused", "text": words}
-        case _:
-            assert_never(cost)
+    form: dict[str, Any] = {"kind": type(cost).__name__.lower()}
+    if isinstance(cost, Quick):
+        return form
+    if isinstance(cost, Fills):
+        form["seconds"] = round(cost.seconds, 1)
+    return form | {"text": cost_text(cost)}

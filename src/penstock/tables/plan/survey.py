@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from penstock.client.database import Database
@@ -180,14 +181,19 @@ class TableSurvey:
         return bool(self.plan.changes) or (self.live is not None and self.live.in_motion)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Survey:
     tables: tuple[TableSurvey, ...]
     naming: Naming
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
         return Plan(tuple(one.plan for one in self.tables))
+
+    @cached_property
+    def with_work(self) -> tuple[TableSurvey, ...]:
+        """Tables that need a change, or that are in motion and waited for."""
+        return tuple(one for one in self.tables if one.has_work)
 
     @property
     def under_way(self) -> tuple[TableSurvey, ...]:
@@ -210,7 +216,7 @@ def survey(db: Database | None, tables: Iterable[Table], naming: Naming, *, poli
     wanted = {naming.full_name(table.name): table for table in tables}
     check_names(wanted.values(), naming)
     found = {} if db is None else inspect_every(db, wanted, policy=policy)
-    return Survey(tuple(survey_table(name, table, found.get(name)) for name, table in wanted.items()), naming)
+    return Survey(tuple([survey_table(name, table, found.get(name)) for name, table in wanted.items()]), naming)
 
 
 def survey_table(name: str, wanted: Table, live: Live | None) -> TableSurvey:

@@ -25,7 +25,7 @@ from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import PRODUCTION, Key, Naming, Table, Throughput
 from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.definitions.sources import Definitions, load
-from penstock.tables.plan.changes import Destroys, Refused, cost_text, describe, describe_whole
+from penstock.tables.plan.changes import Destroys, Refused, cost_text, describe_whole
 from penstock.tables.plan.plan import TablePlan, render_summary
 from penstock.tables.plan.survey import side_by_side, survey
 from penstock.web.dashboard.charts import heat_map
@@ -278,11 +278,11 @@ def _lines(plan: TablePlan, there: bool) -> list[Line]:
             plan.name,
             there,
             plan.fate,
-            describe(change) or describe_whole(change),
-            cost_text(plan.cost(change)),
-            isinstance(plan.cost(change), Destroys | Refused),
+            describe_whole(change),
+            cost_text(cost),
+            isinstance(cost, Destroys | Refused),
         )
-        for change in plan.changes
+        for change, cost in plan.priced
     ]
 
 
