@@ -34,7 +34,7 @@ PAGES = (
             "penstock:boto3_client",
             "penstock:boto3_resource",
             "penstock.client.transports:Limits",
-            "penstock.client.wrappers.retries:RetryPolicy",
+            "penstock.client.wrappers.retries:RequestRetries",
             "penstock.client.wrappers.pacing:Pacer",
             "penstock.client.wrappers.metering:Meter",
             "penstock.client.wrappers.metering:Metering",

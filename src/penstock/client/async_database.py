@@ -18,7 +18,7 @@ from penstock.client.transports.async_http import AsyncRemoteTransport, AsyncThr
 from penstock.client.transports.base import DEFAULT_LIMITS, AsyncTransport, Limits, capabilities_of
 from penstock.client.transports.credentials import CredentialSource, profile_region
 from penstock.client.transports.endpoints import MEMORY, File
-from penstock.client.wrappers.retries import DEFAULT_POLICY, AsyncRetrying, RetryPolicy
+from penstock.client.wrappers.retries import DEFAULT_RETRIES, AsyncRetrying, RequestRetries
 from penstock.clock import Clock
 from penstock.errors import TransactionCanceledException
 
@@ -102,7 +102,7 @@ def connect_async(
     settings: Settings | None = None,
     limits: Limits = DEFAULT_LIMITS,
     credentials: CredentialSource | None = None,
-    retries: RetryPolicy | None = DEFAULT_POLICY,
+    retries: RequestRetries | None = DEFAULT_RETRIES,
     via: Via = "thin",
 ) -> AsyncDatabase:
     """`connect` for asyncio: `async with connect_async(url) as db`.

@@ -18,7 +18,7 @@ from penstock.client.transports.base import (
 )
 from penstock.client.transports.credentials import CredentialSource, profile_region
 from penstock.client.transports.endpoints import MEMORY, Endpoint, File
-from penstock.client.wrappers.retries import DEFAULT_POLICY, Retrying, RetryPolicy
+from penstock.client.wrappers.retries import DEFAULT_RETRIES, RequestRetries, Retrying
 from penstock.clock import Clock
 from penstock.errors import PenstockError, TransactionCanceledException
 
@@ -172,7 +172,7 @@ def connect(
     settings: Settings | None = None,
     limits: Limits = DEFAULT_LIMITS,
     credentials: CredentialSource | None = None,
-    retries: RetryPolicy | None = DEFAULT_POLICY,
+    retries: RequestRetries | None = DEFAULT_RETRIES,
     via: Via = "thin",
 ) -> Database:
     """Opens the database that `url` names.

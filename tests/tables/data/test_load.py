@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from moving_samples import ORDERS, everything, filled, order
 
-from penstock.client.batches.batch_queue import Backoff
+from penstock.client.batches.batch_queue import RefusalBackoff
 from penstock.client.batches.batches import BatchOptions
 from penstock.client.database import Database, connect
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import PenstockError
+from penstock.retry import Backoff
 from penstock.tables.apply.apply import make
 from penstock.tables.data import dump as dumping
 from penstock.tables.data import load as loading_data
@@ -162,7 +163,7 @@ def test_a_fixed_rate_is_kept(dumped: Path) -> None:
 
 
 def test_nothing_is_lost_where_batches_are_turned_away_in_part(dumped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BatchOptions, "backoff", lambda self: Backoff(0.0, 0.0, lambda: 0.0))
+    monkeypatch.setattr(BatchOptions, "backoff", lambda self: RefusalBackoff(Backoff(0.0, 2.0, 0.0), lambda: 0.0))
     with connect() as inner:
         faulty = Faults(inner.transport, Rates(), seed=7, by_operation={"BatchWriteItem": Rates.every_kind(0.3)})
         done = loading_data.load(Database(faulty), dumped, "copy", create=True)

@@ -27,6 +27,7 @@ from penstock.client.items.failures import Failed
 from penstock.client.items.keys import Key, TableKey, encode_key
 from penstock.client.items.values import InvalidValue, decode_item, encode_json, path_text
 from penstock.errors import DynamoDBError, PenstockError
+from penstock.retry import Backoff
 from penstock.wire import keys
 from penstock.wire import values as wire
 from penstock.wire.limits import BATCH_BYTES, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
@@ -151,12 +152,11 @@ class BatchReport:
     """How often an action had to be sent again."""
 
 
-class Backoff:
-    """Full jitter: the more of the last requests was turned away, the longer the bound of the next wait."""
+class RefusalBackoff:
+    """The more of the last requests was turned away, the longer the bound of the next wait."""
 
-    def __init__(self, base_seconds: float, cap_seconds: float, draw: Callable[[], float]) -> None:
-        self._base = base_seconds
-        self._cap = cap_seconds
+    def __init__(self, backoff: Backoff, draw: Callable[[], float]) -> None:
+        self._backoff = backoff
         self._draw = draw
         self._strikes = 0
 
@@ -165,10 +165,8 @@ class Backoff:
         if not turned_away:
             self._strikes = 0
             return 0.0
-        grown = self._strikes + 1 if 2 * turned_away > sent else self._strikes - 1
-        self._strikes = max(1, grown)
-        # 2.0 to a power beyond 1023 is an error, and any past 30 is the cap's.
-        return self._draw() * min(self._cap, self._base * 2.0 ** min(30, self._strikes - 1))
+        self._strikes = max(1, self._strikes + (1 if 2 * turned_away > sent else -1))
+        return self._backoff.wait(self._strikes, self._draw)
 
 
 class WriteQueue:
@@ -180,7 +178,7 @@ class WriteQueue:
         key: TableKey,
         duplicates: Duplicates,
         deadline_seconds: float,
-        backoff: Backoff,
+        backoff: RefusalBackoff,
         held: HeldWrites | None = None,
     ) -> None:
         self._table = table

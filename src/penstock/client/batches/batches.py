@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from penstock.client.batches.batch_queue import Backoff, BatchReport, Chunk, Duplicates, HeldWrites, WriteQueue
+from penstock.client.batches.batch_queue import BatchReport, Chunk, Duplicates, HeldWrites, RefusalBackoff, WriteQueue
 from penstock.client.items.failures import BatchIncomplete, Failed
 from penstock.client.items.keys import Key, TableKey
 from penstock.client.transports.base import DEFAULT_CAPABILITIES, Capabilities
@@ -29,6 +29,7 @@ from penstock.client.wrappers.pacing import Outcome, Pace
 from penstock.client.wrappers.retries import MonotonicClock
 from penstock.clock import Clock
 from penstock.errors import PenstockError
+from penstock.retry import Backoff
 from penstock.wire import values as wire
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ class BatchOptions:
         if self.duplicates not in ("last", "refuse"):
             raise ValueError(f'duplicates is "last" or "refuse", not {self.duplicates!r}')
 
-    def backoff(self) -> Backoff:
-        return Backoff(self.base_seconds, self.cap_seconds, self.draw)
+    def backoff(self) -> RefusalBackoff:
+        return RefusalBackoff(Backoff(self.base_seconds, 2.0, self.cap_seconds), self.draw)
 
     def queue(self, table: str, key: TableKey, *, sorts: bool = False) -> WriteQueue:
         held = HeldWrites() if sorts and self.pace is None else None

@@ -21,6 +21,7 @@ import orjson
 from penstock import errors
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
 from penstock.client.wrappers.retries import TOKEN
+from penstock.client.wrappers.wrapper import AsyncWrapper, Exchange, Inner, Wrapper, WrapperState
 from penstock.errors import DynamoDBError, PenstockError, TransportError, error_of
 
 REDACTED = "redacted"
@@ -125,69 +126,41 @@ def _key(operation: str, request: Request) -> tuple[str, bytes]:
 # ── the wrappers ─────────────────────────────────────────────────────────────────────────────────
 
 
-class _File:
+class RecordingState(WrapperState[Inner]):
     """Appends lines; many threads may."""
 
-    def __init__(self, path: str | Path, redact: bool) -> None:
+    def __init__(self, inner: Inner, path: str | Path, *, redact: bool = False) -> None:
+        super().__init__(inner)
         self._file = Path(path).open("ab")  # noqa: SIM115 - closed by close()
         self._lock = threading.Lock()
         self._redact = redact
 
-    def write(self, operation: str, request: Request, result: Answer | PenstockError) -> None:
+    def exchange(self, operation: str, request: Request) -> Exchange:
+        try:
+            answer: Answer = yield operation, request
+        except PenstockError as error:
+            self._write(operation, request, error)
+            raise
+        self._write(operation, request, answer)
+        return answer
+
+    def _write(self, operation: str, request: Request, result: Answer | PenstockError) -> None:
         line = _line(operation, request, result, self._redact)
         with self._lock:
             self._file.write(line)
             self._file.flush()
 
-    def close(self) -> None:
+    def release(self) -> None:
         with self._lock:
             self._file.close()
 
 
-class Recording:
+class Recording(RecordingState[Transport], Wrapper):
     """A transport that writes down what it is asked and what it answers, to the end of the file `path`."""
 
-    def __init__(self, inner: Transport, path: str | Path, *, redact: bool = False) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self._file = _File(path, redact)
 
-    def execute(self, operation: str, request: Request) -> Answer:
-        """One call, written down with its answer."""
-        try:
-            answer = self.inner.execute(operation, request)
-        except PenstockError as error:
-            self._file.write(operation, request, error)
-            raise
-        self._file.write(operation, request, answer)
-        return answer
-
-    def close(self) -> None:
-        """Closes the file, and what it wraps."""
-        self._file.close()
-        self.inner.close()
-
-
-class AsyncRecording:
+class AsyncRecording(RecordingState[AsyncTransport], AsyncWrapper):
     """The same for asyncio. Writing a line takes microseconds and is not handed to a thread."""
-
-    def __init__(self, inner: AsyncTransport, path: str | Path, *, redact: bool = False) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self._file = _File(path, redact)
-
-    async def execute(self, operation: str, request: Request) -> Answer:
-        try:
-            answer = await self.inner.execute(operation, request)
-        except PenstockError as error:
-            self._file.write(operation, request, error)
-            raise
-        self._file.write(operation, request, answer)
-        return answer
-
-    async def close(self) -> None:
-        self._file.close()
-        await self.inner.close()
 
 
 class Replaying:

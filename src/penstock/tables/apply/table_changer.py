@@ -36,6 +36,7 @@ from penstock.errors import (
     UnknownOperationException,
     ValidationException,
 )
+from penstock.retry import Backoff
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
 from penstock.tables.plan.changes import (
@@ -268,8 +269,7 @@ def percent_of(description: Json, index: Json, elapsed: float, adding: AddIndex 
 THROTTLED_ATTEMPTS = 10
 """Then it is no passing throttle but a limit: about two and a half minutes."""
 
-THROTTLED_SECONDS = 1.0
-LONGEST_THROTTLED_SECONDS = 30.0
+THROTTLED_BACKOFF = Backoff(base_seconds=2.0, cap_seconds=30.0)
 
 UNSEEN_SECONDS = 60.0
 """How long a table that was just made may still be unknown, and a tag unseen: both are eventually consistent."""
@@ -372,7 +372,7 @@ class TablePoller:
     def _back_off(self, attempt: int) -> Steps[None]:
         """After the attempt of this number, counted from 1, was throttled."""
         yield self._progress("throttled")
-        bound = min(LONGEST_THROTTLED_SECONDS, THROTTLED_SECONDS * 2.0**attempt)
+        bound = THROTTLED_BACKOFF.bound(attempt)
         yield from self._pause(attempt, bound * (0.5 + self._pace.chance() / 2))
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────

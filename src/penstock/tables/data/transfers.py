@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from penstock.client.batches.batch_queue import is_about_one
@@ -23,6 +24,7 @@ from penstock.client.items.keys import TableKey
 from penstock.client.items.values import encode_item
 from penstock.client.wrappers.pacing import Outcome, Pacer
 from penstock.errors import DynamoDBError, PenstockError
+from penstock.retry import Backoff
 from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.throttles import Kind
 from penstock.wire.values import Item
@@ -33,6 +35,7 @@ KeyText = tuple[str, ...]
 PATIENCE_SECONDS = 300.0
 """How long a request may be turned away wholly before the work is given up (and can be continued)."""
 
+_BACKOFF = Backoff(base_seconds=0.05, cap_seconds=5.0)
 _TOGETHER = 64  # requests in a commit: other writers wait for less than a tenth of a second
 
 Action = dict[str, Any]
@@ -207,8 +210,8 @@ class ItemTable:
 
     def _patiently(self, operation: str, request: dict[str, Any], units: float, kind: Kind) -> dict[str, Any]:
         """One call, repeated while its error is one that passes."""
-        backoff, since = self._options.backoff(), time.monotonic()
-        while True:
+        since = time.monotonic()
+        for failures in count(1):
             if self.pacer is not None:
                 self.pacer.before(units, self.name, kind)
             try:
@@ -217,10 +220,11 @@ class ItemTable:
                 self._learn(operation, request, error, units)
                 if not error.retryable or time.monotonic() - since > PATIENCE_SECONDS:
                     raise
-                self.sleep(backoff.wait_after(1, 1))
+                self.sleep(_BACKOFF.wait(failures))
             else:
                 self._learn(operation, request, answer, units)
                 return answer
+        raise AssertionError("count() ended")
 
     def _learn(self, operation: str, request: dict[str, Any], answer: Any, units: float) -> None:
         if self.pacer is not None:
