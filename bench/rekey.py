@@ -24,9 +24,8 @@ from penstock.client.database import Database, connect
 from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.rekey.plan import plan as rekey_plan
 from penstock.tables.rekey.rekey import Options as RekeyOptions
-from penstock.tables.rekey.rekey import Rekey
+from penstock.tables.rekey.rekey import Rekey, plan_rekey
 from penstock.tables.rekey.state import Job, JobStore
 from penstock.wire.values import Item
 
@@ -82,7 +81,7 @@ def measure(path: str, table: Table, plan: Plan) -> tuple[Phases, str, int]:
         store = JobStore(db)
         try:
             Rekey(db, store, RekeyOptions(tell=phases.tell)).start(
-                rekey_plan(db, "old", "new", "job_id:S,comment_id:N")
+                plan_rekey(db, "old", "new", "job_id:S,comment_id:N")
             )
         finally:
             told, _ = writer.communicate("stop\n")

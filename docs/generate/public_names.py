@@ -30,7 +30,7 @@ PAGES = (
             "penstock:F",
             "penstock:connect_async",
             "penstock:AsyncDatabase",
-            "penstock.client.tables.async_table:AsyncTable",
+            "penstock.client.async_database:AsyncTable",
             "penstock:boto3_client",
             "penstock:boto3_resource",
             "penstock.client.transports:Limits",

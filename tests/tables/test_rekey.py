@@ -28,8 +28,7 @@ from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.catch_up import TooManyProblems
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
-from penstock.tables.rekey.plan import new_definition, plan
-from penstock.tables.rekey.rekey import Options, Rekey, Unmapped
+from penstock.tables.rekey.rekey import Options, Rekey, Unmapped, new_definition, plan_rekey
 from penstock.tables.rekey.state import RekeyHeld, RekeyLost, RekeyRun, RekeyStore
 
 COUNT = 2_000
@@ -72,7 +71,7 @@ def test_the_order_of_reading_and_writing_alone_is_enough(monkeypatch: pytest.Mo
         writer = Writer(db, 3_000, seed=5)
         writer.start()
         run = Rekey(db, RekeyStore(db), Options(page_items=500, segments=1))
-        run.start(plan(db, "old", "new", NEW_KEY))
+        run.start(plan_rekey(db, "old", "new", NEW_KEY))
         writer.finish()
         run.confirm("old", quiet_seconds=0.0)
         check_new_table(db, writer.known)
@@ -361,7 +360,7 @@ def test_a_function_maps_items_in_python_values(tmp_path: Path, monkeypatch: pyt
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     with filled_world(count=50) as db:
-        job = plan(db, "old", "new", "month:S,comment_id:N", map="rekey_map_sample:by_month")
+        job = plan_rekey(db, "old", "new", "month:S,comment_id:N", map="rekey_map_sample:by_month")
         assert run_of(db).start(job).into_items == 50
         assert everything(db, "new")["2026-04", "3"]["rank"] == {"N": "7.5"}
     sys.modules.pop("rekey_map_sample", None)
@@ -381,11 +380,11 @@ def test_a_mapping_that_loses_the_old_key_is_told_so() -> None:
 def test_what_cannot_be_done_is_refused_before_anything_is_made() -> None:
     with filled_world(count=1, table=OLD.altered(stream="KEYS_ONLY")) as db:
         with pytest.raises(PenstockError, match="shows KEYS_ONLY"):
-            plan(db, "old", "new", NEW_KEY)
+            plan_rekey(db, "old", "new", NEW_KEY)
         with pytest.raises(PenstockError, match="cannot alter a primary key in place"):
-            plan(db, "old", "old", NEW_KEY)
+            plan_rekey(db, "old", "old", NEW_KEY)
         with pytest.raises(PenstockError, match="no table nothing"):
-            plan(db, "nothing", "new", NEW_KEY)
+            plan_rekey(db, "nothing", "new", NEW_KEY)
         assert db.tables() == ["old"]
 
 

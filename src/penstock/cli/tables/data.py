@@ -21,10 +21,9 @@ from penstock.errors import PenstockError
 from penstock.tables.data import backups
 from penstock.tables.data import compare as table_compare
 from penstock.tables.data import dump as table_dump
-from penstock.tables.data import load as table_load
 from penstock.tables.data.backups import Backup, DumpFolder, PointInTime, Source
 from penstock.tables.data.compare import Comparison, Difference
-from penstock.tables.data.dump_folder import replace_file
+from penstock.tables.data.dump import replace_file
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.export_file import export_text
 from penstock.tables.plan.changes import count
@@ -109,7 +108,7 @@ def load(
         open_database(target, absent_file(create, dry_run=dry_run), maker="--create") as db,
         resumable(f"a part of the items is in {table}."),
     ):
-        done = table_load.load(
+        done = table_dump.load(
             db,
             folder,
             table,

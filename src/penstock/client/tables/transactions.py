@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -22,7 +21,6 @@ from penstock.errors import TransactionCanceledException
 from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIONS
 
 if TYPE_CHECKING:
-    from penstock.client.async_database import AsyncDatabase
     from penstock.client.database import Database
     from penstock.client.tables.table import TableActions
 
@@ -152,25 +150,6 @@ class Transaction(Actions):
     def __enter__(self) -> Transaction:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self.actions:
             self._database.transact_write(self.actions, token=self.token)
-
-
-class AsyncTransaction(Actions):
-    """`Transaction` for asyncio."""
-
-    def __init__(self, database: AsyncDatabase, token: str | None = None) -> None:
-        super().__init__(token)
-        self._database = database
-
-    async def __aenter__(self) -> AsyncTransaction:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and self.actions:
-            await self._database.transact_write(self.actions, token=self.token)

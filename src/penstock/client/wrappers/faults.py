@@ -18,8 +18,16 @@ from random import Random
 from typing import Any, Literal
 
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.call_facts import METERED, kind_of, tables_of
-from penstock.client.wrappers.wrapper import AsyncWrapper, Exchange, Inner, Wrapper, WrapperState
+from penstock.client.wrappers.wrapper import (
+    METERED,
+    AsyncWrapper,
+    Exchange,
+    Inner,
+    Wrapper,
+    WrapperState,
+    kind_of,
+    tables_of,
+)
 from penstock.errors import (
     ConnectionFailed,
     DynamoDBError,

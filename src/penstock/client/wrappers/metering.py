@@ -22,8 +22,17 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.call_facts import METERED, kind_of, short_name, tables_of
-from penstock.client.wrappers.wrapper import AsyncWrapper, Exchange, Inner, Wrapper, WrapperState
+from penstock.client.wrappers.wrapper import (
+    METERED,
+    AsyncWrapper,
+    Exchange,
+    Inner,
+    Wrapper,
+    WrapperState,
+    kind_of,
+    short_name,
+    tables_of,
+)
 from penstock.errors import PenstockError
 from penstock.wire.throttles import Kind
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.client.transports.base import Answer, Request
-from penstock.client.wrappers.call_facts import index_of_arn, kind_of, short_name, tables_of
 from penstock.client.wrappers.retries import MonotonicClock
+from penstock.client.wrappers.wrapper import index_of_arn, kind_of, short_name, tables_of
 from penstock.clock import Clock
 from penstock.errors import DynamoDBError, PenstockError, TransactionCanceledException
 from penstock.wire.throttles import Kind, reasons_of

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from penstock.client.transports.base import STREAMS_OPERATIONS, Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.call_facts import METERED, tables_of
-from penstock.client.wrappers.wrapper import AsyncWrapper, Exchange, Inner, Wrapper, WrapperState
+from penstock.client.wrappers.wrapper import METERED, AsyncWrapper, Exchange, Inner, Wrapper, WrapperState, tables_of
 from penstock.errors import DynamoDBError, PenstockError
 from penstock.extras import extra
 

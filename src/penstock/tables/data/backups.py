@@ -24,8 +24,7 @@ from penstock.errors import (
     UnknownOperationException,
 )
 from penstock.tables.apply.apply import Tell, put_right, settle
-from penstock.tables.data import dump_folder
-from penstock.tables.data import load as loading_data
+from penstock.tables.data.dump import default_state, load, open_dump, read_definition
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import read_export
@@ -188,7 +187,7 @@ def _items(db: Database, source: Source, restored: str | None) -> int:
     """Of the restored table, which DynamoDB counts every six hours; of its source if there is no such table yet."""
     match source:
         case DumpFolder(folder):
-            return dump_folder.open_dump(folder).items
+            return open_dump(folder).items
         case Backup(arn) if restored is None:
             description = _asked(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
             return int(description["SourceTableDetails"].get("ItemCount", 0))
@@ -200,7 +199,7 @@ def _items(db: Database, source: Source, restored: str | None) -> int:
 
 def _is_begun(db: Database, source: Source, table: str) -> bool:
     """Whether an earlier run has loaded a part of the dump: then this one loads the rest."""
-    return isinstance(source, DumpFolder) and loading_data.default_state(source.folder, db, table).exists()
+    return isinstance(source, DumpFolder) and default_state(source.folder, db, table).exists()
 
 
 def _begin(
@@ -217,7 +216,7 @@ def _begin(
         case Backup(arn):
             _asked(db, "RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
         case DumpFolder(folder):
-            loading_data.load(db, folder, table, create=True, pacer=pacer, progress=progress)
+            load(db, folder, table, create=True, pacer=pacer, progress=progress)
 
 
 def _wanted(db: Database, source: Source, given: Path | None) -> _Wanted:
@@ -230,8 +229,8 @@ def _wanted(db: Database, source: Source, given: Path | None) -> _Wanted:
         case PointInTime(name):
             return _Wanted(f"the table {name}", required(db, name).table)
         case DumpFolder(folder):
-            dump_folder.open_dump(folder)
-            return _Wanted(str(folder), loading_data.definition(folder))
+            open_dump(folder)
+            return _Wanted(str(folder), read_definition(folder))
         case Backup(arn):
             return _of_backup(db, arn)
 

@@ -20,23 +20,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.client.database import Database
+from penstock.client.items.keys import TableKey
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, TrimmedDataAccessException
 from penstock.tables.apply.apply import change, delete, make, put_right
 from penstock.tables.data.transfers import ItemTable, KeyText, Page, Places, fresh_key
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.export_file import read_export
+from penstock.tables.definitions import aws_shapes
+from penstock.tables.definitions.definition import Index, Table, attributes_of
+from penstock.tables.definitions.export_file import export_text, read_export
 from penstock.tables.plan.changes import ClearStream, SetStream
 from penstock.tables.plan.survey import inspect, required
 from penstock.tables.rekey.catch_up import Settler, TooManyProblems
 from penstock.tables.rekey.checksums import Changed, Doubts, Sums
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
-from penstock.tables.rekey.plan import VIEW
 from penstock.tables.rekey.state import Phase, RekeyRun, RekeyStore
 from penstock.tables.rekey.stream import StreamReader
 from penstock.wire.values import Item
 
+VIEW = "NEW_AND_OLD_IMAGES"
 SEGMENTS = 8
 MAX_LAG_SECONDS = 5.0
 
@@ -79,6 +81,68 @@ class Options:
     clock: Clock = field(default_factory=SystemClock)
     sleep: Callable[[float], object] = time.sleep
     tell: Tell = lambda run: None
+
+
+def plan_rekey(
+    db: Database, source: str, into: str, key: str, *, map: str = "", indexes: Iterable[str] = ()
+) -> RekeyRun:
+    """The rekey, checked as far as it can be before anything is done. `key` is "job_id:S,comment_id:N"; an index is
+    "name=conversation_id:S,comment_id:N".
+    """
+    table = required(db, source).table
+    if source == into:
+        raise PenstockError("DynamoDB cannot alter a primary key in place: give --into another name.")
+    if inspect(db, into, settings=False) is not None:
+        raise PenstockError(f"There is a table {into} already. Give another name with --into, or delete that one.")
+    if table.stream not in (None, VIEW):
+        raise PenstockError(
+            f"The stream of {source} shows {table.stream}; a rekey needs {VIEW}. Its readers would lose it: "
+            f"set the definition's stream to {VIEW} and apply it when they can bear that."
+        )
+    wanted = new_definition(table, into, key, indexes)
+    parse_mapping(map, TableKey.described(_create_request(table)), TableKey.described(_create_request(wanted)))
+    return RekeyRun(source, into, key, map, list(indexes), export_text(wanted), stream_is_ours=table.stream is None)
+
+
+def new_definition(old: Table, name: str, key: str, indexes: Iterable[str] = ()) -> Table:
+    """The old table's definition with another key. A local index hangs on the partition key: where that changes, it
+    becomes a global one with the same key, which answers the same queries.
+    """
+    parts = attributes_of([part.strip() for part in key.split(",")])
+    kept = [_without_local(one) if one.local and one.key.hash != parts[:1] else one for one in old.indexes]
+    added = [_parse_index(text) for text in indexes]
+    replaced = {one.name for one in added}
+    return Table(
+        name,
+        key=parts,
+        indexes=[*(one for one in kept if one.name not in replaced), *added],
+        ttl=old.ttl,
+        stream=old.stream,
+        pitr=old.pitr,
+        tags=old.tags,
+        billing=old.billing,
+        on_demand_max=old.on_demand_max,
+        warm=old.warm,
+        table_class=old.table_class,
+        deletion_protection=old.deletion_protection,
+        sse=old.sse,
+    )
+
+
+def _without_local(index: Index) -> Index:
+    return Index(index.name, key=index.key, projection=index.projection)
+
+
+def _parse_index(text: str) -> Index:
+    name, equals, key = text.partition("=")
+    if not (name and equals and key):
+        raise PenstockError(f"--index {text}: write name=partition:S,sort:N.")
+    hash_part, *range_part = (part.strip() for part in key.split(","))
+    return Index(name, hash_part, range_part)
+
+
+def _create_request(table: Table) -> dict[str, object]:
+    return aws_shapes.create_request(table, table.name)
 
 
 # ── what a user asks for ─────────────────────────────────────────────────────────────────────────
