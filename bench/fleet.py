@@ -96,7 +96,7 @@ def _indexes(plan: Plan, section: Section) -> Table:
     numbers = [2, *[1] * (TABLES_WITH_INDEXES - 1)]
     bare = [Definition(f"table{place}", "id:S") for place in range(TABLES_WITH_INDEXES)]
     wanted = [
-        one.altered(indexes=tuple(Index(f"by-a{place}", f"a{place}:S") for place in range(number)))
+        one.replace(indexes=tuple(Index(f"by-a{place}", f"a{place}:S") for place in range(number)))
         for one, number in zip(bare, numbers, strict=True)
     ]
     with tempfile.TemporaryDirectory() as folder:

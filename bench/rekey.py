@@ -58,7 +58,7 @@ PLANS = {"full": Plan(200_000, 300.0), "quick": Plan(2_000, 100.0)}
 def run(options: Options) -> Section:
     plan = options.plan(PLANS)
     section = Section("rekey", "A key changed beside a writer")
-    for title, table in (("no index", OLD), ("a global index", OLD.altered(indexes=(INDEX,)))):
+    for title, table in (("no index", OLD), ("a global index", OLD.replace(indexes=(INDEX,)))):
         with tempfile.TemporaryDirectory() as folder:
             phases, told, lost = measure(f"{folder}/rekey.db", table, plan)
         section.tables.append(phases.table(plan.items, title))

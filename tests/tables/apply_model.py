@@ -140,7 +140,7 @@ def _not_falling(before: Throughput, after: Throughput) -> bool:
 
 
 def _with(table: Table, **members: Any) -> Table:
-    return Table.observed(**{one.name: getattr(table, one.name) for one in fields(table)} | members)
+    return Table.unchecked(**{one.name: getattr(table, one.name) for one in fields(table)} | members)
 
 
 def _with_index(table: Table, name: str, **members: Any) -> Table:

@@ -57,7 +57,7 @@ def rekeyed(
     """Begins the rekey, or goes on with it, until it is ready."""
     run = Rekey(db, RekeyStore(db, lease_seconds=lease_seconds), options or Options(page_items=200))
     if RekeyStore(db).read("old") is not None:
-        return run.go_on("old")
+        return run.resume("old")
     return run.start(plan_rekey(db, "old", "new", NEW_KEY, **more))
 
 

@@ -18,7 +18,7 @@ from penstock.client.batches.batches import BatchOptions, BatchState, as_ours, u
 from penstock.client.database import Via, open_embedded, open_remote, refuse_engine_options
 from penstock.client.items.keys import Key, KeyDeclaration, TableKey
 from penstock.client.items.values import Item
-from penstock.client.reads.pages import AsyncItems, Cursor, Page, paced_async
+from penstock.client.reads.pages import AsyncItems, Cursor, Page, with_pace_async
 from penstock.client.reads.scans import SegmentState
 from penstock.client.tables.requests import Call
 from penstock.client.tables.table import TableCalls
@@ -55,7 +55,7 @@ class AsyncDatabase:
 
     def table(self, name: str, *, key: KeyDeclaration | None = None) -> AsyncTable:
         """A handle of a table; nothing is asked of the database."""
-        return AsyncTable(self, name, self._keys.get(name) if key is None else TableKey.declared(key))
+        return AsyncTable(self, name, self._keys.get(name) if key is None else TableKey.parse(key))
 
     async def tables(self) -> list[str]:
         """The names of all tables, in order."""
@@ -72,7 +72,7 @@ class AsyncDatabase:
         """The key of a table, asked once."""
         if table not in self._keys:
             described = await self.transport.execute("DescribeTable", {"TableName": table})
-            self._keys[table] = TableKey.described(described["Table"])
+            self._keys[table] = TableKey.from_description(described["Table"])
         return self._keys[table]
 
     def transact(self, *, token: str | None = None) -> AsyncTransaction:
@@ -306,7 +306,7 @@ class AsyncBatch(BatchState):
 
     def _collect(self, finished: set[asyncio.Task[dict[str, Any] | PenstockError]]) -> None:
         for task in finished:
-            self._settle(self._in_flight.pop(task), task.result())
+            self._take_result(self._in_flight.pop(task), task.result())
 
 
 _Awaited = Coroutine[Any, Any, Item | None]
@@ -337,12 +337,12 @@ class AsyncTable(
             raise self._condition_failed(error, call) from None
 
     def _items(self, cursor: Cursor, pace: Pace | None) -> AsyncItems:
-        return AsyncItems(cursor, paced_async(self._database.execute, pace, self.name))
+        return AsyncItems(cursor, with_pace_async(self._database.execute, pace, self.name))
 
     def _segments(
         self, cursors: dict[int, Cursor], segments: int, workers: int, pace: Pace | None
     ) -> AsyncParallelScan:
-        return AsyncParallelScan(cursors, segments, workers, paced_async(self._database.execute, pace, self.name))
+        return AsyncParallelScan(cursors, segments, workers, with_pace_async(self._database.execute, pace, self.name))
 
     def _batch(self, options: BatchOptions) -> AsyncBatch:
         return AsyncBatch(

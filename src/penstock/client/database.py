@@ -81,7 +81,7 @@ class Database:
         from penstock.client.items.keys import TableKey
         from penstock.client.tables.table import Table
 
-        return Table(self, name, self._keys.get(name) if key is None else TableKey.declared(key))
+        return Table(self, name, self._keys.get(name) if key is None else TableKey.parse(key))
 
     def tables(self) -> list[str]:
         """The names of all tables, in order."""
@@ -100,7 +100,7 @@ class Database:
 
         if table not in self._keys:
             described = self.transport.execute("DescribeTable", {"TableName": table})
-            self._keys[table] = TableKey.described(described["Table"])
+            self._keys[table] = TableKey.from_description(described["Table"])
         return self._keys[table]
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────

@@ -168,7 +168,7 @@ def plan_addition(db: Database, live: Live, index: Index, naming: Naming) -> Ind
                 "Use `penstock tables change-index`, which leaves no gap, or another name",
             )
         return IndexPlan(live, index, survey_of(live, (), naming))
-    check(live.table.altered(indexes=(*live.table.indexes, index)))
+    check(live.table.replace(indexes=(*live.table.indexes, index)))
     found = fit(index, sample(db, name, index.key.names))
     return IndexPlan(live, index, survey_of(live, (AddIndex(index),), naming), found)
 

@@ -89,7 +89,7 @@ def _told_or_done(place: Place) -> bool:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tables(keys=("id:S", "sort:N")), tables(keys=("id:S", "sort:N")))
 def test_applying_the_plan_of_any_table_leaves_an_empty_plan(first: Table, second: Table) -> None:
-    second = second.renamed(first.name)
+    second = second.replace(name=first.name)
     place = Place(table_seconds=2, index_seconds=4)
     assert not place.apply(first).failures
     found = place.survey(second)

@@ -15,7 +15,7 @@ from penstock.tables.data import dump as dumping
 from penstock.tables.data.compare import compare
 from penstock.tables.data.dump import load
 from penstock.tables.data.transfers import ItemTable
-from penstock.tables.plan.survey import inspect, required
+from penstock.tables.plan.survey import inspect, require_table
 from penstock.tables.rekey.rekey import Options, Rekey, plan_rekey
 from penstock.tables.rekey.state import RekeyStore
 
@@ -53,5 +53,5 @@ def test_a_rekey_is_rolled_back(db: Database) -> None:
     run.start(plan_rekey(db, "old", "new", NEW_KEY))
     run.rollback("old")
     assert inspect(db, "new") is None
-    assert required(db, "old").table.stream is None
+    assert require_table(db, "old").table.stream is None
     assert len(everything(db, "old")) == 50

@@ -41,7 +41,7 @@ def test_a_dumped_table_comes_back_with_its_settings_and_all_its_items(dumped: P
         assert list(everything(db, "copy").values()) == _sorted(db)
         found = inspect(db, "copy")
         assert found is not None
-        assert diff(found.table, ORDERS.renamed("copy")) == ()
+        assert diff(found.table, ORDERS.replace(name="copy")) == ()
         assert not list(dumped.glob("load-state*"))
 
 

@@ -117,7 +117,7 @@ def test_a_table_without_a_billing_mode_was_always_provisioned() -> None:
 
 def test_more_indexes_than_the_usual_quota_are_read() -> None:
     indexes = [Index(f"index-{n:02}", f"a{n:02}:S") for n in range(25)]
-    wide = Table("wide", "id:S").altered(indexes=tuple(indexes))
+    wide = Table("wide", "id:S").replace(indexes=tuple(indexes))
     assert len(from_description(create_request(wide, "wide")).indexes) == 25
 
 

@@ -27,7 +27,7 @@ from penstock.tables.data.dump import replace_file
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.export_file import export_text
 from penstock.tables.plan.changes import count
-from penstock.tables.plan.survey import Live, required
+from penstock.tables.plan.survey import Live, require_table
 
 
 @groups.command("dump")
@@ -52,7 +52,7 @@ def dump(table: str, out: Path, segments: int, target: str, rate: float | None, 
     line = ProgressLine(quiet=as_json)
     with policy_hint("dump", table), open_database(target) as db, resumable(f"{out} holds what was written so far."):
         if dry_run:
-            _show_planned_dump(required(db, table), out, as_json)
+            _show_planned_dump(require_table(db, table), out, as_json)
             return
         done = table_dump.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
     line.end()
@@ -169,7 +169,7 @@ def diff_data(
         resumable("nothing was changed."),
     ):
         for place, name in ((db, first), (other, second)):
-            required(place, name, settings=False)
+            require_table(place, name, settings=False)
         comparison = table_compare.compare(
             ItemTable.of(db, first, pacer_of(db, rate)),
             ItemTable.of(other, second, pacer_of(other, rate)),
@@ -265,7 +265,7 @@ def backup(table: str, name: str | None, definition: Path | None, target: str, d
 
 def _table_to_back_up(db: Database, name: str) -> Live:
     try:
-        return required(db, name)
+        return require_table(db, name)
     except PenstockError as error:
         if name.endswith(".db") or Path(name).is_file():
             raise PenstockError(

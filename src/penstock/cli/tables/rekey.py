@@ -101,7 +101,7 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
             click.echo(f"Would go on with the rekey of {table} into {found.into}, which is {found.phase}.")
             return
         with resumable("what was done is kept."):
-            job = run.go_on(table, given["mapping"])
+            job = run.resume(table, given["mapping"])
     else:
         if not given["key"] or not given["into"]:
             raise click.UsageError(f"There is no rekey of {table} under way: give --key and --into to begin one.")

@@ -71,7 +71,7 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
     if options.dry_run:
         note_missing_file(target)
     surveyed = _survey_target(target, named, policy)
-    if agreed(surveyed, options, f"Apply this to {target}?", show=_show_apply):
+    if confirm_changes(surveyed, options, f"Apply this to {target}?", show=_show_apply):
         with open_database(target, "made") as db:  # a file is made only now that somebody wants it
             carry_out(db, surveyed, options, policy)
 
@@ -207,11 +207,11 @@ def propose(
 
     `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
     """
-    if agreed(survey, options, question, show=show, more=more):
+    if confirm_changes(survey, options, question, show=show, more=more):
         carry_out(db, survey, options, policy, more=more)
 
 
-def agreed(
+def confirm_changes(
     survey: Survey,
     options: ChangeOptions,
     question: str,

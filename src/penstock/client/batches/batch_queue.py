@@ -303,7 +303,7 @@ class WriteQueue:
 
     # ── back ─────────────────────────────────────────────────────────────────────────────────────
 
-    def answered(self, chunk: Chunk, answer: dict[str, Any], now: float) -> int:
+    def take_answer(self, chunk: Chunk, answer: dict[str, Any], now: float) -> int:
         """Takes the answer to a chunk; how many of its actions were left unprocessed."""
         left = {self._identity_of(request) for request in _unprocessed(answer)}
         back = [write for write in chunk if write.identity in left]
@@ -313,7 +313,7 @@ class WriteQueue:
         self._return(chunk, back, None, now)
         return len(back)
 
-    def broken(self, chunk: Chunk, error: PenstockError, now: float) -> None:
+    def take_error(self, chunk: Chunk, error: PenstockError, now: float) -> None:
         """Takes a chunk whose request failed as a whole."""
         if error.retryable:
             self._return(chunk, chunk, error, now)
@@ -321,7 +321,7 @@ class WriteQueue:
             self._split(chunk, error)
         else:
             self.fatal = error
-            self._leave(chunk)
+            self._end_flight(chunk)
             self.failed.extend(write.failed(error) for write in chunk)
 
     def give_up(self) -> None:
@@ -333,7 +333,7 @@ class WriteQueue:
         self._fresh.clear()
 
     def _return(self, chunk: Chunk, back: Chunk, error: PenstockError | None, now: float) -> None:
-        self._leave(chunk)
+        self._end_flight(chunk)
         wait = self._backoff.wait_after(len(back), len(chunk))
         self.resume_at = max(self.resume_at, now + wait)
         for write in back:
@@ -346,7 +346,7 @@ class WriteQueue:
                 self._again[write.identity] = write
 
     def _split(self, chunk: Chunk, error: PenstockError) -> None:
-        self._leave(chunk)
+        self._end_flight(chunk)
         if len(chunk) == 1:
             self.failed.append(chunk[0].failed(error))
             return
@@ -360,7 +360,7 @@ class WriteQueue:
     def _is_replaced(self, write: Write) -> bool:
         return write.identity in self._fresh or (self._held is not None and write.identity in self._held)
 
-    def _leave(self, chunk: Chunk) -> None:
+    def _end_flight(self, chunk: Chunk) -> None:
         self._in_flight.difference_update(write.identity for write in chunk)
 
     def _identity_of(self, request: dict[str, Any]) -> Hashable:

@@ -106,11 +106,11 @@ class BatchState:
     def _wait_seconds(self) -> float:
         return self._queue.resume_at - self._now()
 
-    def _settle(self, chunk: Chunk, answer: dict[str, Any] | PenstockError) -> None:
+    def _take_result(self, chunk: Chunk, answer: dict[str, Any] | PenstockError) -> None:
         if isinstance(answer, PenstockError):
-            self._queue.broken(chunk, answer, self._now())
+            self._queue.take_error(chunk, answer, self._now())
         else:
-            self._queue.answered(chunk, answer, self._now())
+            self._queue.take_answer(chunk, answer, self._now())
 
     def _refuse_after_failure(self) -> None:
         """A table that is not there, or that may not be written, will not be there for the rest either."""
@@ -273,7 +273,7 @@ class Batch(BatchState):
     def _start(self, chunk: Chunk) -> None:
         # A batch of one request needs no threads: they cost more than the rest of it.
         if self._workers == 1 or (self._pool is None and not len(self._queue)):
-            self._settle(chunk, self._call(chunk))
+            self._take_result(chunk, self._call(chunk))
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="penstock-batch")
@@ -317,5 +317,5 @@ class Batch(BatchState):
         """Takes the answers that are there."""
         finished = [future for future in self._in_flight if future.done()]
         for future in finished:
-            self._settle(self._in_flight.pop(future), future.result())
+            self._take_result(self._in_flight.pop(future), future.result())
         return len(finished)

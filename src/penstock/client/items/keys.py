@@ -45,15 +45,15 @@ class TableKey:
         object.__setattr__(self, "_in_order", tuple(sorted(self.names)))
 
     @classmethod
-    def declared(cls, key: KeyDeclaration) -> TableKey:
+    def parse(cls, key: KeyDeclaration) -> TableKey:
         """A key as people write it."""
         parts = (key,) if isinstance(key, str) else tuple(key)
         if not 1 <= len(parts) <= 2:
             raise ValueError(f"a key has a partition attribute and at most a sort attribute, not {parts!r}")
-        return cls(tuple(_declared(part, limit) for part, limit in zip(parts, _LIMITS, strict=False)))
+        return cls(tuple(_parse_attribute(part, limit) for part, limit in zip(parts, _LIMITS, strict=False)))
 
     @classmethod
-    def described(cls, table: Mapping[str, Any]) -> TableKey:
+    def from_description(cls, table: Mapping[str, Any]) -> TableKey:
         """The key that DescribeTable tells."""
         types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
         names = _names(table["KeySchema"])
@@ -97,7 +97,7 @@ class TableKey:
 _LIMITS = (PARTITION_KEY_BYTES, SORT_KEY_BYTES)
 
 
-def _declared(text: str, limit: int) -> KeyAttribute:
+def _parse_attribute(text: str, limit: int) -> KeyAttribute:
     name, colon, kind = text.rpartition(":")
     if not colon or not name or kind not in _TYPES:
         raise ValueError(f"a key attribute is written name:type with the type S, N or B, such as 'id:S'; not {text!r}")

@@ -17,7 +17,7 @@ from penstock.client.items.expressions import Attribute, Where
 from penstock.client.items.failures import ConditionFailed
 from penstock.client.items.keys import Key, TableKey
 from penstock.client.items.values import Item, decode_item
-from penstock.client.reads.pages import Cursor, Items, paced
+from penstock.client.reads.pages import Cursor, Items, with_pace
 from penstock.client.reads.scans import ParallelScan
 from penstock.client.tables import requests
 from penstock.client.tables.requests import Call, Changes, Names, Reading, Values
@@ -347,10 +347,10 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
             raise self._condition_failed(error, call) from None
 
     def _items(self, cursor: Cursor, pace: Pace | None) -> Items:
-        return Items(cursor, paced(self._database.execute, pace, self.name))
+        return Items(cursor, with_pace(self._database.execute, pace, self.name))
 
     def _segments(self, cursors: dict[int, Cursor], segments: int, workers: int, pace: Pace | None) -> ParallelScan:
-        return ParallelScan(cursors, segments, workers, paced(self._database.execute, pace, self.name))
+        return ParallelScan(cursors, segments, workers, with_pace(self._database.execute, pace, self.name))
 
     def _batch(self, options: BatchOptions) -> Batch:
         database = self._database

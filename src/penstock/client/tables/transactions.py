@@ -40,7 +40,7 @@ class Action:
 
 def write_call(actions: Iterable[Action], token: str | None) -> Call[None]:
     """A TransactWriteItems with its token."""
-    parts = _checked(actions, "write")
+    parts = _check_actions(actions, "write")
     if token is not None and not 1 <= len(token) <= IDEMPOTENCY_TOKEN_CHARACTERS:
         raise ValueError(f"an idempotency token has 1 to {IDEMPOTENCY_TOKEN_CHARACTERS} characters")
     request = {
@@ -52,11 +52,11 @@ def write_call(actions: Iterable[Action], token: str | None) -> Call[None]:
 
 def get_call(actions: Iterable[Action]) -> Call[list[Item | None]]:
     """A TransactGetItems: the items in the order of the actions."""
-    request = {"TransactItems": [{"Get": action.request} for action in _checked(actions, "get")]}
+    request = {"TransactItems": [{"Get": action.request} for action in _check_actions(actions, "get")]}
     return Call("TransactGetItems", request, lambda answer: [item_of(each) for each in answer["Responses"]])
 
 
-def _checked(actions: Iterable[Action], purpose: Literal["write", "get"]) -> list[Action]:
+def _check_actions(actions: Iterable[Action], purpose: Literal["write", "get"]) -> list[Action]:
     parts = list(actions)
     for action in parts:
         if (action.kind == "Get") != (purpose == "get"):

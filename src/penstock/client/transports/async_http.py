@@ -346,7 +346,7 @@ class AsyncRemoteTransport(RemoteState[AsyncPool]):
         body = messages.body(request)
         credentials, skew = await self._current(), messages.skew_seconds
         response = await self._exchange(lane, operation, body, credentials)
-        if response.status != 200 and await self._put_right(response, credentials, skew):
+        if response.status != 200 and await self._correct(response, credentials, skew):
             response = await self._exchange(lane, operation, body, await self._current())
         return messages.answer(operation, response)
 
@@ -359,7 +359,7 @@ class AsyncRemoteTransport(RemoteState[AsyncPool]):
             return await asyncio.get_running_loop().run_in_executor(None, source.current)
         return source.current()
 
-    async def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+    async def _correct(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
         trouble = self._messages.trouble(response, skew_seconds)
         if trouble == "expired":
             loop = asyncio.get_running_loop()

@@ -63,10 +63,10 @@ class BotoTransport:
     def _client(self, service: str) -> Any:
         with self._making:
             if service not in self._clients:
-                self._clients[service] = self._made(service)
+                self._clients[service] = self._make_client(service)
             return self._clients[service]
 
-    def _made(self, service: str) -> Any:
+    def _make_client(self, service: str) -> Any:
         import boto3.session
         from botocore.config import Config
 

@@ -281,14 +281,14 @@ class RemoteTransport(RemoteState[Pool]):
         body = messages.body(request)
         credentials, skew = self._credentials.current(), messages.skew_seconds
         response = self._exchange(lane, operation, body, credentials)
-        if response.status != 200 and self._put_right(response, credentials, skew):
+        if response.status != 200 and self._correct(response, credentials, skew):
             response = self._exchange(lane, operation, body, self._credentials.current())
         return messages.answer(operation, response)
 
     def _exchange(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> Response:
         return self._pools[lane].exchange(self._messages.message(lane, operation, body, credentials))
 
-    def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+    def _correct(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
         trouble = self._messages.trouble(response, skew_seconds)
         return trouble == "clock" or (trouble == "expired" and renewed(self._credentials, credentials))
 

@@ -171,15 +171,15 @@ def _members(operation: str, request: Request) -> list[tuple[str, Any]]:
     return [(table, key) for table, many in asked.items() for key in many.get("Keys") or ()]
 
 
-def _gathered(operation: str, request: Request, members: list[tuple[str, Any]]) -> dict[str, Any]:
+def _group_members(operation: str, request: Request, members: list[tuple[str, Any]]) -> dict[str, Any]:
     """The inverse of `_members`."""
-    gathered: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
     for table, member in members:
         if operation == "BatchWriteItem":
-            gathered.setdefault(table, []).append(member)
+            groups.setdefault(table, []).append(member)
         else:
-            gathered.setdefault(table, {**request["RequestItems"][table], "Keys": []})["Keys"].append(member)
-    return gathered
+            groups.setdefault(table, {**request["RequestItems"][table], "Keys": []})["Keys"].append(member)
+    return groups
 
 
 def split(operation: str, request: Request, random: Random) -> tuple[Request, dict[str, Any]]:
@@ -187,8 +187,8 @@ def split(operation: str, request: Request, random: Random) -> tuple[Request, di
     members = _members(operation, request)
     random.shuffle(members)
     kept = random.randrange(1, len(members))
-    smaller = {**request, "RequestItems": _gathered(operation, request, members[:kept])}
-    return smaller, _gathered(operation, request, members[kept:])
+    smaller = {**request, "RequestItems": _group_members(operation, request, members[:kept])}
+    return smaller, _group_members(operation, request, members[kept:])
 
 
 def _with_rest(operation: str, answer: Answer, rest: dict[str, Any]) -> Answer:

@@ -39,10 +39,10 @@ class ReplayMismatch(PenstockError):
 # ── values taken out ─────────────────────────────────────────────────────────────────────────────
 
 
-def redacted(part: Any) -> Any:
+def redact_values(part: Any) -> Any:
     """A request or an answer with every attribute value replaced by one of its type."""
     if isinstance(part, list):
-        return [redacted(member) for member in part]
+        return [redact_values(member) for member in part]
     if not isinstance(part, dict):
         return part
     value = _attribute_value(part)
@@ -54,7 +54,7 @@ def _member(name: str, member: Any) -> Any:
         return _LITERAL.sub("?", member)
     if name in (TOKEN, "NextToken", "Message", "message") and isinstance(member, str):
         return REDACTED
-    return redacted(member)
+    return redact_values(member)
 
 
 def _attribute_value(part: dict[str, Any]) -> dict[str, Any] | None:
@@ -69,11 +69,13 @@ def _attribute_value(part: dict[str, Any]) -> dict[str, Any] | None:
     if kind in _SELF_EVIDENT and isinstance(data, bool):
         return {kind: True}
     if kind == "L" and isinstance(data, list):
-        return {"L": [redacted(member) for member in data]}
+        return {"L": [redact_values(member) for member in data]}
     if kind == "M" and isinstance(data, dict):
         # An item whose one attribute is named M looks the same, and has a plain value here.
         return {
-            "M": {name: redacted(member) if isinstance(member, dict) else REDACTED for name, member in data.items()}
+            "M": {
+                name: redact_values(member) if isinstance(member, dict) else REDACTED for name, member in data.items()
+            }
         }
     return None
 
@@ -82,7 +84,7 @@ def _attribute_value(part: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _line(operation: str, request: Request, result: Answer | PenstockError, redact: bool) -> bytes:
-    clean: Callable[[Any], Any] = redacted if redact else _as_is
+    clean: Callable[[Any], Any] = redact_values if redact else _as_is
     line: dict[str, Any] = {"operation": operation, "request": clean(request)}
     if isinstance(result, PenstockError):
         line["error"] = _error_line(result, clean, redact)
@@ -184,7 +186,7 @@ class Replaying:
 
     def execute(self, operation: str, request: Request) -> Answer:
         """The answer that the file has next for this call. Raises ReplayMismatch."""
-        key = _key(operation, redacted(request) if self._redact else request)
+        key = _key(operation, redact_values(request) if self._redact else request)
         with self._lock:
             results = self._left.get(key)
             result = results.popleft() if results else None

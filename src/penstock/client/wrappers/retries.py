@@ -120,13 +120,13 @@ def _guarded(request: Request, actions: tuple[Action, ...]) -> bool:
     except (ExpressionError, PenstockError):
         return False
     terms = tree.terms if isinstance(tree, And) else (tree,)
-    return any(_ends(term, actions, request) for term in terms)
+    return any(_falsifies_condition(term, actions, request) for term in terms)
 
 
-def _ends(term: Term, actions: tuple[Action, ...], request: Request) -> bool:
+def _falsifies_condition(term: Term, actions: tuple[Action, ...], request: Request) -> bool:
     match term:
         case Comparison("=", Path() as path, Value(seen)) | Comparison("=", Value(seen), Path() as path):
-            return any(_moves(action, path, seen, request) for action in actions)
+            return any(_changes_value(action, path, seen, request) for action in actions)
         case Call("attribute_not_exists", (Path() as path,)):
             # Afterwards the item exists, and with it its key and what was set.
             made = {_top(action.path, request) for action in actions if isinstance(action, SetAction | AddAction)}
@@ -135,7 +135,7 @@ def _ends(term: Term, actions: tuple[Action, ...], request: Request) -> bool:
             return False
 
 
-def _moves(action: Action, path: Path, seen: str, request: Request) -> bool:
+def _changes_value(action: Action, path: Path, seen: str, request: Request) -> bool:
     """Whether the action surely gives what stands at `path` another value than the one named `seen`."""
     if action.path != path or not isinstance(action, SetAction | AddAction):
         return False

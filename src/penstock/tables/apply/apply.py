@@ -21,7 +21,7 @@ from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.changes import Change, CreateTable, DeleteTable
 from penstock.tables.plan.failures import Failure, TableFailed
 from penstock.tables.plan.plan import TablePlan
-from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, required, survey_table
+from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, require_table, survey_table
 from penstock.tables.plan.survey import survey as survey_tables
 
 Fate = Literal["created", "changed", "deleted", "skipped", "failed", "unfinished"]
@@ -155,13 +155,13 @@ def make(db: Database, table: Table, name: str, tell: Tell = _silent) -> None:
 
 def change(db: Database, name: str, what: Change, tell: Tell = _silent) -> None:
     """One change of a table, waited for."""
-    live = required(db, name, settings=False)
+    live = require_table(db, name, settings=False)
     _work(db, TableSurvey(name, None, live, TablePlan(name, (what,))), tell)
 
 
-def settle(db: Database, name: str, tell: Tell = _silent, *, seconds: float = MAX_WAIT_SECONDS) -> None:
+def wait_until_active(db: Database, name: str, tell: Tell = _silent, *, seconds: float = MAX_WAIT_SECONDS) -> None:
     """Waits until the table and its indexes are ACTIVE; raises TableFailed after so many seconds."""
-    live = required(db, name, settings=False)
+    live = require_table(db, name, settings=False)
     _work(db, TableSurvey(name, None, live, TablePlan(name)), tell, seconds)
 
 
@@ -172,21 +172,21 @@ def delete(db: Database, name: str, tell: Tell = _silent) -> None:
         _work(db, TableSurvey(name, None, live, TablePlan(name, (DeleteTable(live.table),))), tell)
 
 
-def put_right(db: Database, name: str, wanted: Table, tell: Tell = _silent) -> tuple[Change, ...]:
+def reconcile(db: Database, name: str, wanted: Table, tell: Tell = _silent) -> tuple[Change, ...]:
     """Makes every change that `wanted` needs, and compares again; what differs still, as far as this endpoint tells.
 
     A table that would have to be replaced is not touched: the change is given back.
     """
-    settle(db, name, tell)
-    found = _beside(name, wanted, required(db, name))
+    wait_until_active(db, name, tell)
+    found = _survey_as(name, wanted, require_table(db, name))
     if found.plan.replaces:
         return found.plan.changes
     _work(db, found, tell)
-    return _beside(name, wanted, required(db, name)).plan.changes
+    return _survey_as(name, wanted, require_table(db, name)).plan.changes
 
 
-def _beside(name: str, wanted: Table, live: Live) -> TableSurvey:
-    return survey_table(name, wanted.renamed(name), live)
+def _survey_as(name: str, wanted: Table, live: Live) -> TableSurvey:
+    return survey_table(name, wanted.replace(name=name), live)
 
 
 def _work(db: Database, table: TableSurvey, tell: Tell, seconds: float = MAX_WAIT_SECONDS) -> None:

@@ -209,7 +209,7 @@ def indexes_of(description: Json) -> list[Json]:
     return description.get("GlobalSecondaryIndexes") or []
 
 
-def is_settled(description: Json) -> bool:
+def is_active(description: Json) -> bool:
     still = all(one.get("IndexStatus", "ACTIVE") == "ACTIVE" for one in indexes_of(description))
     return status_of(description) == "ACTIVE" and still
 
@@ -249,7 +249,7 @@ def with_definitions(request: Request, change: Change, description: Json) -> Req
     return Request(request.operation, {**request.body, "AttributeDefinitions": definitions})
 
 
-def are_seen(change: SetTags | RemoveTags, tags: Mapping[str, str]) -> bool:
+def tags_visible(change: SetTags | RemoveTags, tags: Mapping[str, str]) -> bool:
     if isinstance(change, SetTags):
         return change.tags.items() <= tags.items()
     return tags.keys().isdisjoint(change.keys)
@@ -303,15 +303,15 @@ class TablePoller:
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
-    def _settled(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
+    def _wait_until_active(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
         """Waits until the table and its indexes are ACTIVE; gives its description."""
-        return (yield from self._until(is_settled, adding=adding, unseen_ok=unseen_ok))
+        return (yield from self._wait_until(is_active, adding=adding, unseen_ok=unseen_ok))
 
-    def _active(self) -> Steps[Json]:
+    def _wait_until_table_active(self) -> Steps[Json]:
         """Waits until the table is ACTIVE, whatever its indexes are."""
-        return (yield from self._until(lambda description: status_of(description) == "ACTIVE"))
+        return (yield from self._wait_until(lambda description: status_of(description) == "ACTIVE"))
 
-    def _until(
+    def _wait_until(
         self, enough: Callable[[Json], bool], *, adding: AddIndex | None = None, unseen_ok: bool = False
     ) -> Steps[Json]:
         began_at = self._pace.clock.now()
@@ -328,7 +328,7 @@ class TablePoller:
             yield from self._pause(attempt)
         raise AssertionError("count() ended")
 
-    def _gone(self) -> Steps[None]:
+    def _wait_until_deleted(self) -> Steps[None]:
         """Waits until the table is really gone."""
         for attempt in count():
             description = yield from self._describe()
@@ -463,7 +463,7 @@ class TableChanger(TablePoller):
             self.doing = "waiting for what is under way"
             live = self.survey.live
             leaving = live is not None and live.facts.status == "DELETING"
-            yield from self._gone() if leaving else self._settled()
+            yield from self._wait_until_deleted() if leaving else self._wait_until_active()
         self.doing = ""
 
     def _make(self, change: Change) -> Steps[None]:
@@ -494,14 +494,14 @@ class TableChanger(TablePoller):
             except ResourceInUseException as error:
                 description = yield from self._describe()
                 if description is not None and status_of(description) == "DELETING":
-                    yield from self._gone()
+                    yield from self._wait_until_deleted()
                     continue
                 if not error.maybe_ours:
                     self.existed = True
                     self.notes.append("somebody else has made it meanwhile: plan again to compare it")
                     return
                 break
-        yield from self._settled(unseen_ok=True)
+        yield from self._wait_until_active(unseen_ok=True)
         doing = self.doing
         for request in rest:
             if request.operation == "UpdateTimeToLive":
@@ -524,15 +524,15 @@ class TableChanger(TablePoller):
                 description = yield from self._describe()
                 if description is None or status_of(description) == "DELETING":
                     break
-                yield from self._settled()
+                yield from self._wait_until_active()
                 yield from self._pause(0)
-        yield from self._gone()
+        yield from self._wait_until_deleted()
 
     def _update(self, change: Change) -> Steps[None]:
         """An UpdateTable: one at a time, each waited for before and after."""
         limits = 0
         for attempt in count():
-            description = yield from self._settled()
+            description = yield from self._wait_until_active()
             if is_done(change, description):
                 return
             request = with_definitions(self._request(change), change, description)
@@ -548,7 +548,7 @@ class TableChanger(TablePoller):
                 if limits == THROTTLED_ATTEMPTS:
                     raise
                 yield from self._back_off(limits)
-        description = yield from self._settled(adding=change if isinstance(change, AddIndex) else None)
+        description = yield from self._wait_until_active(adding=change if isinstance(change, AddIndex) else None)
         if isinstance(change, AddIndex) and not is_done(change, description):
             raise IndexVanished(change.index.name)
 
@@ -571,7 +571,7 @@ class TableChanger(TablePoller):
                 yield from self._ask(request)
                 return
             except ResourceInUseException:
-                yield from self._settled()
+                yield from self._wait_until_active()
                 yield from self._pause(attempt)
             except ValidationException:
                 status, now = yield from self._ttl()
@@ -591,18 +591,18 @@ class TableChanger(TablePoller):
                     yield from self._ask(request)
                     return
                 except ResourceInUseException:
-                    yield from self._settled()
+                    yield from self._wait_until_active()
             yield from self._pause(attempt)
 
     def _ttl(self) -> Steps[tuple[str, str | None]]:
-        yield from self._active()
+        yield from self._wait_until_table_active()
         answer = yield from self._ask(Request("DescribeTimeToLive", {"TableName": self.name}))
         described = answer["TimeToLiveDescription"]
         return described.get("TimeToLiveStatus", "DISABLED"), described.get("AttributeName")
 
     def _set_pitr(self, request: Request) -> Steps[None]:
         """Refused for some seconds after a table is made, until its first continuous backup is there."""
-        yield from self._active()
+        yield from self._wait_until_table_active()
         for attempt in count():
             try:
                 yield from self._ask(request)
@@ -614,7 +614,7 @@ class TableChanger(TablePoller):
                 yield from self._pause(attempt)
 
     def _set_tags(self, change: SetTags | RemoveTags) -> Steps[None]:
-        arn = aws_shapes.facts_of((yield from self._active())).arn
+        arn = aws_shapes.facts_of((yield from self._wait_until_table_active())).arn
         (request,) = requests_of(change, self.name, arn=arn)
         for attempt in count():
             try:
@@ -625,7 +625,7 @@ class TableChanger(TablePoller):
         asked_at = self._pace.clock.now()
         for attempt in count():
             answer = yield from self._ask(Request("ListTagsOfResource", {"ResourceArn": arn}))
-            if answer.get("NextToken") or are_seen(change, aws_shapes.tags_of(answer.get("Tags", ()))):
+            if answer.get("NextToken") or tags_visible(change, aws_shapes.tags_of(answer.get("Tags", ()))):
                 return
             if self._pace.clock.now() - asked_at > UNSEEN_SECONDS:
                 self.notes.append("its tags are set, but not shown yet")

@@ -40,7 +40,7 @@ from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import export_text, read_export
-from penstock.tables.plan.survey import Live, inspect, required
+from penstock.tables.plan.survey import Live, inspect, require_table
 from penstock.wire.values import Item
 
 DEFINITION = "table.json"
@@ -332,7 +332,7 @@ def dump(
     Raises FolderError where the folder holds something else.
     """
     clock = clock or SystemClock()
-    live = required(db, table)
+    live = require_table(db, table)
     state = _begin(db, table, folder, live, segments, clock)
     _scan(ItemTable.of(db, table, pacer), folder, state, live, progress, part_bytes)
     summary = {

@@ -161,7 +161,7 @@ class ItemTable:
             if left:
                 self._write_batch(left)
         except BatchIncomplete as error:
-            self._refused(error, refuse)
+            self._report_refusals(error, refuse)
         return len(actions)
 
     def _write_together(self, actions: list[Action]) -> list[Action]:
@@ -183,7 +183,7 @@ class ItemTable:
                 else:
                     batch.delete_encoded(action["DeleteRequest"]["Key"])
 
-    def _refused(self, incomplete: BatchIncomplete, refuse: Refuse | None) -> None:
+    def _report_refusals(self, incomplete: BatchIncomplete, refuse: Refuse | None) -> None:
         """Tells of the items that DynamoDB does not take; raises whatever else went wrong."""
         for failed in incomplete.failed:
             if not isinstance(failed.error, DynamoDBError) or not is_about_one(failed.error):
@@ -233,7 +233,7 @@ class ItemTable:
 
 def fresh_key(db: Database, name: str) -> TableKey:
     """A table's key as it is now: one of this name may have been deleted and made again with another."""
-    return TableKey.described(db.execute("DescribeTable", {"TableName": name})["Table"])
+    return TableKey.from_description(db.execute("DescribeTable", {"TableName": name})["Table"])
 
 
 def _text_of(key: tuple[tuple[str, str], ...]) -> Callable[[Item], KeyText]:

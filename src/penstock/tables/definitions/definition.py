@@ -188,7 +188,7 @@ class Table:
         check(self)
 
     @classmethod
-    def observed(cls, **members: Any) -> Table:
+    def unchecked(cls, **members: Any) -> Table:
         """A table as it was found: what exists is not refused, whatever quotas its account has."""
         table = object.__new__(cls)
         _set(table, **(_ABSENT | members))
@@ -214,13 +214,9 @@ class Table:
         """The index of this name; None if there is none."""
         return next((index for index in self.indexes if index.name == name), None)
 
-    def renamed(self, name: str) -> Table:
-        """The same table under another name."""
-        return self.altered(name=name)
-
-    def altered(self, **members: Any) -> Table:
+    def replace(self, **members: Any) -> Table:
         """The same table but for these members, not checked."""
-        return Table.observed(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
+        return Table.unchecked(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
 
 
 _ABSENT: dict[str, Any] = {
@@ -309,9 +305,9 @@ class Naming:
         start = self.start
         return full_name[len(start) :] if full_name.startswith(start) and full_name != start else None
 
-    def named(self, table: Table) -> Table:
+    def with_full_name(self, table: Table) -> Table:
         """The definition under its full name."""
-        return table.renamed(self.full_name(table.name))
+        return table.replace(name=self.full_name(table.name))
 
     def tags(self, created_at: str) -> dict[str, str]:
         """What a new table is tagged with beside its own tags."""

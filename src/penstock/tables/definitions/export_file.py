@@ -140,7 +140,7 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
 
     Raises ExportError for what is no export, and DefinitionError for one that no table can be made of.
     """
-    document = _parsed(text, file)
+    document = _parse_json(text, file)
     if not isinstance(document, dict) or not isinstance(document.get("Table", document), dict):
         raise ExportError(file, "it is no description of a table")
     try:
@@ -154,7 +154,7 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
     return table
 
 
-def _parsed(text: str | bytes, file: str) -> Any:
+def _parse_json(text: str | bytes, file: str) -> Any:
     try:
         read = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:
@@ -190,7 +190,7 @@ def _read(document: Mapping[str, Any], name: str | None) -> Table:
     unsaid = {} if bare else {ours: None for ours, theirs in absent.items() if theirs not in described}
     key_id = (described.get("SSEDescription") or {}).get("KMSMasterKeyId")
     told = {"sse": key_id} if key_id else {}
-    return table.altered(**(unsaid | told))
+    return table.replace(**(unsaid | told))
 
 
 def _missing(error: Exception) -> str:

@@ -107,7 +107,7 @@ def _read(shape: Mapping[str, Any]) -> Table:
     }
     table = aws_shapes.from_description(description, tags=shape.get("Tags"))
     ttl = shape.get("TimeToLiveSpecification") or {}
-    return table.altered(
+    return table.replace(
         ttl=ttl.get("AttributeName") if ttl.get("Enabled") else None,
         pitr=_read_recovery(shape.get("PointInTimeRecoverySpecification")),
         table_class=shape.get("TableClass"),

@@ -244,9 +244,9 @@ def cost_of(change: Change, items: int = 0) -> Cost:
                 return Blocks("the table is UPDATING for some minutes; requests above its units are throttled")
             return Blocks("the table is UPDATING for some minutes; possible 4 times in 24 hours")
         case UpdateThroughput(units, was):
-            return _lowered(units, was)
+            return _decrease_cost(units, was)
         case UpdateIndexThroughput(_, units, was):
-            return _lowered(units, was)
+            return _decrease_cost(units, was)
         case ClearTtl(replaced=True):
             return Blocks("DynamoDB takes up to an hour to switch to another attribute; nothing expires meanwhile")
         case ClearTtl():
@@ -292,7 +292,7 @@ def fill_seconds(index: Index, items: int) -> float:
     return items / rate
 
 
-def _lowered(units: Throughput, was: Throughput | None) -> Cost:
+def _decrease_cost(units: Throughput, was: Throughput | None) -> Cost:
     if was is not None and (units.read < was.read or units.write < was.write):
         return Blocks("a decrease: possible 4 times in the first hour of a day, then once an hour")
     return Quick()

@@ -69,7 +69,7 @@ def diff(live: Table | None, wanted: Table | None) -> tuple[Change, ...]:
         return (ReplaceTable(live, wanted, OTHER_KEY),)
     if _shapes(live.local_indexes) != _shapes(wanted.local_indexes):
         return (ReplaceTable(live, wanted, OTHER_LOCAL_INDEXES),)
-    return (*_safeguards(live, wanted), *_removed(live, wanted), *_changed(live, wanted), *_added(live, wanted))
+    return (*_safeguards(live, wanted), *_removals(live, wanted), *_updates(live, wanted), *_additions(live, wanted))
 
 
 def _safeguards(live: Table, wanted: Table) -> Iterator[Change]:
@@ -80,7 +80,7 @@ def _safeguards(live: Table, wanted: Table) -> Iterator[Change]:
         yield SetPitr(wanted.pitr, live.pitr)
 
 
-def _removed(live: Table, wanted: Table) -> Iterator[Change]:
+def _removals(live: Table, wanted: Table) -> Iterator[Change]:
     # TTL first: DynamoDB takes up to an hour to let go of an attribute, and the rest can be done meanwhile.
     if live.ttl is not None and live.ttl != wanted.ttl:
         yield ClearTtl(live.ttl, replaced=wanted.ttl is not None)
@@ -95,7 +95,7 @@ def _removed(live: Table, wanted: Table) -> Iterator[Change]:
             yield DropIndex(index, replaced=successor is not None)
 
 
-def _changed(live: Table, wanted: Table) -> Iterator[Change]:
+def _updates(live: Table, wanted: Table) -> Iterator[Change]:
     yield from _capacity(live, wanted)
     on_demand = wanted.billing == "on-demand"
     stays_on_demand = on_demand and live.billing == "on-demand"
@@ -104,7 +104,7 @@ def _changed(live: Table, wanted: Table) -> Iterator[Change]:
     for before, after in kept_indexes(live, wanted):
         if on_demand and _differs(before.on_demand_max if stays_on_demand else None, after.on_demand_max):
             yield SetIndexMaximum(after.name, after.on_demand_max or Maximum())
-    yield from _warmed(live, wanted)
+    yield from _warm_changes(live, wanted)
     if wanted.table_class is not None and wanted.table_class != (live.table_class or "STANDARD"):
         yield SetTableClass(wanted.table_class)
     if wanted.sse is not None and not same_key(live.sse or False, wanted.sse):
@@ -128,7 +128,7 @@ def _capacity(live: Table, wanted: Table) -> Iterator[Change]:
             pass
 
 
-def _added(live: Table, wanted: Table) -> Iterator[Change]:
+def _additions(live: Table, wanted: Table) -> Iterator[Change]:
     for index in wanted.global_indexes:
         before = live.index(index.name)
         if before is None or before.shape != index.shape:
@@ -153,19 +153,19 @@ def kept_indexes(live: Table, wanted: Table) -> tuple[tuple[Index, Index], ...]:
     return tuple((before, after) for before, after in pairs if before is not None and before.shape == after.shape)
 
 
-def _warmed(live: Table, wanted: Table) -> Iterator[Change]:
+def _warm_changes(live: Table, wanted: Table) -> Iterator[Change]:
     if wanted.warm is not None:
-        risen = _risen(live.warm, live.billing, wanted.warm)
+        risen = _raise_capacity(live.warm, live.billing, wanted.warm)
         if risen is not None:
             yield SetWarm(risen)
     for before, after in kept_indexes(live, wanted):
         if after.warm is not None:
-            risen = _risen(before.warm, before.throughput or live.billing, after.warm)
+            risen = _raise_capacity(before.warm, before.throughput or live.billing, after.warm)
             if risen is not None:
                 yield SetIndexWarm(after.name, risen)
 
 
-def _risen(now: Throughput | None, billing: Billing, wanted: Throughput) -> Throughput | None:
+def _raise_capacity(now: Throughput | None, billing: Billing, wanted: Throughput) -> Throughput | None:
     """What to ask for: it can rise and never fall, and it grows by itself; None if it is enough already."""
     base = billing if isinstance(billing, Throughput) else ON_DEMAND_WARM
     now = now or base

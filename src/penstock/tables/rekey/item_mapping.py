@@ -92,14 +92,14 @@ def parse_mapping(spelling: str, old: TableKey, new: TableKey) -> KeyMapping:
     if not spelling:
         return KeyMapping("", lambda item: item, old, new)
     if "=" in spelling:
-        return KeyMapping(spelling, _copied(_pairs(spelling)), old, new)
+        return KeyMapping(spelling, _copy_attributes(_pairs(spelling)), old, new)
     module, colon, attribute = spelling.partition(":")
     if not (colon and module and attribute):
         raise PenstockError(f"--map {spelling}: give module:function, or new=old pairs such as job_id=run_id.")
     function = named_object(spelling, module, attribute)
     if not callable(function):
         raise PenstockError(f"--map {spelling}: it is no function, but {type(function).__name__}.")
-    return KeyMapping(spelling, _python(function), old, new, is_python=True)
+    return KeyMapping(spelling, _call_function(function), old, new, is_python=True)
 
 
 def _pairs(spelling: str) -> dict[str, str]:
@@ -110,7 +110,7 @@ def _pairs(spelling: str) -> dict[str, str]:
     return {new.strip(): old.strip() for new, _, old in pairs}
 
 
-def _copied(pairs: Mapping[str, str]) -> Change:
+def _copy_attributes(pairs: Mapping[str, str]) -> Change:
     def change(item: Item) -> Item:
         missing = [old for old in pairs.values() if old not in item]
         if missing:
@@ -120,7 +120,7 @@ def _copied(pairs: Mapping[str, str]) -> Change:
     return change
 
 
-def _python(function: Callable[[dict[str, Any]], Any]) -> Change:
+def _call_function(function: Callable[[dict[str, Any]], Any]) -> Change:
     def change(item: Item) -> Item:
         mapped = function(decode_item(item))
         if not isinstance(mapped, Mapping):
