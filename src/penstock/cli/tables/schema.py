@@ -22,7 +22,7 @@ from penstock.tables.doctor import Finding, examine_definitions, examine_live
 from penstock.tables.plan.changes import count, describe_whole
 from penstock.tables.plan.failures import Failure
 from penstock.tables.plan.plan import Plan, Style, plan_json, render_lines
-from penstock.tables.plan.survey import Survey, survey, survey_to_delete
+from penstock.tables.plan.survey import Survey, TableSurvey, survey, survey_to_delete
 
 
 @groups.command("plan", exit_codes={DIFFERENT: "there are changes (with --exit-code)"})
@@ -46,7 +46,7 @@ def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> Non
         print_json(survey_json(surveyed))
     else:
         show_plan(surveyed.plan)
-        show_under_way(surveyed)
+        show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     if exit_code and not surveyed.plan.is_empty:
         end_with(DIFFERENT)
@@ -85,8 +85,9 @@ def _survey_target(target: str, named: NamedTables, policy: str) -> Survey:
 
 
 def _show_apply(survey: Survey) -> None:
-    show_plan(survey.plan)
-    show_under_way(survey)
+    plan, in_motion = survey.plan, survey.under_way
+    show_plan(plan)
+    show_under_way(in_motion)
 
 
 @groups.command("verify", exit_codes={DIFFERENT: "something differs or is missing"})
@@ -110,12 +111,12 @@ def verify(named: NamedTables, target: str, as_json: bool) -> None:
         print_json({"equal": plan.is_empty, **survey_json(surveyed)})
     elif plan.is_empty:
         click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
-        show_under_way(surveyed)
+        show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     else:
         click.echo("These tables are not as defined; to be so, they need:", err=True)
         show_plan(plan)
-        show_under_way(surveyed)
+        show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     if not plan.is_empty:
         end_with(DIFFERENT)
@@ -147,7 +148,7 @@ def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
 def _show_destroy(survey: Survey) -> None:
     if survey.plan.is_empty:
         click.echo(f"Nothing to delete: none of {count(len(survey.tables), 'table')} is there.")
-        show_under_way(survey)
+        show_under_way(survey.under_way)
     else:
         show_plan(survey.plan)
 
@@ -284,12 +285,12 @@ _COLOURS: dict[Style, dict[str, Any]] = {
 
 
 def show_plan(plan: Plan) -> None:
-    for line in render_lines(plan):
-        click.echo("".join([click.style(piece.text, **_COLOURS[piece.style]) for piece in line]))
+    lines = render_lines(plan)
+    click.echo("\n".join(["".join([click.style(one.text, **_COLOURS[one.style]) for one in line]) for line in lines]))
 
 
-def show_under_way(survey: Survey) -> None:
-    for one in survey.under_way:
+def show_under_way(tables: Iterable[TableSurvey]) -> None:
+    for one in tables:
         assert one.live is not None
         facts = one.live.facts
         words = [f"the table is {facts.status}"] if facts.status != "ACTIVE" else []

@@ -86,7 +86,9 @@ def apply(
     """
     pace = pace or Pace()
     tags = survey.naming.tags(utc_text(pace.clock.now()))
-    changers = {one.name: TableChanger(one, pace, tags=tags, policy=policy) for one in survey.with_work}
+    changers: dict[str, TableChanger] = {}
+    for one in survey.with_work:
+        changers[one.name] = TableChanger(one, pace, tags=tags, policy=policy)
     try:
         run_together(db, changers.values(), pace, report)
     except KeyboardInterrupt:
