@@ -73,8 +73,9 @@ class TableKey:
         """Refuses an item whose key is missing, empty, too long or of another type."""
         for attribute in self.attributes:
             value = item.get(attribute.name)
-            # An ordinary text is neither empty nor, at four bytes a character, too long: no need to look closer.
-            if value is None or attribute.type != "S" or not 0 < len(value.get("S", "")) <= attribute.limit_bytes // 4:
+            content = None if value is None else value.get(attribute.type)
+            # An ordinary one is neither empty nor, at four bytes a character, too long: no need to look closer.
+            if not content or len(content) > attribute.limit_bytes // 4:
                 _check(attribute, item)
 
     def check_key(self, key: wire.Item) -> None:

@@ -132,9 +132,6 @@ def _stand_ins(operation: Any) -> dict[str, Any]:
     return {name: empty[member.type_name] for name, member in members if member.type_name in empty}
 
 
-_REPEAT = "It may have been carried out: repeat it if that does no harm, or read first."
-
-
 def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> TransportError:
     """botocore's error as one of ours; what is not about the transport comes back as BadAnswer."""
     from botocore import exceptions as theirs
@@ -154,5 +151,5 @@ def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> 
         case theirs.EndpointConnectionError() | theirs.ProxyConnectionError():
             return ConnectionFailed(name, text, "Start the server, or check the URL.")
         case theirs.ConnectionClosedError() | theirs.ConnectionError():
-            return ConnectionFailed(name, text, _REPEAT, sent=True)
-    return BadAnswer(name, f"{type(error).__name__}: {text}", _REPEAT, sent=True)
+            return ConnectionFailed(name, text, network.REPEAT_WITH_CARE, sent=True)
+    return BadAnswer(name, f"{type(error).__name__}: {text}", network.REPEAT_WITH_CARE, sent=True)

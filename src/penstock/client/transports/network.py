@@ -220,24 +220,26 @@ def not_read(name: str, error: OSError, seconds: float, begun: bool) -> Transpor
     if isinstance(error, TimeoutError):
         return late(name, seconds, begun)
     if isinstance(error, ssl.SSLError):
-        return BadAnswer(name, f"the secure connection broke ({_brief(error)})", _REPEAT, sent=True)
+        return BadAnswer(name, f"the secure connection broke ({_brief(error)})", REPEAT_WITH_CARE, sent=True)
     if begun:
         return half_answer(name, begun)
-    return ConnectionFailed(name, f"the connection broke before an answer came ({_brief(error)})", _REPEAT, sent=True)
+    return ConnectionFailed(
+        name, f"the connection broke before an answer came ({_brief(error)})", REPEAT_WITH_CARE, sent=True
+    )
 
 
-_REPEAT = "It may have been carried out: repeat it if that does no harm, or read first."
+REPEAT_WITH_CARE = "It may have been carried out: repeat it if that does no harm, or read first."
 
 
 def late(name: str, seconds: float, begun: bool) -> TimedOut:
     what = "only part of an answer" if begun else "no answer"
-    return TimedOut(name, f"{what} came within {seconds:g} s", _REPEAT, sent=True)
+    return TimedOut(name, f"{what} came within {seconds:g} s", REPEAT_WITH_CARE, sent=True)
 
 
 def half_answer(name: str, begun: bool) -> TransportError:
     if begun:
-        return BadAnswer(name, "the connection ended in the middle of an answer", _REPEAT, sent=True)
-    return ConnectionFailed(name, "the connection ended before an answer came", _REPEAT, sent=True)
+        return BadAnswer(name, "the connection ended in the middle of an answer", REPEAT_WITH_CARE, sent=True)
+    return ConnectionFailed(name, "the connection ended before an answer came", REPEAT_WITH_CARE, sent=True)
 
 
 def malformed(name: str, error: Exception) -> BadAnswer:
