@@ -33,7 +33,7 @@ from penstock.systems.delphi.analysis.projection import Edge, Projection
 from penstock.systems.delphi.converter import DataConverter
 from penstock.systems.delphi.results import EMBEDDINGS, GRAPH, Results
 from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming
 from penstock.tables.plan.survey import survey
 
 DIMENSIONS = 384

@@ -21,9 +21,8 @@ from penstock.client.database import Database, connect
 from penstock.engine.settings import Settings
 from penstock.systems.construction_expenses.tables import tables as construction_expenses
 from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.definition import Index
+from penstock.tables.definitions.definition import Index, Naming
 from penstock.tables.definitions.definition import Table as Definition
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.plan.survey import survey
 
 NAMING = Naming("construction-expenses")
@@ -85,7 +84,7 @@ def _verified(db: Database) -> tuple[int, Counter[str]]:
         found = survey(db, construction_expenses(), NAMING)
     finally:
         db.execute = execute  # type: ignore[method-assign]
-    return sum(one.has_work for one in found.tables), calls
+    return len(found.with_work), calls
 
 
 def _told(calls: Counter[str]) -> str:
@@ -97,7 +96,7 @@ def _indexes(plan: Plan, section: Section) -> Table:
     numbers = [2, *[1] * (TABLES_WITH_INDEXES - 1)]
     bare = [Definition(f"table{place}", "id:S") for place in range(TABLES_WITH_INDEXES)]
     wanted = [
-        one.altered(indexes=tuple(Index(f"by-a{place}", f"a{place}:S") for place in range(number)))
+        one.replace(indexes=tuple(Index(f"by-a{place}", f"a{place}:S") for place in range(number)))
         for one, number in zip(bare, numbers, strict=True)
     ]
     with tempfile.TemporaryDirectory() as folder:

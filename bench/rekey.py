@@ -24,9 +24,8 @@ from penstock.client.database import Database, connect
 from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.rekey.plan import plan as rekey_plan
 from penstock.tables.rekey.rekey import Options as RekeyOptions
-from penstock.tables.rekey.rekey import Rekey
+from penstock.tables.rekey.rekey import Rekey, plan_rekey
 from penstock.tables.rekey.state import Job, JobStore
 from penstock.wire.values import Item
 
@@ -59,7 +58,7 @@ PLANS = {"full": Plan(200_000, 300.0), "quick": Plan(2_000, 100.0)}
 def run(options: Options) -> Section:
     plan = options.plan(PLANS)
     section = Section("rekey", "A key changed beside a writer")
-    for title, table in (("no index", OLD), ("a global index", OLD.altered(indexes=(INDEX,)))):
+    for title, table in (("no index", OLD), ("a global index", OLD.replace(indexes=(INDEX,)))):
         with tempfile.TemporaryDirectory() as folder:
             phases, told, lost = measure(f"{folder}/rekey.db", table, plan)
         section.tables.append(phases.table(plan.items, title))
@@ -82,7 +81,7 @@ def measure(path: str, table: Table, plan: Plan) -> tuple[Phases, str, int]:
         store = JobStore(db)
         try:
             Rekey(db, store, RekeyOptions(tell=phases.tell)).start(
-                rekey_plan(db, "old", "new", "job_id:S,comment_id:N")
+                plan_rekey(db, "old", "new", "job_id:S,comment_id:N")
             )
         finally:
             told, _ = writer.communicate("stop\n")

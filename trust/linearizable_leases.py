@@ -2,7 +2,7 @@
 
 Workers in several processes fight for the same few jobs, with the shortest leases there are. They report under their
 lease, give jobs back, and sometimes sleep for longer than their lease and write then. What was granted and acknowledged
-is written down, by a clock that all processes share, and checked by `penstock.testing.lease_rules`: tokens only grow,
+is written down, by a clock that all processes share, and checked by `trust.lease_rules`: tokens only grow,
 no write of an old token is taken, no lease is taken before it ran out, no write is lost or doubled.
 
 Ends with 0 if that holds, with 1 if not.
@@ -24,7 +24,7 @@ from pathlib import Path
 import penstock
 from penstock.jobs.store.store import JobStore
 from penstock.testing.invariants import broken_rules
-from penstock.testing.lease_rules import Fact, broken_lease_rules
+from trust.lease_rules import Fact, broken_lease_rules
 from trust.linearizable_world import World
 
 LEASE_SECONDS = 0.5

@@ -21,7 +21,7 @@ import orjson
 import penstock
 from penstock.client.database import Database
 from penstock.client.wrappers.faults import Faults, Rates
-from penstock.client.wrappers.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.clock import Clock
 from penstock.errors import PenstockError
 from penstock.jobs.worker.worker import Worker
@@ -30,7 +30,7 @@ from penstock.records import ProcessingStopped
 T = TypeVar("T")
 
 _LOOK_SECONDS = 0.1
-FEW_RETRIES = RetryPolicy(attempts=4, base_seconds=0.02, cap_seconds=0.5)
+FEW_RETRIES = RequestRetries(attempts=4, base_seconds=0.02, cap_seconds=0.5)
 """So few that at 20 % one call in six hundred fails for good, and whatever made it must live with that."""
 
 

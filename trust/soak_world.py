@@ -19,7 +19,7 @@ import orjson
 
 import penstock
 from penstock.client.database import connect
-from penstock.client.wrappers.retries import RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries
 from penstock.errors import PenstockError
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import KILLED_WORKERS
@@ -33,7 +33,7 @@ _PAUSE: Final = (0.2, 1.2)
 """Between two harms."""
 _SLOTS: Final = 4
 _LOOK_SECONDS: Final = 0.3
-_PATIENT: Final = RetryPolicy(attempts=50, cap_seconds=1.0)
+_PATIENT: Final = RequestRetries(attempts=50, cap_seconds=1.0)
 _GOOD_ENDS: Final = (0, -signal.SIGTERM)
 """Of a worker that was asked to stop; the second if it had only just been started."""
 _ROOT: Final = Path(__file__).parent.parent

@@ -22,8 +22,7 @@ from penstock.cli.kit.options import db_option, place_options
 from penstock.cli.main import COMMANDS, SECTIONS, cli
 from penstock.jobs.store.store import JobStore
 from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.survey import survey
 
 

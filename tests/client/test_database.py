@@ -6,7 +6,7 @@ import pytest
 
 import penstock
 from penstock.client.wrappers.faults import Faults, Rates
-from penstock.client.wrappers.retries import RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries
 from penstock.errors import ConnectionFailed, ResourceNotFoundException
 
 
@@ -54,7 +54,7 @@ def test_nobody_there_is_told_with_the_address():
 
 
 def test_how_often_a_remote_call_is_tried_can_be_said():
-    with penstock.connect("http://127.0.0.1:9", retries=RetryPolicy(attempts=3, base_seconds=0.001)) as db:
+    with penstock.connect("http://127.0.0.1:9", retries=RequestRetries(attempts=3, base_seconds=0.001)) as db:
         with pytest.raises(ConnectionFailed) as failed:
             db.tables()
         assert failed.value.__notes__ == ["ListTables: gave up after 3 attempts."]

@@ -15,7 +15,7 @@ from log_writer import write_lines
 
 from penstock.client.database import Database, connect
 from penstock.client.wrappers.faults import Faults, Rates
-from penstock.client.wrappers.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.clock import ManualClock
 from penstock.errors import ConnectionFailed
 from penstock.jobs.layouts.item_collection import CollectionLayout
@@ -223,7 +223,7 @@ def test_ids_are_new_however_many_are_made_at_once(monkeypatch: pytest.MonkeyPat
 
 AFTER = Rates(timeout_after=0.12, reset_after=0.12, internal_error_after=0.06)
 EVERY_KIND = Rates.every_kind(0.3)
-PATIENT = RetryPolicy(attempts=60, base_seconds=0.0, deadline_seconds=None)
+PATIENT = RequestRetries(attempts=60, base_seconds=0.0, deadline_seconds=None)
 
 
 def unreliable(store: JobStore, rates: Rates, seed: int) -> tuple[JobStore, Faults]:

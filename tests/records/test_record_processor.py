@@ -17,7 +17,7 @@ from penstock.client.database import Database, connect
 from penstock.client.items.expressions import F
 from penstock.client.transports.base import Transport
 from penstock.client.wrappers.faults import Faults, Rates
-from penstock.client.wrappers.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.errors import ThrottlingException
 from penstock.records.processor import RecordProcessor
 from penstock.records.record_state import BOOKKEEPING, Claim
@@ -504,7 +504,7 @@ def test_a_database_that_fails_for_good_stops_the_run_and_says_why(db: Database)
 def test_passing_troubles_of_the_database_are_waited_out(db: Database) -> None:
     table = filled(db, 20)
     rates = Rates(throttle=0.1, internal_error_after=0.05, reset_after=0.05)
-    policy = RetryPolicy(base_seconds=0.001, repeat_unsafe=True)
+    policy = RequestRetries(base_seconds=0.001, repeat_unsafe=True)
     flaky = Database(Retrying(Faults(db.transport, rates, seed=3), policy))
     report = processor(flaky.table(table.name)).process_all(lambda record: None)
     assert (report.processed, report.lost, report.failed) == (20, 0, 0)

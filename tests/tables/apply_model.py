@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
 from penstock.tables.definitions.definition import Index, Table, Throughput
-from penstock.tables.plan import plan as c
+from penstock.tables.plan import changes as c
 from penstock.wire.limits import GLOBAL_INDEXES
 
 
@@ -140,7 +140,7 @@ def _not_falling(before: Throughput, after: Throughput) -> bool:
 
 
 def _with(table: Table, **members: Any) -> Table:
-    return Table.observed(**{one.name: getattr(table, one.name) for one in fields(table)} | members)
+    return Table.unchecked(**{one.name: getattr(table, one.name) for one in fields(table)} | members)
 
 
 def _with_index(table: Table, name: str, **members: Any) -> Table:

@@ -15,8 +15,7 @@ from penstock.errors import DynamoDBError
 from penstock.systems.construction_expenses.tables import tables as construction_expenses
 from penstock.tables.apply.apply import ApplyReport, apply, silent
 from penstock.tables.apply.table_changer import Pace
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.plan.survey import Survey, inspect, survey
 
 STAGING = Naming("construction-expenses", "staging")

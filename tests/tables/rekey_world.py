@@ -17,8 +17,7 @@ from penstock.client.database import Database, connect
 from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.rekey.plan import plan
-from penstock.tables.rekey.rekey import Options, Rekey
+from penstock.tables.rekey.rekey import Options, Rekey, plan_rekey
 from penstock.tables.rekey.state import RekeyRun, RekeyStore
 
 OLD = Table(
@@ -58,8 +57,8 @@ def rekeyed(
     """Begins the rekey, or goes on with it, until it is ready."""
     run = Rekey(db, RekeyStore(db, lease_seconds=lease_seconds), options or Options(page_items=200))
     if RekeyStore(db).read("old") is not None:
-        return run.go_on("old")
-    return run.start(plan(db, "old", "new", NEW_KEY, **more))
+        return run.resume("old")
+    return run.start(plan_rekey(db, "old", "new", NEW_KEY, **more))
 
 
 class Writer(threading.Thread):

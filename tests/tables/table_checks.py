@@ -38,7 +38,7 @@ def without_empty_maximums(table: Table) -> Table:
         )
         for one in table.indexes
     )
-    return table.altered(indexes=indexes, on_demand_max=_some(table.on_demand_max))
+    return table.replace(indexes=indexes, on_demand_max=_some(table.on_demand_max))
 
 
 def _some(maximum: Maximum | None) -> Maximum | None:

@@ -7,8 +7,7 @@ from typing import Any
 import botocore.session
 import pytest
 
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.iam_policy import COMMANDS, policy
 
 NAMING = Naming("shop", "dev")

@@ -25,11 +25,10 @@ from penstock.cli.main import cli
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.plan.plan import diff
-from penstock.tables.plan.survey import inspect, required
+from penstock.tables.plan.survey import inspect, require_table
 from penstock.tables.rekey.catch_up import TooManyProblems
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
-from penstock.tables.rekey.plan import new_definition, plan
-from penstock.tables.rekey.rekey import Options, Rekey, Unmapped
+from penstock.tables.rekey.rekey import Options, Rekey, Unmapped, new_definition, plan_rekey
 from penstock.tables.rekey.state import RekeyHeld, RekeyLost, RekeyRun, RekeyStore
 
 COUNT = 2_000
@@ -72,7 +71,7 @@ def test_the_order_of_reading_and_writing_alone_is_enough(monkeypatch: pytest.Mo
         writer = Writer(db, 3_000, seed=5)
         writer.start()
         run = Rekey(db, RekeyStore(db), Options(page_items=500, segments=1))
-        run.start(plan(db, "old", "new", NEW_KEY))
+        run.start(plan_rekey(db, "old", "new", NEW_KEY))
         writer.finish()
         run.confirm("old", quiet_seconds=0.0)
         check_new_table(db, writer.known)
@@ -90,12 +89,16 @@ def test_what_changes_after_ready_is_caught_up_by_another_run_and_by_confirm() -
 def test_confirm_puts_on_what_acts_by_itself_and_switches_the_stream_off_again() -> None:
     with filled_world(count=10) as db:
         rekeyed(db)
-        working = required(db, "new").table
-        assert (working.ttl, working.stream, required(db, "old").table.stream) == (None, None, "NEW_AND_OLD_IMAGES")
+        working = require_table(db, "new").table
+        assert (working.ttl, working.stream, require_table(db, "old").table.stream) == (
+            None,
+            None,
+            "NEW_AND_OLD_IMAGES",
+        )
         run_of(db).confirm("old", quiet_seconds=0.0)
-        found = required(db, "new").table
+        found = require_table(db, "new").table
         assert diff(found, new_definition(OLD, "new", NEW_KEY)) == ()
-        assert (found.ttl, required(db, "old").table.stream) == ("expires", None)
+        assert (found.ttl, require_table(db, "old").table.stream) == ("expires", None)
 
 
 def test_confirm_is_refused_while_the_old_table_is_written_to() -> None:
@@ -112,11 +115,11 @@ def test_confirm_is_refused_while_the_old_table_is_written_to() -> None:
 
 def test_rollback_leaves_all_as_it_was_and_a_new_start_is_possible() -> None:
     with filled_world(count=50) as db:
-        before = required(db, "old").table
+        before = require_table(db, "old").table
         rekeyed(db)
         run_of(db).rollback("old")
         assert inspect(db, "new") is None
-        assert required(db, "old").table == before
+        assert require_table(db, "old").table == before
         assert rekeyed(db).phase == "ready"
         run_of(db).confirm("old", quiet_seconds=0.0)
         with pytest.raises(PenstockError, match="confirmed: it is over"):
@@ -124,11 +127,11 @@ def test_rollback_leaves_all_as_it_was_and_a_new_start_is_possible() -> None:
 
 
 def test_a_stream_that_was_there_before_stays() -> None:
-    with filled_world(count=50, table=OLD.altered(stream="NEW_AND_OLD_IMAGES")) as db:
+    with filled_world(count=50, table=OLD.replace(stream="NEW_AND_OLD_IMAGES")) as db:
         rekeyed(db)
         run_of(db).confirm("old", quiet_seconds=0.0)
-        assert required(db, "old").table.stream == "NEW_AND_OLD_IMAGES"
-        assert required(db, "new").table.stream == "NEW_AND_OLD_IMAGES"
+        assert require_table(db, "old").table.stream == "NEW_AND_OLD_IMAGES"
+        assert require_table(db, "new").table.stream == "NEW_AND_OLD_IMAGES"
 
 
 # ── stopped and continued ────────────────────────────────────────────────────────────────────────
@@ -339,7 +342,7 @@ def test_a_mapping_that_fits_nothing_stops_early() -> None:
         kept = RekeyStore(db).read("old")
         assert kept is not None
         assert (kept.problem_count, len(kept.problems)) == (1_001, 20)
-        assert run_of(db).go_on("old", map="").phase == "ready"
+        assert run_of(db).resume("old", map="").phase == "ready"
 
 
 def test_a_key_swapped_between_two_items_ends_right() -> None:
@@ -361,7 +364,7 @@ def test_a_function_maps_items_in_python_values(tmp_path: Path, monkeypatch: pyt
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     with filled_world(count=50) as db:
-        job = plan(db, "old", "new", "month:S,comment_id:N", map="rekey_map_sample:by_month")
+        job = plan_rekey(db, "old", "new", "month:S,comment_id:N", map="rekey_map_sample:by_month")
         assert run_of(db).start(job).into_items == 50
         assert everything(db, "new")["2026-04", "3"]["rank"] == {"N": "7.5"}
     sys.modules.pop("rekey_map_sample", None)
@@ -379,13 +382,13 @@ def test_a_mapping_that_loses_the_old_key_is_told_so() -> None:
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_made() -> None:
-    with filled_world(count=1, table=OLD.altered(stream="KEYS_ONLY")) as db:
+    with filled_world(count=1, table=OLD.replace(stream="KEYS_ONLY")) as db:
         with pytest.raises(PenstockError, match="shows KEYS_ONLY"):
-            plan(db, "old", "new", NEW_KEY)
+            plan_rekey(db, "old", "new", NEW_KEY)
         with pytest.raises(PenstockError, match="cannot alter a primary key in place"):
-            plan(db, "old", "old", NEW_KEY)
+            plan_rekey(db, "old", "old", NEW_KEY)
         with pytest.raises(PenstockError, match="no table nothing"):
-            plan(db, "nothing", "new", NEW_KEY)
+            plan_rekey(db, "nothing", "new", NEW_KEY)
         assert db.tables() == ["old"]
 
 

@@ -25,13 +25,13 @@ from penstock.tables.data import backups
 from penstock.tables.data import dump as dumping
 from penstock.tables.data.backups import Backup, DumpFolder, PointInTime
 from penstock.tables.data.transfers import ItemTable
-from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Index, Naming, Table
 from penstock.tables.definitions.sources import read_folder
 from penstock.tables.formats.export import export
 from penstock.tables.indexes import existing, plan_addition, refuse_misfits
-from penstock.tables.plan.plan import AddIndex, diff
-from penstock.tables.plan.survey import required, survey, survey_to_delete
+from penstock.tables.plan.changes import AddIndex
+from penstock.tables.plan.plan import diff
+from penstock.tables.plan.survey import require_table, survey, survey_to_delete
 from penstock.wire.values import equal
 
 PRODUCTION = Naming("construction-expenses")
@@ -96,7 +96,7 @@ def test_S1_13_definitions_survive_a_disaster(db: Database, tmp_path: Path) -> N
 ITEMS = 30
 FLEET = tuple(
     # Server-side encryption is what moto forgets in a restore; it has no data.
-    table.altered(sse=None)
+    table.replace(sse=None)
     for table in construction_expenses()
     if table.name in ("companies", "company-expenses", "paddle-webhooks")
 )
@@ -174,8 +174,8 @@ def test_S1_13_a_moment_before_the_mistake_is_restored() -> None:
         assert len(everything(db, name)) == ITEMS - 10
         backups.restore(db, PointInTime(name, moment), f"{name}-again", tell=str)
         assert everything(db, f"{name}-again") == before[name]
-        found, live = required(db, f"{name}-again").table, required(db, name).table
-        assert diff(found, live.renamed(f"{name}-again")) == ()
+        found, live = require_table(db, f"{name}-again").table, require_table(db, name).table
+        assert diff(found, live.replace(name=f"{name}-again")) == ()
 
 
 def made_by_boto3(url: str) -> None:

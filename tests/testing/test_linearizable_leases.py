@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
-from penstock.testing.lease_rules import Fact, broken_lease_rules
+sys.path.insert(0, str(Path(__file__).parents[2]))  # trust/ lies beside tests/, and is not installed
+
+from trust.lease_rules import Fact, broken_lease_rules
 
 MS = 1_000_000
 LEASE = 0.5

@@ -1,7 +1,7 @@
 """One client for every DynamoDB.
 
 database.py        connect() and Database
-async_database.py  connect_async(): the same for asyncio
+async_database.py  connect_async(): the same for asyncio, with its tables, scans, batches and transactions
 tables/            a table's handle: its calls, transactions
 batches/           batches of writes and reads that lose nothing
 reads/             pages, parallel scans

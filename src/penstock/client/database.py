@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from penstock.client.transports import endpoints
@@ -18,7 +17,7 @@ from penstock.client.transports.base import (
 )
 from penstock.client.transports.credentials import CredentialSource, profile_region
 from penstock.client.transports.endpoints import MEMORY, Endpoint, File
-from penstock.client.wrappers.retries import DEFAULT_POLICY, Retrying, RetryPolicy
+from penstock.client.wrappers.retries import DEFAULT_RETRIES, RequestRetries, Retrying
 from penstock.clock import Clock
 from penstock.errors import PenstockError, TransactionCanceledException
 
@@ -82,7 +81,7 @@ class Database:
         from penstock.client.items.keys import TableKey
         from penstock.client.tables.table import Table
 
-        return Table(self, name, self._keys.get(name) if key is None else TableKey.declared(key))
+        return Table(self, name, self._keys.get(name) if key is None else TableKey.parse(key))
 
     def tables(self) -> list[str]:
         """The names of all tables, in order."""
@@ -101,7 +100,7 @@ class Database:
 
         if table not in self._keys:
             described = self.transport.execute("DescribeTable", {"TableName": table})
-            self._keys[table] = TableKey.described(described["Table"])
+            self._keys[table] = TableKey.from_description(described["Table"])
         return self._keys[table]
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────
@@ -156,9 +155,7 @@ class Database:
     def __enter__(self) -> Database:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -172,7 +169,7 @@ def connect(
     settings: Settings | None = None,
     limits: Limits = DEFAULT_LIMITS,
     credentials: CredentialSource | None = None,
-    retries: RetryPolicy | None = DEFAULT_POLICY,
+    retries: RequestRetries | None = DEFAULT_RETRIES,
     via: Via = "thin",
 ) -> Database:
     """Opens the database that `url` names.

@@ -50,7 +50,7 @@ def read_heat(url: str, timeout_seconds: float) -> dict[str, Any]:
         raise NoHeat(f"{url}: {reason}. Check that a Penstock server runs there.") from error
     if len(body) > MOST_BYTES:
         raise NoHeat(f"{url} is not a Penstock server: its answer has more than {MOST_BYTES:,} bytes. Check the URL.")
-    return _checked(url, body)
+    return _parse_heat(url, body)
 
 
 def _opener() -> Any:
@@ -63,7 +63,7 @@ def _opener() -> Any:
     return build_opener(Stay)
 
 
-def _checked(url: str, body: bytes) -> dict[str, Any]:
+def _parse_heat(url: str, body: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -102,7 +102,7 @@ class Source:
         self.db = db
         self.work = work
         self._in_a_file = db.capabilities.shares_commits
-        self.key = TableKey.described(described)
+        self.key = TableKey.from_description(described)
         self.item_count: int = described.get("ItemCount", 0)
         self.index_key, self._shows_state, self._shows_all = self._index(described)
         self._check_marks()
@@ -261,7 +261,7 @@ def _shuffled(page: list[Candidate], draw: random.Random) -> list[Candidate]:
 def key_type(db: Database, table: str, index: str) -> str | None:
     """The type of an index's partition key: S, N or B; None if there is no such index."""
     described = _described(db, table)
-    names = TableKey.described(described).indexes.get(index)
+    names = TableKey.from_description(described).indexes.get(index)
     return None if names is None else _key_types(described)[names[0]]
 
 

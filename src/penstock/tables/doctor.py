@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from penstock.client.database import Database
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Index, Key, Table, Throughput
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Index, Key, Naming, Table, Throughput
 from penstock.tables.indexes import fit, sample
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
 from penstock.tables.plan.survey import WORKERS, Live, inspect_every, side_by_side
@@ -105,7 +104,7 @@ def hot_index_key(table: Table) -> Iterator[Finding]:
             continue
         name = index.key.hash[0].name
         if found & _FEW_VALUES:
-            yield _found(
+            yield _finding(
                 "hot-index-key",
                 table,
                 index,
@@ -113,7 +112,7 @@ def hot_index_key(table: Table) -> Iterator[Finding]:
                 _shard_advice(name),
             )
         elif found & _TIMES:
-            yield _found(
+            yield _finding(
                 "hot-index-key",
                 table,
                 index,
@@ -135,7 +134,7 @@ def tenant_leak(table: Table) -> Iterator[Finding]:
         found = _all_words(index.key)
         if found & _SHARED and not found & (_TENANTS | {"id"}):
             owner, name = sorted(owners)[0], index.key.hash[0].name
-            yield _found(
+            yield _finding(
                 "tenant-leak",
                 table,
                 index,
@@ -147,7 +146,7 @@ def tenant_leak(table: Table) -> Iterator[Finding]:
 def ttl_name(table: Table) -> Iterator[Finding]:
     """Names such as expiresAt are usually given to ISO texts, and TTL ignores whatever is no number."""
     if table.ttl is not None and (table.ttl.endswith(("At", "_at", "Date", "_date")) or "time" in table.ttl.lower()):
-        yield _found(
+        yield _finding(
             "string-ttl",
             table,
             None,
@@ -159,7 +158,7 @@ def ttl_name(table: Table) -> Iterator[Finding]:
 
 def missing_pitr(table: Table) -> Iterator[Finding]:
     if not table.pitr:
-        yield _found(
+        yield _finding(
             "no-pitr",
             table,
             None,
@@ -171,7 +170,7 @@ def missing_pitr(table: Table) -> Iterator[Finding]:
 
 def missing_protection(table: Table) -> Iterator[Finding]:
     if not table.deletion_protection:
-        yield _found(
+        yield _finding(
             "no-deletion-protection",
             table,
             None,
@@ -188,7 +187,7 @@ def redundant_index(table: Table) -> Iterator[Finding]:
         other = seen.get(index.key)
         if other is not None:
             text = f"it has the same key as {other}, and every write is paid for twice"
-            yield _found("redundant-index", table, index, text, "Remove it")
+            yield _finding("redundant-index", table, index, text, "Remove it")
         seen.setdefault(index.key, f"index {index.name}")
 
 
@@ -199,7 +198,7 @@ def slow_index(table: Table) -> Iterator[Finding]:
     for index in table.global_indexes:
         if index.throughput is not None and index.throughput.write < table.billing.write:
             text = f"it takes {index.throughput.write} writes a second, its table {table.billing.write}"
-            yield _found(
+            yield _finding(
                 "slow-index", table, index, f"{text}: the table is throttled by it", "Give it the table's write units"
             )
 
@@ -208,17 +207,19 @@ def endless_table(table: Table) -> Iterator[Finding]:
     found = words(table.name) & _GROWING
     if found and table.ttl is None:
         text = f"a table of {sorted(found)[0]} without TTL grows for ever"
-        yield _found("endless-table", table, None, text, 'Set ttl="ttl" and write it', severity="note")
+        yield _finding("endless-table", table, None, text, 'Set ttl="ttl" and write it', severity="note")
 
 
 def many_indexes(table: Table) -> Iterator[Finding]:
     number = len(table.global_indexes)
     if number >= 10:
         text = f"{number} global indexes: a write may be paid for {number + 1} times"
-        yield _found("many-indexes", table, None, text, "Join those whose keys can share an attribute", severity="note")
+        yield _finding(
+            "many-indexes", table, None, text, "Join those whose keys can share an attribute", severity="note"
+        )
 
 
-def _found(
+def _finding(
     rule: str, table: Table, index: Index | None, text: str, mend: str, severity: Severity = "warning"
 ) -> Finding:
     return Finding(rule, table.name, None if index is None else index.name, severity, text, mend)
@@ -248,7 +249,7 @@ def misfit_index(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
         for misfit in fit(index, sample).misfits:
             text = f"{misfit} of {len(sample):,} sampled items: they are missing from it and cannot be written again"
             mend = f"Rewrite {misfit.attribute!r} in them, or make an index by another attribute"
-            yield _found("index-type", table, index, text, mend)
+            yield _finding("index-type", table, index, text, mend)
 
 
 def unused_index(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
@@ -258,7 +259,7 @@ def unused_index(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
         unknown = fit(index, sample).unknown
         if unknown:
             text = f"none of {len(sample):,} sampled items has {', '.join(unknown)}: it is empty, or nearly so"
-            yield _found("empty-index", table, index, text, "Check the attribute's spelling", severity="note")
+            yield _finding("empty-index", table, index, text, "Check the attribute's spelling", severity="note")
 
 
 def text_ttl(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
@@ -269,7 +270,7 @@ def text_ttl(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
     wrong = sum(table.ttl in item and "N" not in item[table.ttl] for item in sample)
     if wrong:
         text = f"{table.ttl!r} is no Number in {wrong:,} of {len(sample):,} sampled items: they never expire"
-        yield _found("string-ttl", table, None, text, "Write seconds since 1970 as a Number")
+        yield _finding("string-ttl", table, None, text, "Write seconds since 1970 as a Number")
 
 
 def late_ttl(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
@@ -280,7 +281,7 @@ def late_ttl(table: Table, items: Iterable[Item]) -> Iterator[Finding]:
     late = sum(_is_milliseconds(item.get(table.ttl, {}).get("N")) for item in sample)
     if late:
         text = f"{table.ttl!r} counts milliseconds in {late:,} of {len(sample):,} sampled items: they never expire"
-        yield _found("millisecond-ttl", table, None, text, "Write seconds: divide by 1,000")
+        yield _finding("millisecond-ttl", table, None, text, "Write seconds: divide by 1,000")
 
 
 def _is_milliseconds(number: str | None) -> bool:
@@ -292,7 +293,7 @@ ITEM_RULES: tuple[ItemRule, ...] = (misfit_index, unused_index, text_ttl, late_t
 
 def examine_definitions(tables: Iterable[Table], naming: Naming) -> tuple[Finding, ...]:
     """What is wrong with definitions, under their full names."""
-    return examine(naming.named(table) for table in tables)
+    return examine(naming.with_full_name(table) for table in tables)
 
 
 def examine_live(db: Database, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> tuple[Finding, ...]:
@@ -300,7 +301,7 @@ def examine_live(db: Database, tables: Iterable[Table], naming: Naming, *, polic
 
     Raises TablesUnreadable with every table that could not be looked at.
     """
-    wanted = {naming.full_name(table.name): naming.named(table) for table in tables}
+    wanted = {naming.full_name(table.name): naming.with_full_name(table) for table in tables}
     found = inspect_every(db, wanted, policy=policy)
 
     def one(name: str) -> tuple[Finding, ...] | Failure:
@@ -308,7 +309,7 @@ def examine_live(db: Database, tables: Iterable[Table], naming: Naming, *, polic
         if live is None:
             missing = Finding("missing", name, None, "note", "the table is not there", "Run `penstock tables apply`")
             return (missing, *examine([wanted[name]]))
-        return _examined(db, live, policy)
+        return _examine_table(db, live, policy)
 
     rounds = side_by_side(one, list(wanted), WORKERS)
     failures = [one for one in rounds if isinstance(one, Failure)]
@@ -317,7 +318,7 @@ def examine_live(db: Database, tables: Iterable[Table], naming: Naming, *, polic
     return tuple(finding for several in rounds if not isinstance(several, Failure) for finding in several)
 
 
-def _examined(db: Database, live: Live, policy: str) -> tuple[Finding, ...] | Failure:
+def _examine_table(db: Database, live: Live, policy: str) -> tuple[Finding, ...] | Failure:
     table = live.table
     attributes = {one.name for one in table.attributes} | ({table.ttl} if table.ttl else set())
     try:

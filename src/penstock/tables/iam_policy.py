@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming, Table
 from penstock.tables.rekey.state import TABLE as REKEY_TABLE
 
 Scope = Literal["table", "stream", "backup", "all"]

@@ -15,10 +15,10 @@ from typing import Any
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Index, Table, Throughput
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Index, Naming, Table, Throughput
 from penstock.tables.definitions.problems import check
-from penstock.tables.plan.plan import AddIndex, Change, DropIndex, TablePlan
+from penstock.tables.plan.changes import AddIndex, Change, DropIndex
+from penstock.tables.plan.plan import TablePlan
 from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect_every
 
 SAMPLE_ITEMS = 1_000
@@ -168,7 +168,7 @@ def plan_addition(db: Database, live: Live, index: Index, naming: Naming) -> Ind
                 "Use `penstock tables change-index`, which leaves no gap, or another name",
             )
         return IndexPlan(live, index, survey_of(live, (), naming))
-    check(live.table.altered(indexes=(*live.table.indexes, index)))
+    check(live.table.replace(indexes=(*live.table.indexes, index)))
     found = fit(index, sample(db, name, index.key.names))
     return IndexPlan(live, index, survey_of(live, (AddIndex(index),), naming), found)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock import BatchIncomplete
-from penstock.client.batches.batch_queue import Backoff
+from penstock.client.batches.batch_queue import RefusalBackoff
 from penstock.client.batches.batches import BatchOptions
 from penstock.client.items.values import InvalidValue
 from penstock.client.wrappers.faults import Faults, Rates
@@ -25,6 +25,7 @@ from penstock.errors import (
     ResourceNotFoundException,
     ValidationException,
 )
+from penstock.retry import Backoff
 
 
 def item(number, **more):
@@ -303,13 +304,13 @@ def test_options_are_checked():
 
 
 def test_waits_have_full_jitter_and_a_cap():
-    longest = Backoff(0.05, 5.0, draw=lambda: 1.0)
+    longest = RefusalBackoff(Backoff(0.05, 2.0, 5.0), draw=lambda: 1.0)
     waits = [longest.wait_after(25, 25) for _ in range(9)]
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
     assert longest.wait_after(1, 25) == 5.0  # from 12.8 down to 6.4, still above the cap
     assert longest.wait_after(0, 25) == 0.0
     assert longest.wait_after(1, 25) == 0.05
-    assert Backoff(0.05, 5.0, draw=lambda: 0.0).wait_after(25, 25) == 0.0
+    assert RefusalBackoff(Backoff(0.05, 2.0, 5.0), draw=lambda: 0.0).wait_after(25, 25) == 0.0
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────

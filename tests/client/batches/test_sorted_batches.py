@@ -24,7 +24,7 @@ TABLE = {
     "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "N"}],
     "BillingMode": "PAY_PER_REQUEST",
 }
-place = batch_queue.places(TableKey.declared("id:N"))
+place = batch_queue.places(TableKey.parse("id:N"))
 
 
 class Endpoint:

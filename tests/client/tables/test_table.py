@@ -243,7 +243,7 @@ def test_a_key_with_too_much_is_refused_where_the_key_is_known():
 @pytest.mark.parametrize("key", ["id", "id:X", ":S", (), ("a:S", "b:S", "c:S")])
 def test_a_key_is_declared_as_name_and_type(key):
     with pytest.raises(ValueError, match="key"):
-        TableKey.declared(key)
+        TableKey.parse(key)
 
 
 def test_the_key_is_asked_once(db):
@@ -269,8 +269,8 @@ def test_one_item_has_one_identity():
 
 @pytest.mark.parametrize("key", ["id:S", ("z:N", "a:B"), ("a:S", "b:N")])
 def test_an_items_identity_is_that_of_its_key(key):
-    schema = TableKey.declared(key)
+    schema = TableKey.parse(key)
     values = {"S": {"S": "text"}, "N": {"N": "1.50"}, "B": {"B": "eA=="}}
     item = {"other": {"S": "x"}, **{one.name: values[one.type] for one in schema.attributes}}
     assert schema.identity_of(item) == identity(schema.key_of(item))
-    assert schema == TableKey.declared(key)
+    assert schema == TableKey.parse(key)

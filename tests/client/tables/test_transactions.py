@@ -10,7 +10,7 @@ import penstock
 from penstock import F
 from penstock.client.items.failures import TransactionFailed
 from penstock.client.wrappers.faults import Faults, Rates
-from penstock.client.wrappers.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.errors import TransactionCanceledException
 
 
@@ -86,7 +86,9 @@ def test_the_same_token_is_the_same_transaction(db, expenses):
 def test_repeats_of_one_transaction_have_one_effect(db, expenses):
     """Every second call is lost after its effect, and repeated."""
     faulty = Faults(db.transport, Rates(timeout_after=0.5), seed=3)
-    retrying = penstock.Database(Retrying(faulty, RetryPolicy(attempts=50), unlimited=True, sleep=lambda seconds: None))
+    retrying = penstock.Database(
+        Retrying(faulty, RequestRetries(attempts=50), unlimited=True, sleep=lambda seconds: None)
+    )
     table = retrying.table("expenses")
     for _ in range(40):
         with retrying.transact() as tx:

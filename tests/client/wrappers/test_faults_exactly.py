@@ -9,7 +9,7 @@ import pytest
 from penstock.client.transports.base import Transport
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.client.wrappers.faults import Faults, Rates
-from penstock.client.wrappers.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.engine import Engine
 from penstock.errors import ConditionalCheckFailedException
 
@@ -102,7 +102,7 @@ def scan(db: Transport) -> list[Item]:
 def test_ten_thousand_writes_end_with_exactly_the_expected_items(seed):
     with Engine() as engine:
         faults = Faults(EmbeddedTransport(engine), Rates.every_kind(0.3), seed=seed)
-        db = Retrying(faults, RetryPolicy(attempts=30), unlimited=True, sleep=lambda seconds: None)
+        db = Retrying(faults, RequestRetries(attempts=30), unlimited=True, sleep=lambda seconds: None)
         with faults.off():
             db.execute("CreateTable", TABLE)
         expected = [*batches(db), *conditional_puts(db), *transactions(db), *updates(db)]

@@ -11,7 +11,7 @@ from penstock.client.database import Database
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.pacing import Pacer
-from penstock.client.wrappers.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
@@ -34,7 +34,7 @@ def test_a_batch_of_ten_thousand_and_a_scan_come_through_faults_exactly(workers)
     with Engine() as engine:
         engine.execute("CreateTable", TABLE)
         faults = Faults(EmbeddedTransport(engine), Rates.every_kind(0.3), seed=workers)
-        retrying = Retrying(faults, RetryPolicy(attempts=30), unlimited=True, sleep=lambda seconds: None)
+        retrying = Retrying(faults, RequestRetries(attempts=30), unlimited=True, sleep=lambda seconds: None)
         table = Database(retrying).table("jobs", key="id:S")
         items = [{"id": f"n{n:05}", "n": n} for n in range(ITEMS)]
         report = table.batch_write(items, options=BatchOptions(workers=workers, sleep=lambda seconds: None))

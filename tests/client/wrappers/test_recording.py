@@ -16,7 +16,7 @@ from penstock.client.wrappers.recording import (
     Recording,
     Replaying,
     ReplayMismatch,
-    redacted,
+    redact_values,
 )
 from penstock.client.wrappers.retries import Retrying
 from penstock.engine import Engine
@@ -119,7 +119,7 @@ def test_attributes_with_misleading_names_are_redacted(embedded, file, name):
     item = {"id": {"S": "sesame"}, name: {"S": "sesame"}}
     Recording(embedded, file, redact=True).execute("PutItem", {"TableName": "jobs", "Item": item})
     assert "sesame" not in file.read_text()
-    assert "sesame" not in str(redacted({"Item": {name: {"S": "sesame"}}}))
+    assert "sesame" not in str(redact_values({"Item": {name: {"S": "sesame"}}}))
 
 
 def test_a_redacted_recording_can_be_replayed(embedded, file):

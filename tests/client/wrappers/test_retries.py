@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.client.wrappers.retries import (
-    DEFAULT_POLICY,
+    DEFAULT_RETRIES,
     AsyncRetrying,
+    RequestRetries,
     RetryBudget,
     Retrying,
-    RetryPolicy,
     may_repeat,
 )
 from penstock.clock import ManualClock
@@ -72,7 +72,9 @@ def lost(kind: type = TimedOut, *, sent: bool = True) -> PenstockError:
     return kind("http://localhost:8000", "no answer in 30 s", sent=sent)
 
 
-def retrying(transport: Scripted, policy: RetryPolicy = DEFAULT_POLICY, **options: Any) -> tuple[Retrying, list[float]]:
+def retrying(
+    transport: Scripted, policy: RequestRetries = DEFAULT_RETRIES, **options: Any
+) -> tuple[Retrying, list[float]]:
     """A wrapper whose waits move its clock and are kept; by default each wait is its whole bound."""
     clock = ManualClock()
     waits: list[float] = []
@@ -123,7 +125,7 @@ def test_any_other_error_is_raised_at_once(error):
 
 
 def test_waits_double_up_to_the_cap():
-    wrapper, waits = retrying(Scripted(throttled()), RetryPolicy(attempts=6, base_seconds=1, cap_seconds=5))
+    wrapper, waits = retrying(Scripted(throttled()), RequestRetries(attempts=6, base_seconds=1, cap_seconds=5))
     with pytest.raises(ProvisionedThroughputExceededException) as raised:
         wrapper.execute("PutItem", PUT)
     assert waits == [1, 2, 4, 5, 5]
@@ -133,14 +135,14 @@ def test_waits_double_up_to_the_cap():
 def test_waits_have_full_jitter():
     draws = iter([0.0, 0.5, 0.25])
     wrapper, waits = retrying(
-        Scripted(throttled(), throttled(), throttled(), {}), RetryPolicy(base_seconds=1), draw=lambda: next(draws)
+        Scripted(throttled(), throttled(), throttled(), {}), RequestRetries(base_seconds=1), draw=lambda: next(draws)
     )
     wrapper.execute("PutItem", PUT)
     assert waits == [0.0, 1.0, 1.0]
 
 
 def test_nobody_waits_past_the_deadline():
-    policy = RetryPolicy(attempts=50, base_seconds=1, cap_seconds=4, deadline_seconds=10)
+    policy = RequestRetries(attempts=50, base_seconds=1, cap_seconds=4, deadline_seconds=10)
     wrapper, waits = retrying(Scripted(throttled()), policy)
     with pytest.raises(ProvisionedThroughputExceededException):
         wrapper.execute("PutItem", PUT)
@@ -269,7 +271,7 @@ def test_a_counter_is_retried_after_a_throttle_and_when_it_was_never_sent():
 
 
 def test_repeat_unsafe_counts_twice_as_the_sdks_do():
-    wrapper, _ = retrying(Scripted(lost(), {"ok": 1}), RetryPolicy(repeat_unsafe=True))
+    wrapper, _ = retrying(Scripted(lost(), {"ok": 1}), RequestRetries(repeat_unsafe=True))
     assert wrapper.execute("UpdateItem", COUNT) == {"ok": 1}
 
 

@@ -12,7 +12,7 @@ from penstock.engine import Engine
 from penstock.server.server import running_server
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.webhook import Webhook, webhook_of
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming
 
 TEST = Naming("app", "test")
 

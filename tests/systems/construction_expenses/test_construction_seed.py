@@ -26,7 +26,7 @@ from penstock.engine.settings import Settings
 from penstock.server.server import Options, running_server
 from penstock.systems.construction_expenses.books import naming_of
 from penstock.systems.construction_expenses.table_commands import table_command_defaults
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming
 
 SCHEMAS = "infrastructure/schemas"
 VARIABLES = ("ENVIRONMENT", "TABLE_PREFIX", "AWS_REGION", "TABLE_NAME", "INDEX_NAME", "SORT_KEY", "MAX_WAIT")

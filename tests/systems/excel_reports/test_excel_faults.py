@@ -10,7 +10,7 @@ from report_worlds import LAYOUTS, START
 from penstock.client.database import Database
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.client.wrappers.faults import Faults, Rates
-from penstock.client.wrappers.retries import Retrying, RetryPolicy
+from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.errors import PenstockError
@@ -23,7 +23,7 @@ def test_S0_8_lost_answers_leave_every_record_once(layout: Any, seed: int) -> No
     with Engine() as engine:
         ReportJobs(Database(EmbeddedTransport(engine)), layout=layout).create_table()
         faults = Faults(EmbeddedTransport(engine), Rates.every_kind(0.4), seed=seed)
-        retrying = Retrying(faults, RetryPolicy(attempts=40), unlimited=True, sleep=lambda seconds: None)
+        retrying = Retrying(faults, RequestRetries(attempts=40), unlimited=True, sleep=lambda seconds: None)
         jobs = ReportJobs(Database(retrying), layout=layout, clock=ManualClock(START))
         job_id = jobs.create_job("p").job_id
         jobs.update_job_status(job_id, "processing", token=1)

@@ -15,7 +15,7 @@ from penstock.tables.apply.apply import apply
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.iam_policy import policy
 from penstock.tables.indexes import existing, plan_addition
-from penstock.tables.plan.plan import ReplaceTable
+from penstock.tables.plan.changes import ReplaceTable
 from penstock.tables.plan.survey import survey_to_delete
 
 JOBS = Table(
@@ -89,7 +89,7 @@ def _told_or_done(place: Place) -> bool:
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tables(keys=("id:S", "sort:N")), tables(keys=("id:S", "sort:N")))
 def test_applying_the_plan_of_any_table_leaves_an_empty_plan(first: Table, second: Table) -> None:
-    second = second.renamed(first.name)
+    second = second.replace(name=first.name)
     place = Place(table_seconds=2, index_seconds=4)
     assert not place.apply(first).failures
     found = place.survey(second)

@@ -9,10 +9,11 @@ from table_strategies import tables
 
 from penstock.clock import ManualClock
 from penstock.engine import Engine
-from penstock.tables.apply.change_requests import requests_of
+from penstock.tables.apply.table_changer import requests_of
 from penstock.tables.definitions.aws_shapes import facts_of, from_description
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.plan import ReplaceTable, diff
+from penstock.tables.plan.changes import ReplaceTable
+from penstock.tables.plan.plan import diff
 
 KEYS = ("id:S", "sort:N")
 

@@ -21,9 +21,9 @@ from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import export_text
 from penstock.tables.plan.plan import diff
-from penstock.tables.plan.survey import required
+from penstock.tables.plan.survey import require_table
 
-FULL = ORDERS.altered(deletion_protection=True)
+FULL = ORDERS.replace(deletion_protection=True)
 
 
 def silent(text: str) -> None:
@@ -31,7 +31,7 @@ def silent(text: str) -> None:
 
 
 def is_as_before(db: Database, name: str, wanted: Table = FULL) -> bool:
-    return diff(required(db, name).table, wanted.renamed(name)) == ()
+    return diff(require_table(db, name).table, wanted.replace(name=name)) == ()
 
 
 def test_a_point_in_time_comes_back_with_ttl_tags_stream_recovery_and_protection() -> None:
@@ -64,7 +64,7 @@ def test_a_backup_of_a_table_that_is_gone_tells_what_it_does_not_know() -> None:
         arn = backups.back_up(db, "orders", "nightly", tell=silent)["BackupDetails"]["BackupArn"]
         db.execute("DeleteTable", {"TableName": "orders"})
         done = restore(db, Backup(arn), "again", tell=silent)
-        found = required(db, "again").table
+        found = require_table(db, "again").table
         assert (found.ttl, found.stream, found.indexes) == (ORDERS.ttl, ORDERS.stream, ORDERS.indexes)
         assert "tags" in done.unknown
 

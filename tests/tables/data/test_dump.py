@@ -14,8 +14,7 @@ from penstock.cli.main import cli
 from penstock.client.database import connect
 from penstock.errors import PenstockError
 from penstock.tables.data import dump as dumping
-from penstock.tables.data import dump_folder
-from penstock.tables.data.dump_folder import FolderError
+from penstock.tables.data.dump import FolderError, open_dump, read_part
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.export_file import read_export
 
@@ -76,11 +75,11 @@ def test_an_interrupted_dump_is_refused_by_name_and_then_continued(
         with pytest.raises(Stopped):
             dumping.dump(db, "orders", folder, part_bytes=SMALL)
         with pytest.raises(FolderError, match=r"half written.*Run the same"):
-            dump_folder.open_dump(folder)
+            open_dump(folder)
         monkeypatch.setattr(dumping, "_close", real)
         done = dumping.dump(db, "orders", folder, part_bytes=SMALL)
         assert not list(folder.glob("**/*.part"))
-        items = [item for part in done.parts for item in dump_folder.read_part(folder, part)]
+        items = [item for part in done.parts for item in read_part(folder, part)]
         assert len(items) == 300
         assert {ItemTable.of(db, "orders").text_of(item) for item in items} == set(everything(db, "orders"))
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from moving_samples import ORDERS, everything, filled, order
 
-from penstock.client.batches.batch_queue import Backoff
+from penstock.client.batches.batch_queue import RefusalBackoff
 from penstock.client.batches.batches import BatchOptions
 from penstock.client.database import Database, connect
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import PenstockError
+from penstock.retry import Backoff
 from penstock.tables.apply.apply import make
 from penstock.tables.data import dump as dumping
-from penstock.tables.data import load as loading_data
-from penstock.tables.data.dump_folder import FolderError
+from penstock.tables.data.dump import FolderError, load
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.plan.plan import diff
@@ -35,13 +35,13 @@ def dumped(tmp_path: Path) -> Path:
 
 def test_a_dumped_table_comes_back_with_its_settings_and_all_its_items(dumped: Path) -> None:
     with connect() as db:
-        done = loading_data.load(db, dumped, "copy", create=True)
+        done = load(db, dumped, "copy", create=True)
         assert done.created
         assert done.items == 300
         assert list(everything(db, "copy").values()) == _sorted(db)
         found = inspect(db, "copy")
         assert found is not None
-        assert diff(found.table, ORDERS.renamed("copy")) == ()
+        assert diff(found.table, ORDERS.replace(name="copy")) == ()
         assert not list(dumped.glob("load-state*"))
 
 
@@ -57,7 +57,7 @@ def test_a_part_with_one_wrong_byte_is_refused_before_anything_is_written(dumped
     part.write_bytes(content)
     with connect() as db:
         with pytest.raises(FolderError, match=r"json\.gz: the part is not what was written: its checksum differs"):
-            loading_data.load(db, dumped, "copy", create=True)
+            load(db, dumped, "copy", create=True)
         assert db.tables() == []
 
 
@@ -66,10 +66,10 @@ def test_a_part_that_is_cut_or_missing_is_refused(dumped: Path) -> None:
     part.write_bytes(part.read_bytes()[:-20])
     with connect() as db:
         with pytest.raises(FolderError, match="bytes instead of"):
-            loading_data.load(db, dumped, "copy", create=True)
+            load(db, dumped, "copy", create=True)
         part.unlink()
         with pytest.raises(FolderError, match="missing"):
-            loading_data.load(db, dumped, "copy", create=True)
+            load(db, dumped, "copy", create=True)
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_a_part_that_is_cut_or_missing_is_refused(dumped: Path) -> None:
 def test_broken_manifests_are_told_by_name(dumped: Path, file: str, content: str, expected: str) -> None:
     (dumped / file).write_text(content)
     with connect() as db, pytest.raises(FolderError, match=f"{file}: .*{expected}"):
-        loading_data.load(db, dumped, "copy", create=True)
+        load(db, dumped, "copy", create=True)
 
 
 def test_a_half_written_dump_is_refused(dumped: Path) -> None:
     (dumped / "manifest-summary.json").unlink()
     with connect() as db, pytest.raises(FolderError, match=r"manifest-summary\.json"):
-        loading_data.load(db, dumped, "copy", create=True)
+        load(db, dumped, "copy", create=True)
 
 
 def test_an_export_as_aws_writes_it_is_loaded(dumped: Path) -> None:
@@ -107,28 +107,28 @@ def test_an_export_as_aws_writes_it_is_loaded(dumped: Path) -> None:
     (dumped / "manifest-files.json").write_text("".join(json.dumps(one) + "\n" for one in theirs))
     (dumped / "manifest-summary.json").write_text(json.dumps({"version": "2020-06-30", "itemCount": 300}))
     with connect() as db:
-        assert loading_data.load(db, dumped, "copy", create=True).items == 300
+        assert load(db, dumped, "copy", create=True).items == 300
 
 
 def test_a_table_with_items_is_not_written_over_unless_asked(dumped: Path) -> None:
     with filled(count=1) as db:
         with pytest.raises(PenstockError, match="--merge"):
-            loading_data.load(db, dumped, "orders")
-        assert loading_data.load(db, dumped, "orders", merge=True).items == 300
+            load(db, dumped, "orders")
+        assert load(db, dumped, "orders", merge=True).items == 300
 
 
 def test_a_table_with_another_key_is_refused_before_anything_is_written(dumped: Path) -> None:
     with connect() as db:
         make(db, Table("other", key="job_id:S"), "other")
         with pytest.raises(PenstockError, match=r"no job_id.*rekey"):
-            loading_data.load(db, dumped, "other")
+            load(db, dumped, "other")
 
 
 def test_an_item_that_the_table_does_not_take_is_named(dumped: Path) -> None:
     with connect() as db:
         make(db, Table("other", key=("customer:S", "number:N"), indexes=[Index("by-exact", "exact:S")]), "other")
         with pytest.raises(PenstockError, match=r"other does not take the item customer=c\d, number=\d+: .*exact"):
-            loading_data.load(db, dumped, "other")
+            load(db, dumped, "other")
 
 
 class Stopped(BaseException):
@@ -147,9 +147,9 @@ def test_an_interrupted_load_goes_on_with_the_part_it_was_at(dumped: Path, monke
     monkeypatch.setattr(ItemTable, "write", write)
     with connect() as db:
         with pytest.raises(Stopped):
-            loading_data.load(db, dumped, "copy", create=True)
+            load(db, dumped, "copy", create=True)
         assert 0 < len(everything(db, "copy")) < 300
-        done = loading_data.load(db, dumped, "copy")
+        done = load(db, dumped, "copy")
         assert done.parts_before == 2
         assert len(everything(db, "copy")) == 300
 
@@ -157,15 +157,15 @@ def test_an_interrupted_load_goes_on_with_the_part_it_was_at(dumped: Path, monke
 def test_a_fixed_rate_is_kept(dumped: Path) -> None:
     waited: list[float] = []
     with connect() as db:
-        loading_data.load(db, dumped, "copy", create=True, pacer=Pacer(100, sleep=waited.append))
+        load(db, dumped, "copy", create=True, pacer=Pacer(100, sleep=waited.append))
     assert sum(waited) > 1.0
 
 
 def test_nothing_is_lost_where_batches_are_turned_away_in_part(dumped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BatchOptions, "backoff", lambda self: Backoff(0.0, 0.0, lambda: 0.0))
+    monkeypatch.setattr(BatchOptions, "backoff", lambda self: RefusalBackoff(Backoff(0.0, 2.0, 0.0), lambda: 0.0))
     with connect() as inner:
         faulty = Faults(inner.transport, Rates(), seed=7, by_operation={"BatchWriteItem": Rates.every_kind(0.3)})
-        done = loading_data.load(Database(faulty), dumped, "copy", create=True)
+        done = load(Database(faulty), dumped, "copy", create=True)
         assert done.items == 300
         assert faulty.counts
         assert len(everything(inner, "copy")) == 300

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.tables.definitions.definition import Attribute, Index, Key, Maximum, Table, Throughput
-from penstock.tables.definitions.problems import DefinitionError, check_together
+from penstock.tables.definitions.problems import DefinitionError
+from penstock.tables.definitions.sources import check_unique_names
 
 
 def problems(*arguments: Any, **members: Any) -> list[str]:
@@ -157,4 +158,4 @@ def test_what_is_refused(members: dict[str, Any], place: str, text: str) -> None
 
 def test_two_tables_of_one_name_are_refused_together() -> None:
     with pytest.raises(DefinitionError, match="'jobs': it is defined 2 times"):
-        check_together([Table("jobs", "id:S"), Table("jobs", "x:S"), Table("others", "x:S")])
+        check_unique_names([Table("jobs", "id:S"), Table("jobs", "x:S"), Table("others", "x:S")])

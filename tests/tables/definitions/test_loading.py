@@ -106,7 +106,7 @@ def test_a_folder_of_exports(here: Path) -> None:
     table = Table("whatever", "id:S", indexes=[Index("one", "a:S")], ttl="ttl")
     (folder / "jobs.json").write_text(export_text(table))
     (folder / "table-summary.txt").write_text("not read")
-    assert load("schemas", system_tables()).tables == (table.renamed("jobs"),)
+    assert load("schemas", system_tables()).tables == (table.replace(name="jobs"),)
 
 
 def test_an_empty_folder_says_what_to_do_first(here: Path) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming, check_names
+from penstock.tables.definitions.definition import Naming, Table, check_names
 from penstock.tables.definitions.problems import DefinitionError
 
 

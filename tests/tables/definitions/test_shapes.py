@@ -6,7 +6,7 @@ from hypothesis import given
 from table_checks import check_request
 from table_strategies import tables
 
-from penstock.tables.apply.change_requests import requests_of
+from penstock.tables.apply.table_changer import requests_of
 from penstock.tables.definitions.aws_shapes import create_request, facts_of, from_description
 from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
 from penstock.tables.plan.plan import diff
@@ -117,7 +117,7 @@ def test_a_table_without_a_billing_mode_was_always_provisioned() -> None:
 
 def test_more_indexes_than_the_usual_quota_are_read() -> None:
     indexes = [Index(f"index-{n:02}", f"a{n:02}:S") for n in range(25)]
-    wide = Table("wide", "id:S").altered(indexes=tuple(indexes))
+    wide = Table("wide", "id:S").replace(indexes=tuple(indexes))
     assert len(from_description(create_request(wide, "wide")).indexes) == 25
 
 

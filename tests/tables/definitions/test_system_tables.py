@@ -7,8 +7,7 @@ import pytest
 from penstock.engine import Engine
 from penstock.registry import system_tables
 from penstock.tables.definitions.aws_shapes import create_request
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming, check_names
+from penstock.tables.definitions.definition import Naming, Table, check_names
 from penstock.tables.definitions.sources import load
 
 

@@ -86,7 +86,7 @@ def test_a_missing_table_is_reported_and_the_rest_go_on(place: Place, tmp_path: 
 def test_a_failed_read_overwrites_nothing(place: Place, tmp_path: Path, operation: str) -> None:
     exported(place, tmp_path, JOBS)
     before = contents(tmp_path)
-    place.apply(JOBS.altered(ttl=None, indexes=()))
+    place.apply(JOBS.replace(ttl=None, indexes=()))
     place.watched.fail(operation, InternalServerError("try later"))
     report = exported(place, tmp_path, JOBS)
     assert [one.code for one in report.failures] == ["InternalServerError"]
@@ -133,9 +133,9 @@ def test_no_half_written_file_is_left_behind(place: Place, tmp_path: Path, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("penstock.tables.formats.export.os.fsync", full)
-    place.apply(JOBS.altered(ttl=None))
+    place.apply(JOBS.replace(ttl=None))
     with pytest.raises(FileUnwritable, match="No space left"):
-        exported(place, tmp_path, JOBS.altered(ttl=None))
+        exported(place, tmp_path, JOBS.replace(ttl=None))
     assert contents(tmp_path) == before
 
 

@@ -13,9 +13,8 @@ from table_checks import without_empty_maximums
 from table_strategies import tables
 
 from penstock.registry import system_tables
-from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
+from penstock.tables.definitions.definition import Index, Maximum, Naming, Table, Throughput
 from penstock.tables.definitions.export_file import ExportError
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.sources import load
 from penstock.tables.formats import cloudformation, terraform
 
@@ -48,19 +47,19 @@ EVERYTHING = (
 
 
 def named(several: tuple[Table, ...], naming: Naming = NAMING) -> tuple[Table, ...]:
-    return tuple(naming.named(table) for table in several)
+    return tuple(naming.with_full_name(table) for table in several)
 
 
 @given(tables())
 def test_a_cloudformation_template_declares_the_definition(table: Table) -> None:
     (read,) = cloudformation.read_template(cloudformation.template_text([table], NAMING))
-    assert read == NAMING.named(without_empty_maximums(table))
+    assert read == NAMING.with_full_name(without_empty_maximums(table))
 
 
 @given(tables())
 def test_a_terraform_file_declares_the_definition(table: Table) -> None:
     (read,) = terraform.read_template(terraform.template_text([table], NAMING))
-    assert read == NAMING.named(table)
+    assert read == NAMING.with_full_name(table)
 
 
 def test_everything_goes_both_ways() -> None:

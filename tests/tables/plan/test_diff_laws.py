@@ -7,7 +7,8 @@ from hypothesis import given
 from table_strategies import tables
 
 from penstock.tables.definitions.definition import Table
-from penstock.tables.plan.plan import AddIndex, DropIndex, ReplaceTable, SetTtl, diff
+from penstock.tables.plan.changes import AddIndex, DropIndex, ReplaceTable, SetTtl
+from penstock.tables.plan.plan import diff
 
 KEYS = ("id:S", "sort:N")
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.tables.definitions.definition import ON_DEMAND, Index, Maximum, Table, Throughput
-from penstock.tables.plan.plan import (
-    OTHER_KEY,
-    OTHER_LOCAL_INDEXES,
+from penstock.tables.plan.changes import (
     AddIndex,
     Change,
     ClearStream,
@@ -33,8 +31,8 @@ from penstock.tables.plan.plan import (
     UpdateBilling,
     UpdateIndexThroughput,
     UpdateThroughput,
-    diff,
 )
+from penstock.tables.plan.plan import OTHER_KEY, OTHER_LOCAL_INDEXES, diff
 
 EMAIL = Index("email-index", "email:S")
 PHONE = Index("phone-index", "phone:S")

@@ -10,7 +10,7 @@ from fleets import STAGING, Place
 from penstock.errors import AccessDeniedException, PenstockError, UnknownOperationException
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.plan.failures import Failure, TablesUnreadable
-from penstock.tables.plan.survey import Live, inspect, inspect_all, inspect_every, required
+from penstock.tables.plan.survey import Live, inspect, inspect_all, inspect_every, require_table
 
 RICH = Table(
     "jobs",
@@ -133,7 +133,7 @@ def test_a_table_that_must_be_there_is_missed_with_names_that_are_near() -> None
     place = Place()
     place.apply(Table("orders", "id:S"))
     with pytest.raises(PenstockError, match=r"There is no table order in :memory:\. There is orders\."):
-        required(place.db, "order")
+        require_table(place.db, "order")
     place.watched.fail("ListTables", AccessDeniedException("no"))
     with pytest.raises(PenstockError, match=r"There is no table order in :memory:\. Check the name"):
-        required(place.db, "order")
+        require_table(place.db, "order")

@@ -7,8 +7,7 @@ from hypothesis import given
 from table_strategies import tables
 
 from penstock.tables.definitions.definition import Index, Table, Throughput
-from penstock.tables.plan import render
-from penstock.tables.plan.plan import (
+from penstock.tables.plan.changes import (
     Blocks,
     Destroys,
     Fills,
@@ -19,10 +18,8 @@ from penstock.tables.plan.plan import (
     UpdateIndexThroughput,
     about,
     cost_of,
-    diff,
-    plan_of,
-    plan_table,
 )
+from penstock.tables.plan.plan import diff, plan_json, plan_of, plan_table, render_lines, render_text
 
 USERS = Table("users", "id:S")
 WITH_INDEX = Table("users", "id:S", indexes=[Index("by-date", "companyId:S", "createdAt:S")])
@@ -36,7 +33,7 @@ def test_the_plan_names_the_cost_before_the_question() -> None:
             plan_table("construction-expenses-staging-invitations", USERS, USERS),
         ]
     )
-    assert render.text(plan).splitlines() == [
+    assert render_text(plan).splitlines() == [
         "  + construction-expenses-staging-companies",
         "  ~ construction-expenses-staging-company-expenses   + index by-date (companyId, createdAt)   "
         "fills in the background, about 40 s",
@@ -54,7 +51,7 @@ def test_columns_stand_under_each_other() -> None:
             plan_table("old", USERS, None, 1_200),
         ]
     )
-    assert render.text(plan).splitlines() == [
+    assert render_text(plan).splitlines() == [
         "  ~ jobs       + index by_due (due_at)        fills in the background, about 40 s",
         "               + ttl ttl                      items whose time has passed are deleted from then on",
         "-/+ accounts   replace: primary key changes   use `penstock tables rekey`, which keeps the data",
@@ -66,31 +63,31 @@ def test_columns_stand_under_each_other() -> None:
 def test_nothing_to_do_is_said() -> None:
     plan = plan_of([plan_table("users", USERS, USERS)])
     assert plan.is_empty
-    assert render.text(plan) == "Nothing to do: 1 table as defined."
+    assert render_text(plan) == "Nothing to do: 1 table as defined."
 
 
 def test_a_protected_table_is_not_deleted() -> None:
     plan = plan_of([plan_table("users", Table("users", "id:S", deletion_protection=True), None)])
     assert plan.counts["refused"] == 1
-    assert "set deletion_protection=False first" in render.text(plan)
+    assert "set deletion_protection=False first" in render_text(plan)
 
 
 def test_an_index_of_another_key_says_that_queries_will_fail() -> None:
     changed = Table("users", "id:S", indexes=[Index("by-date", "companyId:S")])
-    text = render.text(plan_of([plan_table("users", WITH_INDEX, changed)]))
+    text = render_text(plan_of([plan_table("users", WITH_INDEX, changed)]))
     assert "- index by-date" in text
     assert "`penstock tables change-index` leaves no gap" in text
 
 
 def test_pieces_have_styles() -> None:
-    (first, second) = render.lines(plan_of([plan_table("users", USERS, WITH_INDEX)]))
+    (first, second) = render_lines(plan_of([plan_table("users", USERS, WITH_INDEX)]))
     assert [piece.style for piece in first] == ["change", "create", "cost"]
     assert [piece.style for piece in second] == ["plain"]
 
 
 def test_a_program_reads_the_same() -> None:
     plan = plan_of([plan_table("users", USERS, WITH_INDEX, 160_000), plan_table("same", USERS, USERS)])
-    assert render.as_json(plan) == {
+    assert plan_json(plan) == {
         "tables": [
             {
                 "table": "users",
@@ -114,8 +111,8 @@ def test_a_program_reads_the_same() -> None:
 @given(tables(), tables())
 def test_every_plan_can_be_shown(live: Table, wanted: Table) -> None:
     plan = plan_of([plan_table("things", live, wanted, 10)])
-    assert len(render.text(plan).splitlines()) == max(1, len(diff(live, wanted)) + 1)
-    assert len(render.as_json(plan)["tables"][0]["changes"]) == len(diff(live, wanted))
+    assert len(render_text(plan).splitlines()) == max(1, len(diff(live, wanted)) + 1)
+    assert len(plan_json(plan)["tables"][0]["changes"]) == len(diff(live, wanted))
 
 
 @pytest.mark.parametrize(

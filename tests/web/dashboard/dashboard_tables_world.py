@@ -15,8 +15,7 @@ from starlette.testclient import TestClient
 from penstock.client.database import Database, connect
 from penstock.engine.settings import Settings
 from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Index, Naming, Table
 from penstock.tables.definitions.sources import Definitions
 from penstock.tables.plan.survey import survey
 from penstock.web.dashboard.app import make_dashboard

@@ -20,7 +20,7 @@ from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.intake import Intake
 from penstock.systems.construction_expenses.paddle import handle
 from penstock.systems.construction_expenses.webhook import webhook_of
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming
 from penstock.web.dashboard.job_counts import finished_jobs
 from penstock.web.dashboard.security import POLICY
 from penstock.web.dashboard.site import disposition

@@ -21,14 +21,13 @@ from penstock.errors import PenstockError
 from penstock.tables.data import backups
 from penstock.tables.data import compare as table_compare
 from penstock.tables.data import dump as table_dump
-from penstock.tables.data import load as table_load
 from penstock.tables.data.backups import Backup, DumpFolder, PointInTime, Source
 from penstock.tables.data.compare import Comparison, Difference
-from penstock.tables.data.dump_folder import replace_file
+from penstock.tables.data.dump import replace_file
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.export_file import export_text
-from penstock.tables.plan.plan import count
-from penstock.tables.plan.survey import Live, required
+from penstock.tables.plan.changes import count
+from penstock.tables.plan.survey import Live, require_table
 
 
 @groups.command("dump")
@@ -53,7 +52,7 @@ def dump(table: str, out: Path, segments: int, target: str, rate: float | None, 
     line = ProgressLine(quiet=as_json)
     with policy_hint("dump", table), open_database(target) as db, resumable(f"{out} holds what was written so far."):
         if dry_run:
-            _show_dump_plan(required(db, table), out, as_json)
+            _show_dump_plan(require_table(db, table), out, as_json)
             return
         done = table_dump.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
     line.end()
@@ -106,7 +105,7 @@ def load(
         open_database(target, absent_file(create, dry_run=dry_run), maker="--create") as db,
         resumable(f"a part of the items is in {table}."),
     ):
-        done = table_load.load(
+        done = table_dump.load(
             db,
             folder,
             table,
@@ -165,7 +164,7 @@ def diff_data(
         resumable("nothing was changed."),
     ):
         for place, name in ((db, first), (other, second)):
-            required(place, name, settings=False)
+            require_table(place, name, settings=False)
         comparison = table_compare.compare(
             ItemTable.of(db, first, pacer_of(db, rate)),
             ItemTable.of(other, second, pacer_of(other, rate)),
@@ -258,7 +257,7 @@ def backup(table: str, name: str | None, definition: Path | None, target: str, d
 
 def _table_to_back_up(db: Database, name: str) -> Live:
     try:
-        return required(db, name)
+        return require_table(db, name)
     except PenstockError as error:
         if name.endswith(".db") or Path(name).is_file():
             raise PenstockError(

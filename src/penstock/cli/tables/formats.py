@@ -30,7 +30,7 @@ from penstock.tables.formats.export import DEFAULT_FOLDER, ExportReport
 from penstock.tables.formats.export import export as export_tables
 from penstock.tables.iam_policy import COMMANDS, policy_text
 from penstock.tables.iam_policy import policy as policy_document
-from penstock.tables.plan.plan import count
+from penstock.tables.plan.changes import count
 
 
 @groups.command("export", exit_codes={FAILED: "a table is missing or could not be read"})

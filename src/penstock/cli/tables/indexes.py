@@ -25,7 +25,7 @@ from penstock.cli.tables.options import (
     naming_options,
     optional_definitions_argument,
 )
-from penstock.cli.tables.schema import carry_out, confirm_plan, show_plan, survey_json
+from penstock.cli.tables.schema import carry_out, propose, show_plan, survey_json
 from penstock.tables.definitions.definition import Attribute, Index, Key, Table
 from penstock.tables.indexes import (
     IndexPlan,
@@ -37,7 +37,7 @@ from penstock.tables.indexes import (
     successor_name,
     warning_of,
 )
-from penstock.tables.plan.plan import count
+from penstock.tables.plan.changes import count
 from penstock.tables.plan.survey import Live
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -158,9 +158,7 @@ def add_index(
         if not force:
             refuse_misfits(plan)
         question = f"Add the index to {db.name}?"
-        form = index_json(plan)
-        if confirm_plan(plan.survey, options, question, show=lambda: show_index(plan), more=form):
-            carry_out(db, plan.survey, options, policy, more=form)
+        propose(db, plan.survey, options, policy, question, show=lambda _: show_index(plan), more=index_json(plan))
 
 
 def _index_to_add(named: NamedTables | None, table: str, index: str, given: GivenIndex) -> Index:

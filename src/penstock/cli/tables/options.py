@@ -19,8 +19,7 @@ from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.registry import system_tables
 from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import PRODUCTION, Naming, check_names
+from penstock.tables.definitions.definition import PRODUCTION, Naming, Table, check_names
 from penstock.tables.definitions.sources import Definitions, load
 from penstock.tables.plan.failures import TableFailed
 
@@ -100,16 +99,13 @@ def naming_options(function: F) -> F:
 class NamedTables:
     """Tables, where their definitions were found, and what they are called."""
 
-    definitions: Definitions
+    source: str
+    tables: tuple[Table, ...]
     naming: Naming
-
-    @property
-    def tables(self) -> tuple[Table, ...]:
-        return self.definitions.tables
 
     def policy_command(self, command: str) -> str:
         """The command that writes the IAM policy for another command on these tables."""
-        parts = ["penstock", "tables", "policy", self.definitions.source, "--for", command]
+        parts = ["penstock", "tables", "policy", self.source, "--for", command]
         return shlex.join([*parts, "--env", self.naming.environment, "--prefix", self.naming.prefix])
 
 
@@ -123,9 +119,9 @@ def load_tables(
     """Loads DEFINITIONS; raises if a name cannot be."""
     loaded = load(definitions, system_tables(), layout=layout, variables=os.environ)
     naming = naming_of(loaded.prefix if prefix is None else prefix, env)
-    chosen = Definitions(loaded.source, _choose_tables(loaded, naming, only), loaded.prefix)
-    check_names(chosen.tables, naming)
-    return NamedTables(chosen, naming)
+    tables = _select_tables(loaded, naming, only)
+    check_names(tables, naming)
+    return NamedTables(loaded.source, tables, naming)
 
 
 def tables_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -140,7 +136,7 @@ def tables_options(function: Callable[..., None]) -> Callable[..., None]:
     return definitions_argument(naming_options(only_option(with_tables)))
 
 
-def _choose_tables(loaded: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
+def _select_tables(loaded: Definitions, naming: Naming, only: tuple[str, ...]) -> tuple[Table, ...]:
     if not only:
         return loaded.tables
     unknown = [name for name in only if not any(is_named(table, name, naming) for table in loaded.tables)]

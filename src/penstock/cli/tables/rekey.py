@@ -17,7 +17,7 @@ from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions.export_file import read_export
 from penstock.tables.rekey import rekey
-from penstock.tables.rekey.plan import plan
+from penstock.tables.rekey.rekey import plan_rekey
 from penstock.tables.rekey.state import LEASE_SECONDS, RekeyRun, RekeyStore
 
 _ACTIONS = ("status", "confirm", "rollback")
@@ -113,11 +113,13 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
             print_result(_form(found) | {"dry_run": True}, text, as_json=as_json)
             return
         with resumable("what was done is kept."):
-            job = run.go_on(table, given["mapping"])
+            job = run.resume(table, given["mapping"])
     else:
         if not given["key"] or not given["into"]:
             raise click.UsageError(f"There is no rekey of {table} under way: give --key and --into to begin one.")
-        planned = plan(db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"])
+        planned = plan_rekey(
+            db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"]
+        )
         if given["dry_run"]:
             print_result(_form(planned) | {"dry_run": True}, _plan(db, planned), as_json=as_json)
             return

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from penstock.cli.kit import groups
-from penstock.cli.kit.databases import note_missing_file, open_database
+from penstock.cli.kit.databases import missing_file, note_missing_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, INTERRUPTED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, same_command
 from penstock.cli.kit.output import ProgressLine, print_json
@@ -18,10 +18,10 @@ from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
 from penstock.tables.apply.apply import apply as apply_survey
 from penstock.tables.apply.table_changer import Finished, Pace, Progress
 from penstock.tables.doctor import Finding, examine_definitions, examine_live
+from penstock.tables.plan.changes import count, describe_whole
 from penstock.tables.plan.failures import Failure
-from penstock.tables.plan.plan import Plan, count
-from penstock.tables.plan.render import Style, as_json, describe_whole, lines
-from penstock.tables.plan.survey import Survey, survey, survey_to_delete
+from penstock.tables.plan.plan import Plan, Style, plan_json, render_lines
+from penstock.tables.plan.survey import Survey, TableSurvey, survey, survey_to_delete
 
 
 @groups.command("plan", exit_codes={DIFFERENT: "there are changes (with --exit-code)"})
@@ -40,13 +40,12 @@ def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> Non
     Read only. For a file that does not exist yet, the plan is that of an empty database; the file is not made.
     """
     note_missing_file(target)
-    with open_database(target, "empty") as db:
-        surveyed = survey(db, named.tables, named.naming, policy=named.policy_command("plan"))
+    surveyed = _survey_target(target, named, named.policy_command("plan"))
     if as_json:
         print_json(survey_json(surveyed))
     else:
         show_plan(surveyed.plan)
-        show_under_way(surveyed)
+        show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     if exit_code and not surveyed.plan.is_empty:
         end_with(DIFFERENT)
@@ -70,16 +69,24 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
     policy = named.policy_command("apply")
     if options.dry_run:
         note_missing_file(target)
-    with open_database(target, "empty") as db:
-        surveyed = survey(db, named.tables, named.naming, policy=policy)
-    if confirm_plan(surveyed, options, f"Apply this to {target}?", show=lambda: _show_apply(surveyed)):
-        with open_database(target, "made") as db:  # the file is created only after the answer yes
+    surveyed = _survey_target(target, named, policy)
+    if confirm_plan(surveyed, options, f"Apply this to {target}?", show=_show_apply):
+        with open_database(target, "made") as db:  # a file is made only now that somebody wants it
             carry_out(db, surveyed, options, policy)
 
 
+def _survey_target(target: str, named: NamedTables, policy: str) -> Survey:
+    """Compares the definitions with a target. A file that does not exist has no tables, and is not made for that."""
+    if missing_file(target) is not None:
+        return survey(None, named.tables, named.naming)
+    with open_database(target) as db:
+        return survey(db, named.tables, named.naming, policy=policy)
+
+
 def _show_apply(survey: Survey) -> None:
-    show_plan(survey.plan)
-    show_under_way(survey)
+    plan, in_motion = survey.plan, survey.under_way
+    show_plan(plan)
+    show_under_way(in_motion)
 
 
 @groups.command("verify", exit_codes={DIFFERENT: "something differs or is missing"})
@@ -103,12 +110,12 @@ def verify(named: NamedTables, target: str, as_json: bool) -> None:
         print_json({"equal": plan.is_empty, **survey_json(surveyed)})
     elif plan.is_empty:
         click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
-        show_under_way(surveyed)
+        show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     else:
         click.echo("These tables are not as defined; to be so, they need:", err=True)
         show_plan(plan)
-        show_under_way(surveyed)
+        show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     if not plan.is_empty:
         end_with(DIFFERENT)
@@ -134,14 +141,13 @@ def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
         surveyed = survey_to_delete(db, names, named.naming, policy=policy)
         doomed = surveyed.plan.counts["delete"]
         question = f"Delete {doomed} of the tables in {db.name}, with all their items?"
-        if confirm_plan(surveyed, options, question, show=lambda: _show_destroy(surveyed)):
-            carry_out(db, surveyed, options, policy)
+        propose(db, surveyed, options, policy, question, show=_show_destroy)
 
 
 def _show_destroy(survey: Survey) -> None:
     if survey.plan.is_empty:
         click.echo(f"Nothing to delete: none of {count(len(survey.tables), 'table')} is there.")
-        show_under_way(survey)
+        show_under_way(survey.under_way)
     else:
         show_plan(survey.plan)
 
@@ -187,12 +193,30 @@ def _show_findings(findings: Iterable[Finding], as_json: bool) -> None:
 # ── carrying out a plan ──────────────────────────────────────────────────────────────────────────
 
 
+def propose(
+    db: Database,
+    survey: Survey,
+    options: ChangeOptions,
+    policy: str,
+    question: str,
+    *,
+    show: Callable[[Survey], object],
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Shows what would be done, asks if it is to be done, and does it.
+
+    `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
+    """
+    if confirm_plan(survey, options, question, show=show, more=more):
+        carry_out(db, survey, options, policy, more=more)
+
+
 def confirm_plan(
     survey: Survey,
     options: ChangeOptions,
     question: str,
     *,
-    show: Callable[[], object],
+    show: Callable[[Survey], object],
     more: dict[str, Any] | None = None,
 ) -> bool:
     """Shows the plan and asks. Returns whether there is something to carry out; mere waiting needs no question.
@@ -200,14 +224,14 @@ def confirm_plan(
     `more` is printed with the JSON.
     """
     if not options.as_json:
-        show()
+        show(survey)
     if options.dry_run:
         if options.as_json:
             print_json(survey_json(survey) | (more or {}) | {"dry_run": True})
         return False
     if not survey.plan.is_empty:
         confirm(question, yes=options.yes)
-    return options.as_json or any(one.has_work for one in survey.tables)
+    return options.as_json or bool(survey.with_work)
 
 
 def carry_out(
@@ -264,12 +288,12 @@ _COLOURS: dict[Style, dict[str, Any]] = {
 
 
 def show_plan(plan: Plan) -> None:
-    for line in lines(plan):
-        click.echo("".join(click.style(piece.text, **_COLOURS[piece.style]) for piece in line))
+    lines = render_lines(plan)
+    click.echo("\n".join(["".join([click.style(one.text, **_COLOURS[one.style]) for one in line]) for line in lines]))
 
 
-def show_under_way(survey: Survey) -> None:
-    for one in survey.under_way:
+def show_under_way(tables: Iterable[TableSurvey]) -> None:
+    for one in tables:
         assert one.live is not None
         facts = one.live.facts
         words = [f"the table is {facts.status}"] if facts.status != "ACTIVE" else []
@@ -284,7 +308,7 @@ def show_not_compared(survey: Survey) -> None:
 
 
 def survey_json(survey: Survey) -> dict[str, Any]:
-    return as_json(survey.plan) | {
+    return plan_json(survey.plan) | {
         "under_way": [one.name for one in survey.under_way],
         "not_compared": list(survey.not_compared),
     }
@@ -321,8 +345,9 @@ def show_report(report: ApplyReport) -> None:
         if outcome.fate == "unfinished":
             done = ", ".join(describe_whole(change) for change in outcome.done) or "nothing"
             click.echo(f"    {outcome.table}: done: {done}; was at: {outcome.doing}", err=True)
+    summary = report.summary
     show_failures(report.failures)
-    click.echo(report.summary)
+    click.echo(summary)
 
 
 def show_failures(failures: Iterable[Failure]) -> None:

@@ -2,7 +2,6 @@
 
 batch_queue.py    what a batch of writes still has to do, and in which order (pure)
 batches.py        batches of writes, for threads
-async_batches.py  for asyncio
 local_writes.py   a batch to the engine in this process
 batch_reads.py    any number of keys, in their order
 """

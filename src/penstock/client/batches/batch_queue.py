@@ -27,6 +27,7 @@ from penstock.client.items.failures import Failed
 from penstock.client.items.keys import Key, TableKey, encode_key
 from penstock.client.items.values import InvalidValue, decode_item, encode_json, path_text
 from penstock.errors import DynamoDBError, PenstockError
+from penstock.retry import Backoff
 from penstock.wire import values as wire
 from penstock.wire.limits import BATCH_BYTES, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
 from penstock.wire.values import Item
@@ -152,12 +153,11 @@ class BatchReport:
     """How often an action had to be sent again."""
 
 
-class Backoff:
-    """Full jitter: the more of the last requests was turned away, the longer the bound of the next wait."""
+class RefusalBackoff:
+    """The more of the last requests was turned away, the longer the bound of the next wait."""
 
-    def __init__(self, base_seconds: float, cap_seconds: float, draw: Callable[[], float]) -> None:
-        self._base = base_seconds
-        self._cap = cap_seconds
+    def __init__(self, backoff: Backoff, draw: Callable[[], float]) -> None:
+        self._backoff = backoff
         self._draw = draw
         self._strikes = 0
 
@@ -166,10 +166,8 @@ class Backoff:
         if not turned_away:
             self._strikes = 0
             return 0.0
-        grown = self._strikes + 1 if 2 * turned_away > sent else self._strikes - 1
-        self._strikes = max(1, grown)
-        # 2.0 to a power beyond 1023 is an error, and any past 30 is the cap's.
-        return self._draw() * min(self._cap, self._base * 2.0 ** min(30, self._strikes - 1))
+        self._strikes = max(1, self._strikes + (1 if 2 * turned_away > sent else -1))
+        return self._backoff.wait(self._strikes, self._draw)
 
 
 class WriteQueue:
@@ -181,7 +179,7 @@ class WriteQueue:
         key: TableKey,
         duplicates: Duplicates,
         deadline_seconds: float,
-        backoff: Backoff,
+        backoff: RefusalBackoff,
         held: HeldWrites | None = None,
     ) -> None:
         self._table = table
@@ -306,7 +304,7 @@ class WriteQueue:
 
     # ── back ─────────────────────────────────────────────────────────────────────────────────────
 
-    def answered(self, chunk: Chunk, answer: dict[str, Any], now: float) -> int:
+    def take_answer(self, chunk: Chunk, answer: dict[str, Any], now: float) -> int:
         """Takes the answer to a chunk; how many of its actions were left unprocessed."""
         left = {self._identity_of(request) for request in _unprocessed(answer)}
         back = [write for write in chunk if write.identity in left]
@@ -316,7 +314,7 @@ class WriteQueue:
         self._return(chunk, back, None, now)
         return len(back)
 
-    def broken(self, chunk: Chunk, error: PenstockError, now: float) -> None:
+    def take_error(self, chunk: Chunk, error: PenstockError, now: float) -> None:
         """Takes a chunk whose request failed as a whole."""
         if error.retryable:
             self._return(chunk, chunk, error, now)
@@ -324,7 +322,7 @@ class WriteQueue:
             self._split(chunk, error)
         else:
             self.fatal = error
-            self._leave(chunk)
+            self._end_flight(chunk)
             self.failed.extend(write.failed(error) for write in chunk)
 
     def give_up(self) -> None:
@@ -336,7 +334,7 @@ class WriteQueue:
         self._fresh.clear()
 
     def _return(self, chunk: Chunk, back: Chunk, error: PenstockError | None, now: float) -> None:
-        self._leave(chunk)
+        self._end_flight(chunk)
         wait = self._backoff.wait_after(len(back), len(chunk))
         self.resume_at = max(self.resume_at, now + wait)
         for write in back:
@@ -349,7 +347,7 @@ class WriteQueue:
                 self._again[write.identity] = write
 
     def _split(self, chunk: Chunk, error: PenstockError) -> None:
-        self._leave(chunk)
+        self._end_flight(chunk)
         if len(chunk) == 1:
             self.failed.append(chunk[0].failed(error))
             return
@@ -363,7 +361,7 @@ class WriteQueue:
     def _is_replaced(self, write: Write) -> bool:
         return write.identity in self._fresh or (self._held is not None and write.identity in self._held)
 
-    def _leave(self, chunk: Chunk) -> None:
+    def _end_flight(self, chunk: Chunk) -> None:
         self._in_flight.difference_update(write.identity for write in chunk)
 
     def _identity_of(self, request: dict[str, Any]) -> Hashable:

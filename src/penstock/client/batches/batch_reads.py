@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from penstock.client.batches.batch_queue import Backoff
 from penstock.client.batches.batches import BatchOptions, as_ours
 from penstock.client.items.expressions import Aliases, Attribute, path_of, projection_text
 from penstock.client.items.failures import BatchIncomplete, Failed
@@ -54,7 +53,7 @@ class Reading:
         self._options = options
         self._names = tuple(keys[0])
         self._select = None if plan.select is None else list(plan.select)
-        self._backoff: Backoff = options.backoff()
+        self._backoff = options.backoff()
         self._deadline = options.clock.now() + options.deadline_seconds
         self._left = {identity(key): key for key in keys}
         self._found: dict[Identity, wire.Item] = {}

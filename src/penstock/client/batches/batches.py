@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from penstock.client.batches.batch_queue import Backoff, BatchReport, Chunk, Duplicates, HeldWrites, WriteQueue
+from penstock.client.batches.batch_queue import BatchReport, Chunk, Duplicates, HeldWrites, RefusalBackoff, WriteQueue
 from penstock.client.items.failures import BatchIncomplete, Failed
 from penstock.client.items.keys import Key, TableKey
 from penstock.client.transports.base import DEFAULT_CAPABILITIES, Capabilities
@@ -29,6 +28,7 @@ from penstock.client.wrappers.pacing import Outcome, Pace
 from penstock.client.wrappers.retries import MonotonicClock
 from penstock.clock import Clock
 from penstock.errors import PenstockError
+from penstock.retry import Backoff
 from penstock.wire import values as wire
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class BatchOptions:
         if self.duplicates not in ("last", "refuse"):
             raise ValueError(f'duplicates is "last" or "refuse", not {self.duplicates!r}')
 
-    def backoff(self) -> Backoff:
-        return Backoff(self.base_seconds, self.cap_seconds, self.draw)
+    def backoff(self) -> RefusalBackoff:
+        return RefusalBackoff(Backoff(self.base_seconds, 2.0, self.cap_seconds), self.draw)
 
     def queue(self, table: str, key: TableKey, *, sorts: bool = False) -> WriteQueue:
         held = HeldWrites() if sorts and self.pace is None else None
@@ -106,11 +106,11 @@ class BatchState:
     def _wait_seconds(self) -> float:
         return self._queue.resume_at - self._now()
 
-    def _settle(self, chunk: Chunk, answer: dict[str, Any] | PenstockError) -> None:
+    def _take_result(self, chunk: Chunk, answer: dict[str, Any] | PenstockError) -> None:
         if isinstance(answer, PenstockError):
-            self._queue.broken(chunk, answer, self._now())
+            self._queue.take_error(chunk, answer, self._now())
         else:
-            self._queue.answered(chunk, answer, self._now())
+            self._queue.take_answer(chunk, answer, self._now())
 
     def _refuse_after_failure(self) -> None:
         """A table that is not there, or that may not be written, will not be there for the rest either."""
@@ -218,9 +218,7 @@ class Batch(BatchState):
     def __enter__(self) -> Batch:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         try:
             if error is None:
                 self.flush()
@@ -275,7 +273,7 @@ class Batch(BatchState):
     def _start(self, chunk: Chunk) -> None:
         # A batch of one request needs no threads: they cost more than the rest of it.
         if self._workers == 1 or (self._pool is None and not len(self._queue)):
-            self._settle(chunk, self._call(chunk))
+            self._take_result(chunk, self._call(chunk))
             return
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="penstock-batch")
@@ -319,5 +317,5 @@ class Batch(BatchState):
         """Takes the answers that are there."""
         finished = [future for future in self._in_flight if future.done()]
         for future in finished:
-            self._settle(self._in_flight.pop(future), future.result())
+            self._take_result(self._in_flight.pop(future), future.result())
         return len(finished)

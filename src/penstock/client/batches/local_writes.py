@@ -105,7 +105,7 @@ class LocalWrites:
         if row is None:
             return False
         self._group[row[0]] = row
-        self._took(len(row[2]))
+        self._count_action(len(row[2]))
         return True
 
     def delete(self, key: Key) -> bool:
@@ -115,10 +115,10 @@ class LocalWrites:
         if row_key is None:
             return False
         self._group[row_key] = encoded
-        self._took(_DELETE_BYTES)
+        self._count_action(_DELETE_BYTES)
         return True
 
-    def _took(self, length: int) -> None:
+    def _count_action(self, length: int) -> None:
         self._bytes += length
         self._given += 1
         if self._bytes >= GROUP_BYTES or (not self._given % BATCH_WRITE_ITEMS and self._is_enough()):
@@ -159,7 +159,7 @@ class LocalWrites:
         if apart:
             self._in_flight = self._executor().submit(self._loading.write, group), group
         else:
-            self._settle(group, written=self._loading.write(group))
+            self._take_result(group, written=self._loading.write(group))
 
     def _order(self) -> None:
         """Puts the group into the order of its keys, in which it is written: the thread has more to do than we have."""
@@ -177,10 +177,10 @@ class LocalWrites:
     def _wait(self) -> None:
         if self._in_flight is not None:
             written, group = self._in_flight
-            self._settle(group, written=written.result())
+            self._take_result(group, written=written.result())
             self._in_flight = None
 
-    def _settle(self, group: Group, *, written: bool) -> None:
+    def _take_result(self, group: Group, *, written: bool) -> None:
         if written:
             self._queue.done += len(group)
             self._queue.requests += -(-len(group) // BATCH_WRITE_ITEMS)

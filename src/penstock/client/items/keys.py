@@ -45,15 +45,15 @@ class TableKey:
         object.__setattr__(self, "_in_order", tuple(sorted(self.names)))
 
     @classmethod
-    def declared(cls, key: KeyDeclaration) -> TableKey:
+    def parse(cls, key: KeyDeclaration) -> TableKey:
         """A key as people write it."""
         parts = (key,) if isinstance(key, str) else tuple(key)
         if not 1 <= len(parts) <= 2:
             raise ValueError(f"a key has a partition attribute and at most a sort attribute, not {parts!r}")
-        return cls(tuple(_declared(part, limit) for part, limit in zip(parts, _LIMITS, strict=False)))
+        return cls(tuple(_parse_attribute(part, limit) for part, limit in zip(parts, _LIMITS, strict=False)))
 
     @classmethod
-    def described(cls, table: Mapping[str, Any]) -> TableKey:
+    def from_description(cls, table: Mapping[str, Any]) -> TableKey:
         """The key that DescribeTable tells."""
         types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
         names = _names(table["KeySchema"])
@@ -73,8 +73,9 @@ class TableKey:
         """Refuses an item whose key is missing, empty, too long or of another type."""
         for attribute in self.attributes:
             value = item.get(attribute.name)
-            # An ordinary text is neither empty nor, at four bytes a character, too long: no need to look closer.
-            if value is None or attribute.type != "S" or not 0 < len(value.get("S", "")) <= attribute.limit_bytes // 4:
+            content = None if value is None else value.get(attribute.type)
+            # An ordinary one is neither empty nor, at four bytes a character, too long: no need to look closer.
+            if not content or len(content) > attribute.limit_bytes // 4:
                 _check(attribute, item)
 
     def check_key(self, key: wire.Item) -> None:
@@ -97,7 +98,7 @@ class TableKey:
 _LIMITS = (PARTITION_KEY_BYTES, SORT_KEY_BYTES)
 
 
-def _declared(text: str, limit: int) -> KeyAttribute:
+def _parse_attribute(text: str, limit: int) -> KeyAttribute:
     name, colon, kind = text.rpartition(":")
     if not colon or not name or kind not in _TYPES:
         raise ValueError(f"a key attribute is written name:type with the type S, N or B, such as 'id:S'; not {text!r}")

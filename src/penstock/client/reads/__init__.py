@@ -2,5 +2,4 @@
 
 pages.py        page after page, resumable, at a pace
 scans.py        a scan by several threads
-async_scans.py  and by several tasks
 """

@@ -299,18 +299,18 @@ class _Page:
         self._gauge = gauge
         self._attempts = _PACED_ATTEMPTS
 
-    def came(self, answer: Answer) -> Answer:
+    def take_answer(self, answer: Answer) -> Answer:
         self._gauge.learn(self.operation, self.asked, answer)
         return answer
 
-    def failed(self, error: PenstockError) -> None:
+    def take_error(self, error: PenstockError) -> None:
         """Raises the error, unless the page may be asked for again."""
         self._attempts -= 1
         if not self._gauge.learn(self.operation, self.asked, error).throttles or not self._attempts:
             raise error
 
 
-def paced(execute: Execute, pace: Pace | None, table: str) -> Execute:
+def with_pace(execute: Execute, pace: Pace | None, table: str) -> Execute:
     """`execute` for the pages of a table, at this pace."""
     if pace is None:
         return execute
@@ -321,14 +321,14 @@ def paced(execute: Execute, pace: Pace | None, table: str) -> Execute:
         while True:
             pace.before(gauge.units, table, "Read")
             try:
-                return page.came(execute(operation, page.asked))
+                return page.take_answer(execute(operation, page.asked))
             except PenstockError as error:
-                page.failed(error)
+                page.take_error(error)
 
     return send
 
 
-def paced_async(execute: AsyncExecute, pace: Pace | None, table: str) -> AsyncExecute:
+def with_pace_async(execute: AsyncExecute, pace: Pace | None, table: str) -> AsyncExecute:
     """The same for asyncio."""
     if pace is None:
         return execute
@@ -339,8 +339,8 @@ def paced_async(execute: AsyncExecute, pace: Pace | None, table: str) -> AsyncEx
         while True:
             await pace.before_async(gauge.units, table, "Read")
             try:
-                return page.came(await execute(operation, page.asked))
+                return page.take_answer(await execute(operation, page.asked))
             except PenstockError as error:
-                page.failed(error)
+                page.take_error(error)
 
     return send

@@ -13,7 +13,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextvars import copy_context
-from types import TracebackType
 from typing import Any
 
 from penstock.client.items.values import Item
@@ -191,7 +190,5 @@ class ParallelScan(SegmentState, Iterator[Item]):
     def __enter__(self) -> ParallelScan:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

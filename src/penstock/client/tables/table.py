@@ -17,7 +17,7 @@ from penstock.client.items.expressions import Attribute, Where
 from penstock.client.items.failures import ConditionFailed
 from penstock.client.items.keys import Key, TableKey
 from penstock.client.items.values import Item, decode_item
-from penstock.client.reads.pages import Cursor, Items, paced
+from penstock.client.reads.pages import Cursor, Items, with_pace
 from penstock.client.reads.scans import ParallelScan
 from penstock.client.tables import requests
 from penstock.client.tables.requests import Call, Changes, Names, Reading, Values
@@ -194,9 +194,8 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         KeyConditionExpression, with `names` and `values`.
         """
         reading = Reading(index, filter, select, consistent, names, values)
-        wanted = {**(key or {}), **equals}
-        cursor = self._query_cursor(wanted, sort, newest_first, reading, limit, page_size, token)
-        return self._items(cursor, None)
+        request = requests.query_request(self.name, {**(key or {}), **equals}, sort, newest_first, reading)
+        return self._items(self._cursor("Query", request, reading, limit, page_size, token), None)
 
     def scan(
         self,
@@ -216,8 +215,8 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
     ) -> Many:
         """Every item, or those of one of several segments. `pace` as in `batch`."""
         reading = Reading(index, filter, select, consistent, names, values)
-        cursor = self._scan_cursor(reading, segment, segments, limit, page_size, token)
-        return self._items(cursor, pace)
+        request = requests.scan_request(self.name, segment, segments, reading)
+        return self._items(self._cursor("Scan", request, reading, limit, page_size, token), pace)
 
     def parallel_scan(
         self,
@@ -298,32 +297,17 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
 
     # ── where they begin ─────────────────────────────────────────────────────────────────────────
 
-    def _query_cursor(
+    def _cursor(
         self,
-        key: Mapping[str, Any],
-        sort: Where,
-        newest_first: bool,
+        operation: str,
+        request: dict[str, Any],
         reading: Reading,
         limit: int | None,
         page_size: int | None,
         token: str | None,
     ) -> Cursor:
-        request = requests.query_request(self.name, key, sort, newest_first, reading)
         names = self._known.start_names(reading.index) if self._known else None
-        return Cursor("Query", request, limit=limit, page_size=page_size, token=token, names=names)
-
-    def _scan_cursor(
-        self,
-        reading: Reading,
-        segment: int | None,
-        segments: int | None,
-        limit: int | None,
-        page_size: int | None,
-        token: str | None,
-    ) -> Cursor:
-        request = requests.scan_request(self.name, segment, segments, reading)
-        names = self._known.start_names(reading.index) if self._known else None
-        return Cursor("Scan", request, limit=limit, page_size=page_size, token=token, names=names)
+        return Cursor(operation, request, limit=limit, page_size=page_size, token=token, names=names)
 
     def _segment_cursors(
         self, reading: Reading, segments: int, page_size: int | None, tokens: Sequence[str | None] | None
@@ -332,11 +316,9 @@ class TableCalls(TableActions, ABC, Generic[Got, Many, Scan, Writes, Done, Found
         if tokens is not None and len(tokens) != segments:
             raise ValueError(f"{len(tokens)} tokens for {segments} segments: resume with as many segments as before")
         start = [(segment, None if tokens is None else tokens[segment]) for segment in range(segments)]
-        return {
-            segment: self._scan_cursor(reading, segment, segments, None, page_size, token)
-            for segment, token in start
-            if tokens is None or token is not None
-        }
+        left = [(segment, token) for segment, token in start if tokens is None or token is not None]
+        asked = {segment: requests.scan_request(self.name, segment, segments, reading) for segment, _ in left}
+        return {at: self._cursor("Scan", asked[at], reading, None, page_size, token) for at, token in left}
 
 
 class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Iterator[Item]]):
@@ -365,10 +347,10 @@ class Table(TableCalls[Item | None, Items, ParallelScan, Batch, BatchReport, Ite
             raise self._condition_failed(error, call) from None
 
     def _items(self, cursor: Cursor, pace: Pace | None) -> Items:
-        return Items(cursor, paced(self._database.execute, pace, self.name))
+        return Items(cursor, with_pace(self._database.execute, pace, self.name))
 
     def _segments(self, cursors: dict[int, Cursor], segments: int, workers: int, pace: Pace | None) -> ParallelScan:
-        return ParallelScan(cursors, segments, workers, paced(self._database.execute, pace, self.name))
+        return ParallelScan(cursors, segments, workers, with_pace(self._database.execute, pace, self.name))
 
     def _batch(self, options: BatchOptions) -> Batch:
         database = self._database

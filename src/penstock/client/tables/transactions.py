@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -22,7 +21,6 @@ from penstock.errors import TransactionCanceledException
 from penstock.wire.limits import IDEMPOTENCY_TOKEN_CHARACTERS, TRANSACTION_ACTIONS
 
 if TYPE_CHECKING:
-    from penstock.client.async_database import AsyncDatabase
     from penstock.client.database import Database
     from penstock.client.tables.table import TableActions
 
@@ -42,7 +40,7 @@ class Action:
 
 def write_call(actions: Iterable[Action], token: str | None) -> Call[None]:
     """A TransactWriteItems with its token."""
-    parts = _checked(actions, "write")
+    parts = _check_actions(actions, "write")
     if token is not None and not 1 <= len(token) <= IDEMPOTENCY_TOKEN_CHARACTERS:
         raise ValueError(f"an idempotency token has 1 to {IDEMPOTENCY_TOKEN_CHARACTERS} characters")
     request = {
@@ -54,11 +52,11 @@ def write_call(actions: Iterable[Action], token: str | None) -> Call[None]:
 
 def get_call(actions: Iterable[Action]) -> Call[list[Item | None]]:
     """A TransactGetItems: the items in the order of the actions."""
-    request = {"TransactItems": [{"Get": action.request} for action in _checked(actions, "get")]}
+    request = {"TransactItems": [{"Get": action.request} for action in _check_actions(actions, "get")]}
     return Call("TransactGetItems", request, lambda answer: [item_of(each) for each in answer["Responses"]])
 
 
-def _checked(actions: Iterable[Action], purpose: Literal["write", "get"]) -> list[Action]:
+def _check_actions(actions: Iterable[Action], purpose: Literal["write", "get"]) -> list[Action]:
     parts = list(actions)
     for action in parts:
         if (action.kind == "Get") != (purpose == "get"):
@@ -152,25 +150,6 @@ class Transaction(Actions):
     def __enter__(self) -> Transaction:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self.actions:
             self._database.transact_write(self.actions, token=self.token)
-
-
-class AsyncTransaction(Actions):
-    """`Transaction` for asyncio."""
-
-    def __init__(self, database: AsyncDatabase, token: str | None = None) -> None:
-        super().__init__(token)
-        self._database = database
-
-    async def __aenter__(self) -> AsyncTransaction:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None and self.actions:
-            await self._database.transact_write(self.actions, token=self.token)

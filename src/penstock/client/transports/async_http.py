@@ -41,7 +41,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def __init__(self, name: str, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         self.used = False
-        self.rested_at = 0.0
+        self.idle_since = 0.0
         self._name = name
         self._limits = limits
         self._loop = loop
@@ -158,18 +158,18 @@ class AsyncPool:
         self._begin()
 
     def _begin(self) -> None:
-        self._resting: deque[AsyncConnection] = deque()
+        self._idle: deque[AsyncConnection] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._open = 0
 
     async def exchange(self, message: bytes) -> Response:
-        """The answer to `message`, on a resting connection if there is one."""
+        """The answer to `message`, on an idle connection if there is one."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             self._loop = loop
             self._begin()
         for _ in range(_SENDS):
-            connection = self._rested() or await self._wait()
+            connection = self._take_idle() or await self._wait()
             try:
                 response = await connection.exchange(message)
             except NotSent:
@@ -184,12 +184,12 @@ class AsyncPool:
                 return response
         raise network.not_sent(self._name, ConnectionResetError())
 
-    def _rested(self) -> AsyncConnection | None:
+    def _take_idle(self) -> AsyncConnection | None:
         assert self._loop is not None
-        resting = self._resting
-        while resting:
-            connection = resting.pop()
-            if connection.alive and self._loop.time() - connection.rested_at < self._limits.idle_seconds:
+        idle = self._idle
+        while idle:
+            connection = idle.pop()
+            if connection.alive and self._loop.time() - connection.idle_since < self._limits.idle_seconds:
                 return connection
             self._drop(connection)
         return None
@@ -199,7 +199,7 @@ class AsyncPool:
             async with asyncio.timeout(self._limits.pool_seconds):
                 while self._open >= self._limits.connections:
                     await self._turn()
-                    connection = self._rested()
+                    connection = self._take_idle()
                     if connection is not None:
                         return connection
         except TimeoutError:
@@ -248,13 +248,13 @@ class AsyncPool:
             self._drop(connection)
             return
         connection.used = True
-        now = connection.rested_at = self._loop.time()
-        resting = self._resting
-        resting.append(connection)
+        now = connection.idle_since = self._loop.time()
+        idle = self._idle
+        idle.append(connection)
         if self._waiters:
             self._wake()
-        while now - resting[0].rested_at > self._limits.idle_seconds:
-            self._drop(resting.popleft())
+        while now - idle[0].idle_since > self._limits.idle_seconds:
+            self._drop(idle.popleft())
 
     def _drop(self, connection: AsyncConnection) -> None:
         connection.close()
@@ -265,10 +265,10 @@ class AsyncPool:
         self._wake()
 
     def close(self) -> None:
-        """Closes what rests; what is busy is closed when its answer has come."""
+        """Closes what is idle; what is busy is closed when its answer has come."""
         self._closed = True
-        while self._resting:
-            self._drop(self._resting.pop())
+        while self._idle:
+            self._drop(self._idle.pop())
 
 
 async def connect(loop: asyncio.AbstractEventLoop, route: Route, connection: AsyncConnection) -> None:
@@ -346,7 +346,7 @@ class AsyncRemoteTransport(RemoteState[AsyncPool]):
         body = messages.body(request)
         credentials, skew = await self._current(), messages.skew_seconds
         response = await self._exchange(lane, operation, body, credentials)
-        if response.status != 200 and await self._put_right(response, credentials, skew):
+        if response.status != 200 and await self._correct(response, credentials, skew):
             response = await self._exchange(lane, operation, body, await self._current())
         return messages.answer(operation, response)
 
@@ -359,7 +359,7 @@ class AsyncRemoteTransport(RemoteState[AsyncPool]):
             return await asyncio.get_running_loop().run_in_executor(None, source.current)
         return source.current()
 
-    async def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+    async def _correct(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
         trouble = self._messages.trouble(response, skew_seconds)
         if trouble == "expired":
             loop = asyncio.get_running_loop()

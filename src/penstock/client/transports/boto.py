@@ -63,10 +63,10 @@ class BotoTransport:
     def _client(self, service: str) -> Any:
         with self._making:
             if service not in self._clients:
-                self._clients[service] = self._made(service)
+                self._clients[service] = self._make_client(service)
             return self._clients[service]
 
-    def _made(self, service: str) -> Any:
+    def _make_client(self, service: str) -> Any:
         import boto3.session
         from botocore.config import Config
 
@@ -132,9 +132,6 @@ def _stand_ins(operation: Any) -> dict[str, Any]:
     return {name: empty[member.type_name] for name, member in members if member.type_name in empty}
 
 
-_REPEAT = "It may have been carried out: repeat it if that does no harm, or read first."
-
-
 def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> TransportError:
     """botocore's error as one of ours; what is not about the transport comes back as BadAnswer."""
     from botocore import exceptions as theirs
@@ -154,5 +151,5 @@ def failure_of(name: str, error: Exception, limits: Limits = DEFAULT_LIMITS) -> 
         case theirs.EndpointConnectionError() | theirs.ProxyConnectionError():
             return ConnectionFailed(name, text, "Start the server, or check the URL.")
         case theirs.ConnectionClosedError() | theirs.ConnectionError():
-            return ConnectionFailed(name, text, _REPEAT, sent=True)
-    return BadAnswer(name, f"{type(error).__name__}: {text}", _REPEAT, sent=True)
+            return ConnectionFailed(name, text, network.REPEAT_WITH_CARE, sent=True)
+    return BadAnswer(name, f"{type(error).__name__}: {text}", network.REPEAT_WITH_CARE, sent=True)

@@ -125,13 +125,13 @@ def parse(
 def _file(path: str) -> File:
     if not path:
         raise BadUrl("''", "an empty URL names no database", _OURS)
-    meant = _meant(path)
+    meant = _likely_url(path)
     if meant is not None:
         raise BadUrl(path, "it looks like an endpoint, and would be a file", f"Write {meant}; for the file, ./{path}.")
     return File(path)
 
 
-def _meant(path: str) -> str | None:
+def _likely_url(path: str) -> str | None:
     """The URL that was probably meant by what is a file's name to the letter."""
     slipped = _SLIPPED.match(path)
     if slipped is not None:

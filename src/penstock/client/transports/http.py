@@ -2,8 +2,8 @@
 
 1. A connection carries one request at a time and goes back to the pool only after a whole answer.
 2. Never more than `limits.connections` are open; whoever finds them all busy waits, for at most `pool_seconds`.
-3. The one that rested last is used first, so that those not needed grow old and are closed.
-4. A connection that its server closed while it rested is noticed before anything is sent on it.
+3. The one that has been idle for the shortest time is used first, so that those not needed grow old and are closed.
+4. A connection that its server closed while it was idle is noticed before anything is sent on it.
 5. A request is sent a second time only if the first cannot have been carried out: it was not sent whole.
 """
 
@@ -37,11 +37,11 @@ class NotSent(Exception):
 class Connection:
     """One socket and the reader of what comes on it."""
 
-    __slots__ = ("_limits", "_name", "_poll", "_reader", "_sock", "rested_at", "used")
+    __slots__ = ("_limits", "_name", "_poll", "_reader", "_sock", "idle_since", "used")
 
     def __init__(self, name: str, sock: socket.socket, limits: Limits) -> None:
         self.used = False
-        self.rested_at = 0.0
+        self.idle_since = 0.0
         self._name = name
         self._sock = sock
         self._limits = limits
@@ -52,7 +52,7 @@ class Connection:
             self._poll.register(sock, select.POLLIN | select.POLLHUP | select.POLLERR)
 
     def alive(self) -> bool:
-        """False if the server closed it, or said something unasked, while it rested."""
+        """False if the server closed it, or said something unasked, while it was idle."""
         if self._poll is not None:
             return not self._poll.poll(0)
         return not select.select([self._sock], [], [], 0)[0]
@@ -114,15 +114,15 @@ class Pool:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._resting: deque[Connection] = deque()
+        self._idle: deque[Connection] = deque()
         self._free = threading.Condition()
         self._open = 0
         self._waiting = 0
 
     def exchange(self, message: bytes) -> Response:
-        """The answer to `message`, on a resting connection if there is one."""
+        """The answer to `message`, on an idle connection if there is one."""
         for _ in range(_SENDS):
-            connection = self._rested() or self._wait()
+            connection = self._take_idle() or self._wait()
             try:
                 response = connection.exchange(message)
             except NotSent as broken:
@@ -130,7 +130,7 @@ class Pool:
                 self._drop(connection)
                 if not connection.used:
                     break
-                self._close_resting()  # whatever ended this one has probably ended its neighbours
+                self._close_idle()  # whatever ended this one has probably ended its neighbours
             except BaseException:  # an interrupt too: what is still to come would be read as the next one's answer
                 self._drop(connection)
                 raise
@@ -139,16 +139,16 @@ class Pool:
                 return response
         raise network.not_sent(self._name, error.__cause__) from error
 
-    def _rested(self) -> Connection | None:
-        """The connection that rested last, if it is still of use."""
+    def _take_idle(self) -> Connection | None:
+        """The connection that became idle last, if it is still of use."""
         if self._pid != os.getpid():
             self._begin()
         while True:
             try:
-                connection = self._resting.pop()  # atomic, so that the usual way needs no lock
+                connection = self._idle.pop()  # atomic, so that the usual way needs no lock
             except IndexError:
                 return None
-            if time.monotonic() - connection.rested_at < self._limits.idle_seconds and connection.alive():
+            if time.monotonic() - connection.idle_since < self._limits.idle_seconds and connection.alive():
                 return connection
             self._drop(connection)
 
@@ -161,7 +161,7 @@ class Pool:
                 while True:
                     if self._closed:
                         raise network.closed(self._name)
-                    connection = self._rested()
+                    connection = self._take_idle()
                     if connection is not None:
                         return connection
                     if self._open < self._limits.connections:
@@ -188,10 +188,10 @@ class Pool:
             self._drop(connection)
             return
         connection.used = True
-        now = connection.rested_at = time.monotonic()
-        self._resting.append(connection)
+        now = connection.idle_since = time.monotonic()
+        self._idle.append(connection)
         if self._closed:  # closed meanwhile, perhaps before this one was seen
-            self._close_resting()
+            self._close_idle()
         if self._waiting:
             with self._free:
                 self._free.notify()
@@ -200,8 +200,8 @@ class Pool:
     def _close_old(self, now: float) -> None:
         """The oldest stand on the left."""
         try:
-            while now - self._resting[0].rested_at > self._limits.idle_seconds:
-                self._drop(self._resting.popleft())
+            while now - self._idle[0].idle_since > self._limits.idle_seconds:
+                self._drop(self._idle.popleft())
         except IndexError:
             return
 
@@ -214,17 +214,17 @@ class Pool:
             self._open -= 1
             self._free.notify()
 
-    def _close_resting(self) -> None:
+    def _close_idle(self) -> None:
         while True:
             try:
-                self._drop(self._resting.pop())
+                self._drop(self._idle.pop())
             except IndexError:
                 return
 
     def close(self) -> None:
-        """Closes what rests; what is busy is closed when its answer has come."""
+        """Closes what is idle; what is busy is closed when its answer has come."""
         self._closed = True
-        self._close_resting()
+        self._close_idle()
         with self._free:
             self._free.notify_all()
 
@@ -281,14 +281,14 @@ class RemoteTransport(RemoteState[Pool]):
         body = messages.body(request)
         credentials, skew = self._credentials.current(), messages.skew_seconds
         response = self._exchange(lane, operation, body, credentials)
-        if response.status != 200 and self._put_right(response, credentials, skew):
+        if response.status != 200 and self._correct(response, credentials, skew):
             response = self._exchange(lane, operation, body, self._credentials.current())
         return messages.answer(operation, response)
 
     def _exchange(self, lane: Lane, operation: str, body: bytes, credentials: Credentials) -> Response:
         return self._pools[lane].exchange(self._messages.message(lane, operation, body, credentials))
 
-    def _put_right(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
+    def _correct(self, response: Response, credentials: Credentials, skew_seconds: float) -> bool:
         trouble = self._messages.trouble(response, skew_seconds)
         return trouble == "clock" or (trouble == "expired" and renewed(self._credentials, credentials))
 

@@ -106,12 +106,12 @@ def proxy_for(host: Host, environment: Mapping[str, str]) -> Proxy | None:
     scheme = "https" if host.secure else "http"
     capitals = f"{scheme.upper()}_PROXY" if host.secure or "REQUEST_METHOD" not in environment else ""
     url = environment.get(f"{scheme}_proxy", environment.get(capitals, ""))
-    if not url or _excepted(host, environment.get("no_proxy", environment.get("NO_PROXY", ""))):
+    if not url or _bypasses_proxy(host, environment.get("no_proxy", environment.get("NO_PROXY", ""))):
         return None
     return _proxy(url)
 
 
-def _excepted(host: Host, exceptions: str) -> bool:
+def _bypasses_proxy(host: Host, exceptions: str) -> bool:
     if not exceptions:
         return False
     from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # costly, and seldom needed
@@ -166,7 +166,7 @@ def unreachable(name: str, route: Route, error: BaseException | None) -> Transpo
             return ConnectionFailed(name, f"there is no host {host!r} ({error.strerror})", _check_name(name))
         case TimeoutError():
             return TimedOut(name, f"{where} did not accept a connection in time", "Check network and firewall.")
-        case OSError() if _refused(error):
+        case OSError() if _is_refused(error):
             return ConnectionFailed(name, f"nothing listens at {where}", _start(name, route))
         case OSError() if str(error).startswith("Tunnel connection failed"):
             return ConnectionFailed(name, f"{where} refused a tunnel ({error})", "Check HTTPS_PROXY and NO_PROXY.")
@@ -175,7 +175,7 @@ def unreachable(name: str, route: Route, error: BaseException | None) -> Transpo
     return ConnectionFailed(name, f"{where} cannot be reached ({_brief(error)})", _check_address(route))
 
 
-def _refused(error: OSError) -> bool:
+def _is_refused(error: OSError) -> bool:
     """Whether every address refused; asyncio tells of several only in the text of one error."""
     numbers = set(re.findall(r"\[Errno (\d+)\]", str(error))) if error.errno is None else {str(error.errno)}
     return numbers == {str(errno.ECONNREFUSED)}
@@ -220,24 +220,26 @@ def not_read(name: str, error: OSError, seconds: float, begun: bool) -> Transpor
     if isinstance(error, TimeoutError):
         return late(name, seconds, begun)
     if isinstance(error, ssl.SSLError):
-        return BadAnswer(name, f"the secure connection broke ({_brief(error)})", _REPEAT, sent=True)
+        return BadAnswer(name, f"the secure connection broke ({_brief(error)})", REPEAT_WITH_CARE, sent=True)
     if begun:
         return half_answer(name, begun)
-    return ConnectionFailed(name, f"the connection broke before an answer came ({_brief(error)})", _REPEAT, sent=True)
+    return ConnectionFailed(
+        name, f"the connection broke before an answer came ({_brief(error)})", REPEAT_WITH_CARE, sent=True
+    )
 
 
-_REPEAT = "It may have been carried out: repeat it if that does no harm, or read first."
+REPEAT_WITH_CARE = "It may have been carried out: repeat it if that does no harm, or read first."
 
 
 def late(name: str, seconds: float, begun: bool) -> TimedOut:
     what = "only part of an answer" if begun else "no answer"
-    return TimedOut(name, f"{what} came within {seconds:g} s", _REPEAT, sent=True)
+    return TimedOut(name, f"{what} came within {seconds:g} s", REPEAT_WITH_CARE, sent=True)
 
 
 def half_answer(name: str, begun: bool) -> TransportError:
     if begun:
-        return BadAnswer(name, "the connection ended in the middle of an answer", _REPEAT, sent=True)
-    return ConnectionFailed(name, "the connection ended before an answer came", _REPEAT, sent=True)
+        return BadAnswer(name, "the connection ended in the middle of an answer", REPEAT_WITH_CARE, sent=True)
+    return ConnectionFailed(name, "the connection ended before an answer came", REPEAT_WITH_CARE, sent=True)
 
 
 def malformed(name: str, error: Exception) -> BadAnswer:

@@ -1,6 +1,6 @@
 """Transports around transports.
 
-call_facts.py  what a call says about itself
+wrapper.py     what wrappers share, for threads and for asyncio; what a call says about itself
 retries.py     a call that failed for a passing reason is made again, if it may be sent twice
 pacing.py      how fast many calls may go on
 metering.py    what calls cost

@@ -10,16 +10,24 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from random import Random
 from typing import Any, Literal
 
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.call_facts import METERED, kind_of, tables_of
+from penstock.client.wrappers.wrapper import (
+    METERED,
+    AsyncWrapper,
+    Exchange,
+    Inner,
+    Wrapper,
+    WrapperState,
+    kind_of,
+    tables_of,
+)
 from penstock.errors import (
     ConnectionFailed,
     DynamoDBError,
@@ -109,57 +117,7 @@ class _Plan:
     delay_seconds: float
 
 
-class _Core:
-    """What both wrappers share: deciding, wording, and the log."""
-
-    def __init__(self, name: str, seed: int, rates: Rates, by_operation: Mapping[str, Rates] | None) -> None:
-        self.name = name
-        self.log: deque[Injected] = deque(maxlen=_LOG_LENGTH)
-        self.is_on = True
-        self._seed = seed
-        self._rates = rates
-        self._by_operation = dict(by_operation or {})
-        self._calls = 0
-        self._lock = threading.Lock()
-
-    def plan(self, operation: str, request: Request) -> _Plan | None:
-        if not self.is_on:
-            return None
-        with self._lock:
-            self._calls += 1
-            number = self._calls
-        rates = self._by_operation.get(operation, self._rates)
-        random = Random(f"{self._seed}:{number}")
-        kind = _drawn(rates, random.random())
-        if kind == "unprocessed" and _size(operation, request) < 2:
-            kind = "throttle"
-        if kind == "throttle" and operation not in METERED:
-            kind = "internal_error"
-        delay = random.random() * rates.latency_seconds if random.random() < rates.latency else 0.0
-        plan = _Plan(number, random, kind, delay)
-        self._note(plan, operation)
-        return plan
-
-    def _note(self, plan: _Plan, operation: str) -> None:
-        if plan.delay_seconds:
-            self.log.append(Injected(plan.number, operation, "latency", f"{plan.delay_seconds:.3f} s"))
-        if plan.kind is not None:
-            self.log.append(Injected(plan.number, operation, plan.kind))
-
-    def error(self, plan: _Plan, operation: str, request: Request) -> PenstockError:
-        match plan.kind:
-            case "throttle":
-                return throttle(operation, request, plan.random)
-            case "internal_error" | "internal_error_after":
-                return InternalServerError("Internal server error")
-            case "timeout_before" | "timeout_after":
-                return TimedOut(self.name, "no answer in time (injected)", "Repeat the call.", sent=True)
-            case _:
-                sent = plan.kind == "reset_after" or plan.random.random() < 0.5
-                return ConnectionFailed(self.name, "connection reset by peer (injected)", "Repeat the call.", sent=sent)
-
-
-def _drawn(rates: Rates, draw: float) -> FaultKind | None:
+def _draw_fault(rates: Rates, draw: float) -> FaultKind | None:
     for kind in _EXCLUSIVE:
         draw -= getattr(rates, kind)
         if draw < 0:
@@ -213,15 +171,15 @@ def _members(operation: str, request: Request) -> list[tuple[str, Any]]:
     return [(table, key) for table, many in asked.items() for key in many.get("Keys") or ()]
 
 
-def _gathered(operation: str, request: Request, members: list[tuple[str, Any]]) -> dict[str, Any]:
+def _group_members(operation: str, request: Request, members: list[tuple[str, Any]]) -> dict[str, Any]:
     """The inverse of `_members`."""
-    gathered: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
     for table, member in members:
         if operation == "BatchWriteItem":
-            gathered.setdefault(table, []).append(member)
+            groups.setdefault(table, []).append(member)
         else:
-            gathered.setdefault(table, {**request["RequestItems"][table], "Keys": []})["Keys"].append(member)
-    return gathered
+            groups.setdefault(table, {**request["RequestItems"][table], "Keys": []})["Keys"].append(member)
+    return groups
 
 
 def split(operation: str, request: Request, random: Random) -> tuple[Request, dict[str, Any]]:
@@ -229,8 +187,8 @@ def split(operation: str, request: Request, random: Random) -> tuple[Request, di
     members = _members(operation, request)
     random.shuffle(members)
     kept = random.randrange(1, len(members))
-    smaller = {**request, "RequestItems": _gathered(operation, request, members[:kept])}
-    return smaller, _gathered(operation, request, members[kept:])
+    smaller = {**request, "RequestItems": _group_members(operation, request, members[:kept])}
+    return smaller, _group_members(operation, request, members[kept:])
 
 
 def _with_rest(operation: str, answer: Answer, rest: dict[str, Any]) -> Answer:
@@ -250,100 +208,101 @@ def _with_rest(operation: str, answer: Answer, rest: dict[str, Any]) -> Answer:
 # ── the wrappers ─────────────────────────────────────────────────────────────────────────────────
 
 
-class _Wrapper:
-    def __init__(self, core: _Core) -> None:
-        self._core = core
-        self.name = core.name
+class FaultsState(WrapperState[Inner]):
+    def __init__(
+        self,
+        inner: Inner,
+        rates: Rates,
+        *,
+        seed: int = 0,
+        by_operation: Mapping[str, Rates] | None = None,
+        sleep: Callable[[float], Any] | None = None,
+    ) -> None:
+        super().__init__(inner, sleep)
+        self._log: deque[Injected] = deque(maxlen=_LOG_LENGTH)
+        self._is_on = True
+        self._seed = seed
+        self._rates = rates
+        self._by_operation = dict(by_operation or {})
+        self._calls = 0
+        self._lock = threading.Lock()
 
     @property
     def log(self) -> list[Injected]:
         """What was injected, in order; the latest hundred thousand."""
-        return list(self._core.log)
+        return list(self._log)
 
     @property
     def counts(self) -> Counter[str]:
         """How often each kind was."""
-        return Counter(injected.kind for injected in self._core.log)
+        return Counter(injected.kind for injected in self._log)
 
     @contextmanager
     def off(self) -> Iterator[None]:
         """No faults inside, for setting up and for looking at what came of it."""
-        before, self._core.is_on = self._core.is_on, False
+        before, self._is_on = self._is_on, False
         try:
             yield
         finally:
-            self._core.is_on = before
+            self._is_on = before
 
-
-class Faults(_Wrapper):
-    """A transport that fails as often as `rates` say; `by_operation` has others for some operations."""
-
-    def __init__(
-        self,
-        inner: Transport,
-        rates: Rates,
-        *,
-        seed: int = 0,
-        by_operation: Mapping[str, Rates] | None = None,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        super().__init__(_Core(inner.name, seed, rates, by_operation))
-        self.inner = inner
-        self._sleep = sleep
-
-    def execute(self, operation: str, request: Request) -> Answer:
-        plan = self._core.plan(operation, request)
-        if plan is None:
-            return self.inner.execute(operation, request)
-        if plan.delay_seconds:
-            self._sleep(plan.delay_seconds)
-        if plan.kind is None:
-            return self.inner.execute(operation, request)
+    def exchange(self, operation: str, request: Request) -> Exchange:
+        plan = self._plan(operation, request)
+        if plan is not None and plan.delay_seconds:
+            yield plan.delay_seconds
+        answer: Answer
+        if plan is None or plan.kind is None:
+            answer = yield operation, request
+            return answer
         if plan.kind == "unprocessed":
             smaller, rest = split(operation, request, plan.random)
-            return _with_rest(operation, self.inner.execute(operation, smaller), rest)
+            answer = yield operation, smaller
+            return _with_rest(operation, answer, rest)
         if plan.kind in _AFTER:
             with suppress(DynamoDBError):  # an error is an answer too, and lost
-                self.inner.execute(operation, request)
-        raise self._core.error(plan, operation, request)
+                yield operation, request
+        raise self._error(plan, operation, request)
 
-    def close(self) -> None:
-        self.inner.close()
+    def _plan(self, operation: str, request: Request) -> _Plan | None:
+        if not self._is_on:
+            return None
+        with self._lock:
+            self._calls += 1
+            number = self._calls
+        rates = self._by_operation.get(operation, self._rates)
+        random = Random(f"{self._seed}:{number}")
+        kind = _draw_fault(rates, random.random())
+        if kind == "unprocessed" and _size(operation, request) < 2:
+            kind = "throttle"
+        if kind == "throttle" and operation not in METERED:
+            kind = "internal_error"
+        delay = random.random() * rates.latency_seconds if random.random() < rates.latency else 0.0
+        plan = _Plan(number, random, kind, delay)
+        self._note(plan, operation)
+        return plan
 
-
-class AsyncFaults(_Wrapper):
-    """The same for asyncio."""
-
-    def __init__(
-        self,
-        inner: AsyncTransport,
-        rates: Rates,
-        *,
-        seed: int = 0,
-        by_operation: Mapping[str, Rates] | None = None,
-        sleep: Callable[[float], Awaitable[object]] | None = None,
-    ) -> None:
-        import asyncio  # who comes here has it loaded
-
-        super().__init__(_Core(inner.name, seed, rates, by_operation))
-        self.inner = inner
-        self._sleep = sleep or asyncio.sleep
-
-    async def execute(self, operation: str, request: Request) -> Answer:
-        plan = self._core.plan(operation, request)
-        if plan is None:
-            return await self.inner.execute(operation, request)
+    def _note(self, plan: _Plan, operation: str) -> None:
         if plan.delay_seconds:
-            await self._sleep(plan.delay_seconds)
-        if plan.kind is None:
-            return await self.inner.execute(operation, request)
-        if plan.kind == "unprocessed":
-            smaller, rest = split(operation, request, plan.random)
-            return _with_rest(operation, await self.inner.execute(operation, smaller), rest)
-        if plan.kind in _AFTER:
-            with suppress(DynamoDBError):
-                await self.inner.execute(operation, request)
-        raise self._core.error(plan, operation, request)
+            self._log.append(Injected(plan.number, operation, "latency", f"{plan.delay_seconds:.3f} s"))
+        if plan.kind is not None:
+            self._log.append(Injected(plan.number, operation, plan.kind))
 
-    async def close(self) -> None:
-        await self.inner.close()
+    def _error(self, plan: _Plan, operation: str, request: Request) -> PenstockError:
+        match plan.kind:
+            case "throttle":
+                return throttle(operation, request, plan.random)
+            case "internal_error" | "internal_error_after":
+                return InternalServerError("Internal server error")
+            case "timeout_before" | "timeout_after":
+                return TimedOut(self.name, "no answer in time (injected)", "Repeat the call.", sent=True)
+            case _:
+                sent = plan.kind == "reset_after" or plan.random.random() < 0.5
+                return ConnectionFailed(self.name, "connection reset by peer (injected)", "Repeat the call.", sent=sent)
+
+
+class Faults(FaultsState[Transport], Wrapper):
+    """A transport that fails as often as `rates` say; `by_operation` has others for some operations."""
+
+
+class AsyncFaults(FaultsState[AsyncTransport], AsyncWrapper):
+    """The same for asyncio."""

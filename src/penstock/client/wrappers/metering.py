@@ -22,7 +22,17 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.call_facts import METERED, kind_of, short_name, tables_of
+from penstock.client.wrappers.wrapper import (
+    METERED,
+    AsyncWrapper,
+    Exchange,
+    Inner,
+    Wrapper,
+    WrapperState,
+    kind_of,
+    short_name,
+    tables_of,
+)
 from penstock.errors import PenstockError
 from penstock.wire.throttles import Kind
 
@@ -199,43 +209,6 @@ class Meter:
         return Row(place, usage, self.prices.cost(usage.read_units, usage.write_units))
 
 
-class _Core:
-    def __init__(self, meter: Meter, level: Literal["INDEXES", "TOTAL"]) -> None:
-        self.meter = meter
-        self._level = level
-
-    def asked(self, operation: str, request: Request) -> tuple[Request, bool]:
-        """The request that tells what it costs, and whether the caller wants to know too."""
-        if operation not in METERED or request.get(_MEMBER, "NONE") != "NONE":
-            return request, True
-        return {**request, _MEMBER: self._level}, False
-
-    def answered(self, operation: str, request: Request, answer: Answer, wanted: bool) -> Answer:
-        consumed = answer.get("ConsumedCapacity")
-        reports: list[dict[str, Any]] = consumed if isinstance(consumed, list) else [consumed] if consumed else []
-        kind = kind_of(operation, request) or "Read"
-        table = _table(operation, request) if not reports else short_name(str(reports[0].get("TableName", "")))
-        self.meter.add(operation, table, "", Usage(calls=1))
-        for report in reports:
-            self._count(operation, report, kind)
-        if not wanted:
-            answer.pop("ConsumedCapacity", None)
-        return answer
-
-    def failed(self, operation: str, request: Request) -> None:
-        self.meter.add(operation, _table(operation, request), "", Usage(calls=1, failed=1))
-
-    def _count(self, operation: str, report: dict[str, Any], kind: Kind) -> None:
-        table = short_name(str(report.get("TableName", "")))
-        if "Table" not in report:
-            self.meter.add(operation, table, "", _usage(report, kind))
-            return
-        self.meter.add(operation, table, "", _usage(report["Table"], kind))
-        for group in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
-            for index, part in (report.get(group) or {}).items():
-                self.meter.add(operation, table, index, _usage(part, kind))
-
-
 def _table(operation: str, request: Request) -> str:
     return next(iter(tables_of(operation, request)), "")
 
@@ -248,51 +221,55 @@ def _usage(part: dict[str, Any], kind: Kind) -> Usage:
     return Usage(0, 0, units, 0.0) if kind == "Read" else Usage(0, 0, 0.0, units)
 
 
-class Metering:
+class MeteringState(WrapperState[Inner]):
+    def __init__(
+        self, inner: Inner, meter: Meter | None = None, *, level: Literal["INDEXES", "TOTAL"] = "INDEXES"
+    ) -> None:
+        super().__init__(inner)
+        self.meter = meter or Meter()
+        self._level = level
+
+    def exchange(self, operation: str, request: Request) -> Exchange:
+        metered, wanted = self._with_capacity(operation, request)
+        try:
+            answer: Answer = yield operation, metered
+        except PenstockError:
+            self.meter.add(operation, _table(operation, request), "", Usage(calls=1, failed=1))
+            raise
+        return self._count_answer(operation, request, answer, wanted)
+
+    def _with_capacity(self, operation: str, request: Request) -> tuple[Request, bool]:
+        """The request that tells what it costs, and whether the caller wants to know too."""
+        if operation not in METERED or request.get(_MEMBER, "NONE") != "NONE":
+            return request, True
+        return {**request, _MEMBER: self._level}, False
+
+    def _count_answer(self, operation: str, request: Request, answer: Answer, wanted: bool) -> Answer:
+        consumed = answer.get("ConsumedCapacity")
+        reports: list[dict[str, Any]] = consumed if isinstance(consumed, list) else [consumed] if consumed else []
+        kind = kind_of(operation, request) or "Read"
+        table = _table(operation, request) if not reports else short_name(str(reports[0].get("TableName", "")))
+        self.meter.add(operation, table, "", Usage(calls=1))
+        for report in reports:
+            self._count(operation, report, kind)
+        if not wanted:
+            answer.pop("ConsumedCapacity", None)
+        return answer
+
+    def _count(self, operation: str, report: dict[str, Any], kind: Kind) -> None:
+        table = short_name(str(report.get("TableName", "")))
+        if "Table" not in report:
+            self.meter.add(operation, table, "", _usage(report, kind))
+            return
+        self.meter.add(operation, table, "", _usage(report["Table"], kind))
+        for group in ("LocalSecondaryIndexes", "GlobalSecondaryIndexes"):
+            for index, part in (report.get(group) or {}).items():
+                self.meter.add(operation, table, index, _usage(part, kind))
+
+
+class Metering(MeteringState[Transport], Wrapper):
     """A transport that counts. `level` TOTAL does not tell indexes apart."""
 
-    def __init__(
-        self, inner: Transport, meter: Meter | None = None, *, level: Literal["INDEXES", "TOTAL"] = "INDEXES"
-    ) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self.meter = meter or Meter()
-        self._core = _Core(self.meter, level)
 
-    def execute(self, operation: str, request: Request) -> Answer:
-        """One call, counted."""
-        asked, wanted = self._core.asked(operation, request)
-        try:
-            answer = self.inner.execute(operation, asked)
-        except PenstockError:
-            self._core.failed(operation, request)
-            raise
-        return self._core.answered(operation, request, answer, wanted)
-
-    def close(self) -> None:
-        """Closes what it wraps."""
-        self.inner.close()
-
-
-class AsyncMetering:
+class AsyncMetering(MeteringState[AsyncTransport], AsyncWrapper):
     """The same for asyncio."""
-
-    def __init__(
-        self, inner: AsyncTransport, meter: Meter | None = None, *, level: Literal["INDEXES", "TOTAL"] = "INDEXES"
-    ) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self.meter = meter or Meter()
-        self._core = _Core(self.meter, level)
-
-    async def execute(self, operation: str, request: Request) -> Answer:
-        asked, wanted = self._core.asked(operation, request)
-        try:
-            answer = await self.inner.execute(operation, asked)
-        except PenstockError:
-            self._core.failed(operation, request)
-            raise
-        return self._core.answered(operation, request, answer, wanted)
-
-    async def close(self) -> None:
-        await self.inner.close()

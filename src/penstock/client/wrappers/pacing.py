@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.client.transports.base import Answer, Request
-from penstock.client.wrappers.call_facts import index_of_arn, kind_of, short_name, tables_of
 from penstock.client.wrappers.retries import MonotonicClock
+from penstock.client.wrappers.wrapper import index_of_arn, kind_of, short_name, tables_of
 from penstock.clock import Clock
 from penstock.errors import DynamoDBError, PenstockError, TransactionCanceledException
 from penstock.wire.throttles import Kind, reasons_of
@@ -92,11 +92,11 @@ def _throttles(error: PenstockError, table: str, kind: Kind) -> Iterable[Throttl
         return [Throttle(table, None, kind)] if codes & _CANCELLATIONS else []
     if not isinstance(error, DynamoDBError) or error.code not in _THROTTLES:
         return []
-    named = [_named(reason, table, kind) for reason in reasons_of(error)]
+    named = [_parse_reason(reason, table, kind) for reason in reasons_of(error)]
     return named or [Throttle(table, None, kind)]
 
 
-def _named(reason: dict[str, Any], table: str, kind: Kind) -> Throttle:
+def _parse_reason(reason: dict[str, Any], table: str, kind: Kind) -> Throttle:
     text, arn = str(reason.get("reason", "")), str(reason.get("resource", ""))
     found: Kind = "Write" if "Write" in text[:10] else "Read" if "Read" in text[:10] else kind
     return Throttle(short_name(arn) if arn else table, index_of_arn(arn), found, "KeyRange" in text)
@@ -137,7 +137,7 @@ class _Bucket:
     def fall(self, part: float, now: float) -> None:
         if self.rate is not None and now - self._fell_at < _SETTLE_SECONDS:
             return
-        before = self.rate if self.rate is not None else max(self._measured(now), _SLOWEST)
+        before = self.rate if self.rate is not None else max(self._measure_rate(now), _SLOWEST)
         self.rate = max(_SLOWEST, before * part)
         self._rise = max(0.5, (before - self.rate) / _RISE_SECONDS)
         self._saved = min(self._saved, 0.0)
@@ -147,7 +147,7 @@ class _Bucket:
         """Takes what went through another bucket for what went through this one."""
         self._flow, self._flow_at, self._born_at = other._flow, other._flow_at, other._born_at
 
-    def _measured(self, now: float) -> float:
+    def _measure_rate(self, now: float) -> float:
         # The sum decays over _FORGET_SECONDS, so at a steady rate it is that rate times about half of them.
         return self._flow / min(max(now - self._born_at, _SHORTEST_SECONDS), _FORGET_SECONDS / 2)
 

@@ -21,6 +21,7 @@ import orjson
 from penstock import errors
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
 from penstock.client.wrappers.retries import TOKEN
+from penstock.client.wrappers.wrapper import AsyncWrapper, Exchange, Inner, Wrapper, WrapperState
 from penstock.errors import DynamoDBError, PenstockError, TransportError, error_of
 
 REDACTED = "redacted"
@@ -38,10 +39,10 @@ class ReplayMismatch(PenstockError):
 # ── values taken out ─────────────────────────────────────────────────────────────────────────────
 
 
-def redacted(part: Any) -> Any:
+def redact_values(part: Any) -> Any:
     """A request or an answer with every attribute value replaced by one of its type."""
     if isinstance(part, list):
-        return [redacted(member) for member in part]
+        return [redact_values(member) for member in part]
     if not isinstance(part, dict):
         return part
     value = _attribute_value(part)
@@ -53,7 +54,7 @@ def _member(name: str, member: Any) -> Any:
         return _LITERAL.sub("?", member)
     if name in (TOKEN, "NextToken", "Message", "message") and isinstance(member, str):
         return REDACTED
-    return redacted(member)
+    return redact_values(member)
 
 
 def _attribute_value(part: dict[str, Any]) -> dict[str, Any] | None:
@@ -68,11 +69,13 @@ def _attribute_value(part: dict[str, Any]) -> dict[str, Any] | None:
     if kind in _SELF_EVIDENT and isinstance(data, bool):
         return {kind: True}
     if kind == "L" and isinstance(data, list):
-        return {"L": [redacted(member) for member in data]}
+        return {"L": [redact_values(member) for member in data]}
     if kind == "M" and isinstance(data, dict):
         # An item whose one attribute is named M looks the same, and has a plain value here.
         return {
-            "M": {name: redacted(member) if isinstance(member, dict) else REDACTED for name, member in data.items()}
+            "M": {
+                name: redact_values(member) if isinstance(member, dict) else REDACTED for name, member in data.items()
+            }
         }
     return None
 
@@ -81,7 +84,7 @@ def _attribute_value(part: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _line(operation: str, request: Request, result: Answer | PenstockError, redact: bool) -> bytes:
-    clean: Callable[[Any], Any] = redacted if redact else _as_is
+    clean: Callable[[Any], Any] = redact_values if redact else _as_is
     line: dict[str, Any] = {"operation": operation, "request": clean(request)}
     if isinstance(result, PenstockError):
         line["error"] = _error_line(result, clean, redact)
@@ -125,69 +128,41 @@ def _key(operation: str, request: Request) -> tuple[str, bytes]:
 # ── the wrappers ─────────────────────────────────────────────────────────────────────────────────
 
 
-class _File:
+class RecordingState(WrapperState[Inner]):
     """Appends lines; many threads may."""
 
-    def __init__(self, path: str | Path, redact: bool) -> None:
+    def __init__(self, inner: Inner, path: str | Path, *, redact: bool = False) -> None:
+        super().__init__(inner)
         self._file = Path(path).open("ab")  # noqa: SIM115 - closed by close()
         self._lock = threading.Lock()
         self._redact = redact
 
-    def write(self, operation: str, request: Request, result: Answer | PenstockError) -> None:
+    def exchange(self, operation: str, request: Request) -> Exchange:
+        try:
+            answer: Answer = yield operation, request
+        except PenstockError as error:
+            self._write(operation, request, error)
+            raise
+        self._write(operation, request, answer)
+        return answer
+
+    def _write(self, operation: str, request: Request, result: Answer | PenstockError) -> None:
         line = _line(operation, request, result, self._redact)
         with self._lock:
             self._file.write(line)
             self._file.flush()
 
-    def close(self) -> None:
+    def release(self) -> None:
         with self._lock:
             self._file.close()
 
 
-class Recording:
+class Recording(RecordingState[Transport], Wrapper):
     """A transport that writes down what it is asked and what it answers, to the end of the file `path`."""
 
-    def __init__(self, inner: Transport, path: str | Path, *, redact: bool = False) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self._file = _File(path, redact)
 
-    def execute(self, operation: str, request: Request) -> Answer:
-        """One call, written down with its answer."""
-        try:
-            answer = self.inner.execute(operation, request)
-        except PenstockError as error:
-            self._file.write(operation, request, error)
-            raise
-        self._file.write(operation, request, answer)
-        return answer
-
-    def close(self) -> None:
-        """Closes the file, and what it wraps."""
-        self._file.close()
-        self.inner.close()
-
-
-class AsyncRecording:
+class AsyncRecording(RecordingState[AsyncTransport], AsyncWrapper):
     """The same for asyncio. Writing a line takes microseconds and is not handed to a thread."""
-
-    def __init__(self, inner: AsyncTransport, path: str | Path, *, redact: bool = False) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self._file = _File(path, redact)
-
-    async def execute(self, operation: str, request: Request) -> Answer:
-        try:
-            answer = await self.inner.execute(operation, request)
-        except PenstockError as error:
-            self._file.write(operation, request, error)
-            raise
-        self._file.write(operation, request, answer)
-        return answer
-
-    async def close(self) -> None:
-        self._file.close()
-        await self.inner.close()
 
 
 class Replaying:
@@ -211,7 +186,7 @@ class Replaying:
 
     def execute(self, operation: str, request: Request) -> Answer:
         """The answer that the file has next for this call. Raises ReplayMismatch."""
-        key = _key(operation, redacted(request) if self._redact else request)
+        key = _key(operation, redact_values(request) if self._redact else request)
         with self._lock:
             results = self._left.get(key)
             result = results.popleft() if results else None

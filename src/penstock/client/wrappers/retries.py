@@ -18,11 +18,12 @@ import random
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from penstock.client.transports.base import Answer, AsyncTransport, Request, Transport
+from penstock.client.wrappers.wrapper import AsyncWrapper, Exchange, Inner, Wrapper, WrapperState
 from penstock.clock import Clock
 from penstock.errors import DynamoDBError, PenstockError, TimedOut, TransactionCanceledException, TransportError
 from penstock.expressions import compile_condition, compile_update
@@ -42,6 +43,7 @@ from penstock.expressions.syntax.tree import (
     Value,
     walk,
 )
+from penstock.retry import Backoff
 
 TOKEN = "ClientRequestToken"  # noqa: S105 - the name of a member
 _TRANSACTIONS = frozenset({"TransactWriteItems", "ExecuteTransaction"})
@@ -118,13 +120,13 @@ def _guarded(request: Request, actions: tuple[Action, ...]) -> bool:
     except (ExpressionError, PenstockError):
         return False
     terms = tree.terms if isinstance(tree, And) else (tree,)
-    return any(_ends(term, actions, request) for term in terms)
+    return any(_falsifies_condition(term, actions, request) for term in terms)
 
 
-def _ends(term: Term, actions: tuple[Action, ...], request: Request) -> bool:
+def _falsifies_condition(term: Term, actions: tuple[Action, ...], request: Request) -> bool:
     match term:
         case Comparison("=", Path() as path, Value(seen)) | Comparison("=", Value(seen), Path() as path):
-            return any(_moves(action, path, seen, request) for action in actions)
+            return any(_changes_value(action, path, seen, request) for action in actions)
         case Call("attribute_not_exists", (Path() as path,)):
             # Afterwards the item exists, and with it its key and what was set.
             made = {_top(action.path, request) for action in actions if isinstance(action, SetAction | AddAction)}
@@ -133,7 +135,7 @@ def _ends(term: Term, actions: tuple[Action, ...], request: Request) -> bool:
             return False
 
 
-def _moves(action: Action, path: Path, seen: str, request: Request) -> bool:
+def _changes_value(action: Action, path: Path, seen: str, request: Request) -> bool:
     """Whether the action surely gives what stands at `path` another value than the one named `seen`."""
     if action.path != path or not isinstance(action, SetAction | AddAction):
         return False
@@ -192,7 +194,7 @@ class MonotonicClock:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RequestRetries:
     """How often a call is repeated, and how long to wait before each repeat."""
 
     attempts: int = 8
@@ -209,7 +211,7 @@ class RetryPolicy:
     """Repeat even what may be done twice by it, as the AWS SDKs do."""
 
 
-DEFAULT_POLICY = RetryPolicy()
+DEFAULT_RETRIES = RequestRetries()
 
 
 class RetryBudget:
@@ -255,71 +257,47 @@ class RetryCounters:
     unsafe: int = 0  # not repeated: might have been done twice
 
 
-class _Core:
-    """What the two wrappers share: everything but waiting and calling."""
-
-    def __init__(
-        self, policy: RetryPolicy, budget: RetryBudget | None, clock: Clock | None, draw: Callable[[], float]
-    ) -> None:
-        self.policy = policy
-        self.budget = budget
-        self.clock = clock or MonotonicClock()
-        self.draw = draw
-        self.counters = RetryCounters()
-        self._lock = threading.Lock()
-
-    def count(self, name: str, amount: float = 1) -> None:
-        with self._lock:
-            setattr(self.counters, name, getattr(self.counters, name) + amount)
-
-    def succeeded(self, paid: int) -> None:
-        with self._lock:
-            self.counters.calls += 1
-        if self.budget is not None:
-            self.budget.give_back(paid)
-
-
 class _Attempts:
     """The attempts of one call."""
 
-    __slots__ = ("_core", "_lost", "_operation", "_started_at", "failed", "paid", "request")
+    __slots__ = ("_lost", "_operation", "_retrying", "_started_at", "failed", "paid", "request")
 
-    def __init__(self, core: _Core, operation: str, request: Request) -> None:
-        self._core = core
+    def __init__(self, retrying: RetryingState[Any], operation: str, request: Request) -> None:
+        self._retrying = retrying
         self._operation = operation
         self.request = request
-        self._started_at = core.clock.now()
+        self._started_at = retrying.clock.now()
         self._lost = False
         self.failed = 0
         self.paid = 0
 
     def wait_after(self, error: PenstockError) -> float:
         """How long to wait before the next attempt; raises the error if there is none."""
-        core, policy = self._core, self._core.policy
+        retrying, retries = self._retrying, self._retrying.retries
         self.failed += 1
         self._note(error)
         if not _may_pass(error):
             self._give_up(error)
-        if _is_ambiguous(error) and not policy.repeat_unsafe and not may_repeat(self._operation, self.request):
+        if _is_ambiguous(error) and not retries.repeat_unsafe and not may_repeat(self._operation, self.request):
             self._give_up(error, "unsafe", "not repeated: it may have had its effect, and would have it twice")
-        if self.failed >= policy.attempts:
+        if self.failed >= retries.attempts:
             self._give_up(error, "exhausted", f"gave up after {self.failed} attempts")
-        wait = core.draw() * min(policy.cap_seconds, policy.base_seconds * 2.0 ** (self.failed - 1))
-        spent = core.clock.now() - self._started_at
-        if policy.deadline_seconds is not None and spent + wait > policy.deadline_seconds:
+        wait = Backoff(retries.base_seconds, 2.0, retries.cap_seconds).wait(self.failed, retrying.draw)
+        spent = retrying.clock.now() - self._started_at
+        if retries.deadline_seconds is not None and spent + wait > retries.deadline_seconds:
             self._give_up(error, "past_deadline", f"gave up at the deadline, after {self.failed} attempts")
         self._pay(error)
-        core.count("retries")
-        core.count("waited_seconds", wait)
+        retrying.count("retries")
+        retrying.count("waited_seconds", wait)
         return wait
 
     def _note(self, error: PenstockError) -> None:
         if _is_ambiguous(error):
             self._lost = True
-            self._core.count("lost_answers")
+            self._retrying.count("lost_answers")
         elif isinstance(error, DynamoDBError):
             if error.code in _THROTTLES:
-                self._core.count("throttles")
+                self._retrying.count("throttles")
             elif self._lost and (error.code in _ABOUT_STATE or self._is_gone(error)):
                 error.maybe_ours = True
 
@@ -327,17 +305,17 @@ class _Attempts:
         return self._operation.startswith("Delete") and error.code.endswith("NotFoundException")
 
     def _pay(self, error: PenstockError) -> None:
-        if self._core.budget is None:
+        if self._retrying.budget is None:
             return
-        paid = self._core.budget.take(error)
+        paid = self._retrying.budget.take(error)
         if paid is None:
             self._give_up(error, "out_of_budget", f"gave up after {self.failed} attempts: the retry budget is used up")
         self.paid = paid
 
     def _give_up(self, error: PenstockError, counter: str = "", why: str = "") -> NoReturn:
-        self._core.count("calls")
+        self._retrying.count("calls")
         if counter:
-            self._core.count(counter)
+            self._retrying.count(counter)
             error.add_note(f"{self._operation}: {why}.")
         raise error
 
@@ -362,95 +340,55 @@ def _new_token() -> str:
     return str(uuid.uuid4())
 
 
-class _State:
-    """What both wrappers show."""
-
-    def __init__(self, core: _Core, new_token: Callable[[], str]) -> None:
-        self._core = core
-        self._new_token = new_token
-
-    @property
-    def counters(self) -> RetryCounters:
-        return RetryCounters(**asdict(self._core.counters))
-
-    @property
-    def budget(self) -> RetryBudget | None:
-        return self._core.budget
-
-    def _begin(self, operation: str, request: Request) -> _Attempts:
-        return _Attempts(self._core, operation, with_token(operation, request, self._new_token))
-
-
-class Retrying(_State):
-    """A transport that tries again. `counters` and `budget` may be read at any time."""
-
+class RetryingState(WrapperState[Inner]):
     def __init__(
         self,
-        inner: Transport,
-        policy: RetryPolicy = DEFAULT_POLICY,
+        inner: Inner,
+        retries: RequestRetries = DEFAULT_RETRIES,
         *,
         budget: RetryBudget | None = None,
         unlimited: bool = False,
         clock: Clock | None = None,
-        sleep: Callable[[float], object] = time.sleep,
+        sleep: Callable[[float], Any] | None = None,
         draw: Callable[[], float] = random.random,
         new_token: Callable[[], str] = _new_token,
     ) -> None:
         """`budget` may be shared between clients; `unlimited` does without one."""
-        super().__init__(_Core(policy, None if unlimited else budget or RetryBudget(), clock, draw), new_token)
-        self.inner = inner
-        self.name = inner.name
-        self._sleep = sleep
+        super().__init__(inner, sleep)
+        self.retries = retries
+        self.budget = None if unlimited else budget or RetryBudget()
+        self.clock = clock or MonotonicClock()
+        self.draw = draw
+        self._new_token = new_token
+        self._counters = RetryCounters()
+        self._lock = threading.Lock()
 
-    def execute(self, operation: str, request: Request) -> Answer:
-        attempts = self._begin(operation, request)
+    @property
+    def counters(self) -> RetryCounters:
+        return RetryCounters(**asdict(self._counters))
+
+    def count(self, name: str, amount: float = 1) -> None:
+        with self._lock:
+            setattr(self._counters, name, getattr(self._counters, name) + amount)
+
+    def exchange(self, operation: str, request: Request) -> Exchange:
+        attempts = _Attempts(self, operation, with_token(operation, request, self._new_token))
         while True:
             try:
-                answer = self.inner.execute(operation, attempts.request)
+                answer: Answer = yield operation, attempts.request
             except PenstockError as error:
                 wait = attempts.wait_after(error)
             else:
-                self._core.succeeded(attempts.paid)
+                self.count("calls")
+                if self.budget is not None:
+                    self.budget.give_back(attempts.paid)
                 return answer
-            self._sleep(wait)
-
-    def close(self) -> None:
-        self.inner.close()
+            yield wait
 
 
-class AsyncRetrying(_State):
+class Retrying(RetryingState[Transport], Wrapper):
+    """A transport that tries again. `counters` and `budget` may be read at any time."""
+
+
+class AsyncRetrying(RetryingState[AsyncTransport], AsyncWrapper):
     """The same for asyncio."""
-
-    def __init__(
-        self,
-        inner: AsyncTransport,
-        policy: RetryPolicy = DEFAULT_POLICY,
-        *,
-        budget: RetryBudget | None = None,
-        unlimited: bool = False,
-        clock: Clock | None = None,
-        sleep: Callable[[float], Awaitable[object]] | None = None,
-        draw: Callable[[], float] = random.random,
-        new_token: Callable[[], str] = _new_token,
-    ) -> None:
-        import asyncio  # who comes here has it loaded
-
-        super().__init__(_Core(policy, None if unlimited else budget or RetryBudget(), clock, draw), new_token)
-        self.inner = inner
-        self.name = inner.name
-        self._sleep = sleep or asyncio.sleep
-
-    async def execute(self, operation: str, request: Request) -> Answer:
-        attempts = self._begin(operation, request)
-        while True:
-            try:
-                answer = await self.inner.execute(operation, attempts.request)
-            except PenstockError as error:
-                wait = attempts.wait_after(error)
-            else:
-                self._core.succeeded(attempts.paid)
-                return answer
-            await self._sleep(wait)
-
-    async def close(self) -> None:
-        await self.inner.close()

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from penstock.client.transports.base import STREAMS_OPERATIONS, Answer, AsyncTransport, Request, Transport
-from penstock.client.wrappers.call_facts import METERED, tables_of
+from penstock.client.wrappers.wrapper import METERED, AsyncWrapper, Exchange, Inner, Wrapper, WrapperState, tables_of
 from penstock.errors import DynamoDBError, PenstockError
 from penstock.extras import extra
 
@@ -34,48 +34,6 @@ _ASKED = {  # member of the request: attribute
     "ExclusiveStartTableName": "aws.dynamodb.exclusive_start_table",
 }
 _ANSWERED = {"Count": "aws.dynamodb.count", "ScannedCount": "aws.dynamodb.scanned_count"}
-
-
-class _Core:
-    def __init__(self, name: str, tracer: Tracer | None) -> None:
-        with extra("otel", "Tracing"):
-            from opentelemetry import trace
-        self._trace = trace
-        self._tracer = tracer or trace.get_tracer("penstock")
-        self._server = _server_of(name)
-
-    @contextmanager
-    def span(self, operation: str, request: Request) -> Iterator[Span]:
-        service = "DynamoDB Streams" if operation in STREAMS_OPERATIONS else "DynamoDB"
-        first: dict[str, Any] = {
-            "db.system.name": "aws.dynamodb",
-            "db.operation.name": operation,
-            "rpc.system": "aws-api",
-            "rpc.service": service,
-            "rpc.method": operation,
-            **self._server,
-        }
-        with self._tracer.start_as_current_span(
-            f"{service}.{operation}",
-            kind=self._trace.SpanKind.CLIENT,
-            attributes=first,
-            record_exception=False,  # DynamoDB's messages may quote values
-            set_status_on_exception=False,
-        ) as span:
-            if span.is_recording():
-                span.set_attributes(_request_attributes(operation, request))
-            try:
-                yield span
-            except PenstockError as error:
-                self._failed(span, error)
-                raise
-
-    def _failed(self, span: Span, error: PenstockError) -> None:
-        code = error.code if isinstance(error, DynamoDBError) else type(error).__name__
-        span.set_attribute("error.type", code)
-        if isinstance(error, DynamoDBError):
-            span.set_attribute("db.response.status_code", code)
-        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, code))
 
 
 def _server_of(name: str) -> dict[str, Any]:
@@ -121,39 +79,59 @@ def _answer_attributes(operation: str, answer: Answer) -> dict[str, Any]:
     return attributes
 
 
-class Tracing:
+class TracingState(WrapperState[Inner]):
+    def __init__(self, inner: Inner, tracer: Tracer | None = None) -> None:
+        super().__init__(inner)
+        with extra("otel", "Tracing"):
+            from opentelemetry import trace
+        self._trace = trace
+        self._tracer = tracer or trace.get_tracer("penstock")
+        self._server = _server_of(inner.name)
+
+    def exchange(self, operation: str, request: Request) -> Exchange:
+        with self._span(operation, request) as span:
+            answer: Answer = yield operation, request
+            if span.is_recording():
+                span.set_attributes(_answer_attributes(operation, answer))
+            return answer
+
+    @contextmanager
+    def _span(self, operation: str, request: Request) -> Iterator[Span]:
+        service = "DynamoDB Streams" if operation in STREAMS_OPERATIONS else "DynamoDB"
+        first: dict[str, Any] = {
+            "db.system.name": "aws.dynamodb",
+            "db.operation.name": operation,
+            "rpc.system": "aws-api",
+            "rpc.service": service,
+            "rpc.method": operation,
+            **self._server,
+        }
+        with self._tracer.start_as_current_span(
+            f"{service}.{operation}",
+            kind=self._trace.SpanKind.CLIENT,
+            attributes=first,
+            record_exception=False,  # DynamoDB's messages may quote values
+            set_status_on_exception=False,
+        ) as span:
+            if span.is_recording():
+                span.set_attributes(_request_attributes(operation, request))
+            try:
+                yield span
+            except PenstockError as error:
+                self._failed(span, error)
+                raise
+
+    def _failed(self, span: Span, error: PenstockError) -> None:
+        code = error.code if isinstance(error, DynamoDBError) else type(error).__name__
+        span.set_attribute("error.type", code)
+        if isinstance(error, DynamoDBError):
+            span.set_attribute("db.response.status_code", code)
+        span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, code))
+
+
+class Tracing(TracingState[Transport], Wrapper):
     """A transport whose calls are spans; `tracer` is OpenTelemetry's global one where none is given."""
 
-    def __init__(self, inner: Transport, tracer: Tracer | None = None) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self._core = _Core(inner.name, tracer)
 
-    def execute(self, operation: str, request: Request) -> Answer:
-        with self._core.span(operation, request) as span:
-            answer = self.inner.execute(operation, request)
-            if span.is_recording():
-                span.set_attributes(_answer_attributes(operation, answer))
-            return answer
-
-    def close(self) -> None:
-        self.inner.close()
-
-
-class AsyncTracing:
+class AsyncTracing(TracingState[AsyncTransport], AsyncWrapper):
     """The same for asyncio."""
-
-    def __init__(self, inner: AsyncTransport, tracer: Tracer | None = None) -> None:
-        self.inner = inner
-        self.name = inner.name
-        self._core = _Core(inner.name, tracer)
-
-    async def execute(self, operation: str, request: Request) -> Answer:
-        with self._core.span(operation, request) as span:
-            answer = await self.inner.execute(operation, request)
-            if span.is_recording():
-                span.set_attributes(_answer_attributes(operation, answer))
-            return answer
-
-    async def close(self) -> None:
-        await self.inner.close()

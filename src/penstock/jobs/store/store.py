@@ -57,7 +57,7 @@ from penstock.jobs.store.side_items import Action, Queue, SideItems
 from penstock.leases import LeaseLost
 from penstock.stored_text import cut
 from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming
 from penstock.tables.plan.survey import survey
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600

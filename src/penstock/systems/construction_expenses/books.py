@@ -22,8 +22,7 @@ from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.systems.construction_expenses.tables import tables
 from penstock.tables.apply.apply import ensure_tables
-from penstock.tables.definitions.definition import Key, Table
-from penstock.tables.definitions.naming import DEFAULT_REGION, PRODUCTION, Naming
+from penstock.tables.definitions.definition import DEFAULT_REGION, PRODUCTION, Key, Naming, Table
 
 _LATEST_EXPIRY_SECONDS = 10 * 366 * 86_400
 """An expiry further away is one in milliseconds, which DynamoDB would take for the year 50,000."""

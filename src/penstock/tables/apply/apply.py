@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.tables.apply.table_changer import MAX_WAIT_SECONDS, Pace, Progress, Report, TableChanger, run_together
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming, Table
+from penstock.tables.plan.changes import Change, CreateTable, DeleteTable
 from penstock.tables.plan.failures import Failure, TableFailed
-from penstock.tables.plan.plan import Change, CreateTable, DeleteTable, TablePlan
-from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, required, survey_table
+from penstock.tables.plan.plan import TablePlan
+from penstock.tables.plan.survey import Live, Survey, TableSurvey, inspect, require_table, survey_table
 from penstock.tables.plan.survey import survey as survey_tables
 
 Fate = Literal["created", "changed", "deleted", "skipped", "failed", "unfinished"]
@@ -39,7 +40,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ApplyReport:
     outcomes: tuple[Outcome, ...]
 
@@ -47,7 +48,7 @@ class ApplyReport:
     def counts(self) -> dict[Fate, int]:
         return {fate: sum(one.fate == fate for one in self.outcomes) for fate in FATES}
 
-    @property
+    @cached_property
     def failures(self) -> tuple[Failure, ...]:
         return tuple(one.failure for one in self.outcomes if one.failure is not None)
 
@@ -85,9 +86,11 @@ def apply(
     """
     pace = pace or Pace()
     tags = survey.naming.tags(utc_text(pace.clock.now()))
-    changers = {one.name: TableChanger(one, pace, tags=tags, policy=policy) for one in survey.tables if one.has_work}
+    changers: dict[str, TableChanger] = {}
+    for one in survey.with_work:
+        changers[one.name] = TableChanger(one, pace, tags=tags, policy=policy)
     try:
-        run_together(db, [changer.steps() for changer in changers.values()], pace, report)
+        run_together(db, changers.values(), pace, report)
     except KeyboardInterrupt:
         raise Interrupted(_report_of(survey.tables, changers)) from None
     return _report_of(survey.tables, changers)
@@ -154,13 +157,13 @@ def make(db: Database, table: Table, name: str, tell: Tell = _silent) -> None:
 
 def change(db: Database, name: str, what: Change, tell: Tell = _silent) -> None:
     """One change of a table, waited for."""
-    live = required(db, name, settings=False)
+    live = require_table(db, name, settings=False)
     _work(db, TableSurvey(name, None, live, TablePlan(name, (what,))), tell)
 
 
-def settle(db: Database, name: str, tell: Tell = _silent, *, seconds: float = MAX_WAIT_SECONDS) -> None:
+def wait_until_active(db: Database, name: str, tell: Tell = _silent, *, seconds: float = MAX_WAIT_SECONDS) -> None:
     """Waits until the table and its indexes are ACTIVE; raises TableFailed after so many seconds."""
-    live = required(db, name, settings=False)
+    live = require_table(db, name, settings=False)
     _work(db, TableSurvey(name, None, live, TablePlan(name)), tell, seconds)
 
 
@@ -171,21 +174,21 @@ def delete(db: Database, name: str, tell: Tell = _silent) -> None:
         _work(db, TableSurvey(name, None, live, TablePlan(name, (DeleteTable(live.table),))), tell)
 
 
-def put_right(db: Database, name: str, wanted: Table, tell: Tell = _silent) -> tuple[Change, ...]:
+def reconcile(db: Database, name: str, wanted: Table, tell: Tell = _silent) -> tuple[Change, ...]:
     """Makes every change that `wanted` needs, and compares again; what differs still, as far as this endpoint tells.
 
     A table that would have to be replaced is not touched: the change is given back.
     """
-    settle(db, name, tell)
-    found = _beside(name, wanted, required(db, name))
+    wait_until_active(db, name, tell)
+    found = _survey_as(name, wanted, require_table(db, name))
     if found.plan.replaces:
         return found.plan.changes
     _work(db, found, tell)
-    return _beside(name, wanted, required(db, name)).plan.changes
+    return _survey_as(name, wanted, require_table(db, name)).plan.changes
 
 
-def _beside(name: str, wanted: Table, live: Live) -> TableSurvey:
-    return survey_table(name, wanted.renamed(name), live)
+def _survey_as(name: str, wanted: Table, live: Live) -> TableSurvey:
+    return survey_table(name, wanted.replace(name=name), live)
 
 
 def _work(db: Database, table: TableSurvey, tell: Tell, seconds: float = MAX_WAIT_SECONDS) -> None:
@@ -196,6 +199,6 @@ def _work(db: Database, table: TableSurvey, tell: Tell, seconds: float = MAX_WAI
         if isinstance(event, Progress):
             tell(f"{event.table} is {event.status}" + (f": {event.change}" if event.change else ""))
 
-    run_together(db, [work.steps()], pace, report)
+    run_together(db, [work], pace, report)
     if work.failure is not None:
         raise TableFailed(work.failure)

@@ -1,7 +1,7 @@
 """One table's changes, carried out: a conversation with the database that can be left and taken up at any point.
 Several conversations run side by side in one thread.
 
-1. A conversation is a generator: it asks (`Ask`) and is sent the answer, or the error is thrown into it; it pauses
+1. A conversation is a generator: it asks (`Request`) and is sent the answer, or the error is thrown into it; it pauses
    (`Pause`); it tells how far it is (anything else), and that is reported. It does no I/O and never sleeps.
 2. `run_together` does both: the asks of one round go out side by side, and it sleeps only when every conversation
    pauses, until the first of them wants to go on.
@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
@@ -36,9 +36,36 @@ from penstock.errors import (
     UnknownOperationException,
     ValidationException,
 )
-from penstock.tables.apply.change_requests import Request, requests_of
+from penstock.retry import Backoff
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
+from penstock.tables.plan.changes import (
+    AddIndex,
+    Change,
+    ClearStream,
+    ClearTtl,
+    CreateTable,
+    DeleteTable,
+    DropIndex,
+    RemoveTags,
+    ReplaceTable,
+    SetDeletionProtection,
+    SetIndexMaximum,
+    SetIndexWarm,
+    SetMaximum,
+    SetPitr,
+    SetSse,
+    SetStream,
+    SetTableClass,
+    SetTags,
+    SetTtl,
+    SetWarm,
+    UpdateBilling,
+    UpdateIndexThroughput,
+    UpdateThroughput,
+    describe_whole,
+    fill_seconds,
+)
 from penstock.tables.plan.failures import (
     Failure,
     IndexVanished,
@@ -48,23 +75,6 @@ from penstock.tables.plan.failures import (
     WrongState,
     failure_of,
 )
-from penstock.tables.plan.plan import (
-    AddIndex,
-    Change,
-    ClearStream,
-    ClearTtl,
-    CreateTable,
-    DeleteTable,
-    DropIndex,
-    Refused,
-    RemoveTags,
-    SetPitr,
-    SetStream,
-    SetTags,
-    SetTtl,
-    fill_seconds,
-)
-from penstock.tables.plan.render import describe_whole
 from penstock.tables.plan.survey import TableSurvey
 
 Json = dict[str, Any]
@@ -83,8 +93,8 @@ MAX_WAIT_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A call of DynamoDB's."""
+class Request:
+    """One call: DynamoDB's name for it, and its body."""
 
     operation: str
     body: Mapping[str, Any] = field(hash=False)
@@ -118,13 +128,13 @@ def poll_seconds(attempt: int) -> float:
     return min(LONGEST_POLL_SECONDS, FIRST_POLL_SECONDS * POLL_GROWTH ** min(attempt, 40))
 
 
-def run_together(db: Database, conversations: Iterable[Steps[Any]], pace: Pace, report: Report) -> None:
-    """Runs conversations to their ends, `pace.side_by_side` of them at a time.
+def run_together(db: Database, changers: Iterable[TableChanger], pace: Pace, report: Report) -> None:
+    """Runs each table's conversation to its end, `pace.side_by_side` of them at a time.
 
     An error that a conversation does not catch ends the run.
     """
     with ThreadPoolExecutor(pace.side_by_side, thread_name_prefix="penstock-tables") as pool:
-        _Runner(db, pace, report, pool).run(deque(conversations))
+        _Runner(db, pace, report, pool).run(deque(changer.steps() for changer in changers))
 
 
 class _Conversation:
@@ -135,7 +145,7 @@ class _Conversation:
     def __init__(self, steps: Steps[Any]) -> None:
         self.steps = steps
         self.due_at = float("-inf")
-        self.ask: Ask | None = None
+        self.ask: Request | None = None
 
 
 class _Runner:
@@ -175,12 +185,12 @@ class _Runner:
         one.ask = None
         try:
             step = one.steps.throw(answer) if isinstance(answer, PenstockError) else _send(one.steps, answer)
-            while not isinstance(step, Ask | Pause):
+            while not isinstance(step, Request | Pause):
                 self._report(step)
                 step = next(one.steps)
         except StopIteration:
             return False
-        if isinstance(step, Ask):
+        if isinstance(step, Request):
             one.ask = step
         else:
             one.due_at = self._pace.clock.now() + step.seconds
@@ -199,7 +209,7 @@ def indexes_of(description: Json) -> list[Json]:
     return description.get("GlobalSecondaryIndexes") or []
 
 
-def is_settled(description: Json) -> bool:
+def is_active(description: Json) -> bool:
     still = all(one.get("IndexStatus", "ACTIVE") == "ACTIVE" for one in indexes_of(description))
     return status_of(description) == "ACTIVE" and still
 
@@ -239,7 +249,7 @@ def with_definitions(request: Request, change: Change, description: Json) -> Req
     return Request(request.operation, {**request.body, "AttributeDefinitions": definitions})
 
 
-def are_seen(change: SetTags | RemoveTags, tags: Mapping[str, str]) -> bool:
+def tags_visible(change: SetTags | RemoveTags, tags: Mapping[str, str]) -> bool:
     if isinstance(change, SetTags):
         return change.tags.items() <= tags.items()
     return tags.keys().isdisjoint(change.keys)
@@ -259,8 +269,7 @@ def percent_of(description: Json, index: Json, elapsed: float, adding: AddIndex 
 THROTTLED_ATTEMPTS = 10
 """Then it is no passing throttle but a limit: about two and a half minutes."""
 
-THROTTLED_SECONDS = 1.0
-LONGEST_THROTTLED_SECONDS = 30.0
+THROTTLED_BACKOFF = Backoff(base_seconds=2.0, cap_seconds=30.0)
 
 UNSEEN_SECONDS = 60.0
 """How long a table that was just made may still be unknown, and a tag unseen: both are eventually consistent."""
@@ -294,15 +303,15 @@ class TablePoller:
 
     # ── waiting ──────────────────────────────────────────────────────────────────────────────────
 
-    def _settled(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
+    def _wait_until_active(self, *, adding: AddIndex | None = None, unseen_ok: bool = False) -> Steps[Json]:
         """Waits until the table and its indexes are ACTIVE; gives its description."""
-        return (yield from self._until(is_settled, adding=adding, unseen_ok=unseen_ok))
+        return (yield from self._wait_until(is_active, adding=adding, unseen_ok=unseen_ok))
 
-    def _active(self) -> Steps[Json]:
+    def _wait_until_table_active(self) -> Steps[Json]:
         """Waits until the table is ACTIVE, whatever its indexes are."""
-        return (yield from self._until(lambda description: status_of(description) == "ACTIVE"))
+        return (yield from self._wait_until(lambda description: status_of(description) == "ACTIVE"))
 
-    def _until(
+    def _wait_until(
         self, enough: Callable[[Json], bool], *, adding: AddIndex | None = None, unseen_ok: bool = False
     ) -> Steps[Json]:
         began_at = self._pace.clock.now()
@@ -319,7 +328,7 @@ class TablePoller:
             yield from self._pause(attempt)
         raise AssertionError("count() ended")
 
-    def _gone(self) -> Steps[None]:
+    def _wait_until_deleted(self) -> Steps[None]:
         """Waits until the table is really gone."""
         for attempt in count():
             description = yield from self._describe()
@@ -351,7 +360,7 @@ class TablePoller:
         for attempt in count(1):
             self._operation = request.operation
             try:
-                return (yield Ask(request.operation, request.body))
+                return (yield request)
             except except_for:
                 raise
             except DynamoDBError as error:
@@ -363,7 +372,7 @@ class TablePoller:
     def _back_off(self, attempt: int) -> Steps[None]:
         """After the attempt of this number, counted from 1, was throttled."""
         yield self._progress("throttled")
-        bound = min(LONGEST_THROTTLED_SECONDS, THROTTLED_SECONDS * 2.0**attempt)
+        bound = THROTTLED_BACKOFF.bound(attempt)
         yield from self._pause(attempt, bound * (0.5 + self._pace.chance() / 2))
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────
@@ -437,12 +446,11 @@ class TableChanger(TablePoller):
         self.failure = failure_of(self.name, self.doing, error, operation=operation, policy=self._policy)
 
     def _refuse(self) -> None:
-        plan = self.survey.plan
-        for change in plan.changes:
-            cost = plan.cost(change)
-            if isinstance(cost, Refused):
-                self.doing = describe_whole(change)
-                raise RefusedChange(cost.instead)
+        refusal = self.survey.plan.refusal
+        if refusal is not None:
+            change, cost = refusal
+            self.doing = describe_whole(change)
+            raise RefusedChange(cost.instead)
 
     def _changes(self) -> Steps[None]:
         for change in self.survey.plan.changes:
@@ -455,7 +463,7 @@ class TableChanger(TablePoller):
             self.doing = "waiting for what is under way"
             live = self.survey.live
             leaving = live is not None and live.facts.status == "DELETING"
-            yield from self._gone() if leaving else self._settled()
+            yield from self._wait_until_deleted() if leaving else self._wait_until_active()
         self.doing = ""
 
     def _make(self, change: Change) -> Steps[None]:
@@ -486,14 +494,14 @@ class TableChanger(TablePoller):
             except ResourceInUseException as error:
                 description = yield from self._describe()
                 if description is not None and status_of(description) == "DELETING":
-                    yield from self._gone()
+                    yield from self._wait_until_deleted()
                     continue
                 if not error.maybe_ours:
                     self.existed = True
                     self.notes.append("somebody else has made it meanwhile: plan again to compare it")
                     return
                 break
-        yield from self._settled(unseen_ok=True)
+        yield from self._wait_until_active(unseen_ok=True)
         doing = self.doing
         for request in rest:
             if request.operation == "UpdateTimeToLive":
@@ -516,15 +524,15 @@ class TableChanger(TablePoller):
                 description = yield from self._describe()
                 if description is None or status_of(description) == "DELETING":
                     break
-                yield from self._settled()
+                yield from self._wait_until_active()
                 yield from self._pause(0)
-        yield from self._gone()
+        yield from self._wait_until_deleted()
 
     def _update(self, change: Change) -> Steps[None]:
         """An UpdateTable: one at a time, each waited for before and after."""
         limits = 0
         for attempt in count():
-            description = yield from self._settled()
+            description = yield from self._wait_until_active()
             if is_done(change, description):
                 return
             request = with_definitions(self._request(change), change, description)
@@ -540,7 +548,7 @@ class TableChanger(TablePoller):
                 if limits == THROTTLED_ATTEMPTS:
                     raise
                 yield from self._back_off(limits)
-        description = yield from self._settled(adding=change if isinstance(change, AddIndex) else None)
+        description = yield from self._wait_until_active(adding=change if isinstance(change, AddIndex) else None)
         if isinstance(change, AddIndex) and not is_done(change, description):
             raise IndexVanished(change.index.name)
 
@@ -563,7 +571,7 @@ class TableChanger(TablePoller):
                 yield from self._ask(request)
                 return
             except ResourceInUseException:
-                yield from self._settled()
+                yield from self._wait_until_active()
                 yield from self._pause(attempt)
             except ValidationException:
                 status, now = yield from self._ttl()
@@ -583,18 +591,18 @@ class TableChanger(TablePoller):
                     yield from self._ask(request)
                     return
                 except ResourceInUseException:
-                    yield from self._settled()
+                    yield from self._wait_until_active()
             yield from self._pause(attempt)
 
     def _ttl(self) -> Steps[tuple[str, str | None]]:
-        yield from self._active()
+        yield from self._wait_until_table_active()
         answer = yield from self._ask(Request("DescribeTimeToLive", {"TableName": self.name}))
         described = answer["TimeToLiveDescription"]
         return described.get("TimeToLiveStatus", "DISABLED"), described.get("AttributeName")
 
     def _set_pitr(self, request: Request) -> Steps[None]:
         """Refused for some seconds after a table is made, until its first continuous backup is there."""
-        yield from self._active()
+        yield from self._wait_until_table_active()
         for attempt in count():
             try:
                 yield from self._ask(request)
@@ -606,7 +614,7 @@ class TableChanger(TablePoller):
                 yield from self._pause(attempt)
 
     def _set_tags(self, change: SetTags | RemoveTags) -> Steps[None]:
-        arn = aws_shapes.facts_of((yield from self._active())).arn
+        arn = aws_shapes.facts_of((yield from self._wait_until_table_active())).arn
         (request,) = requests_of(change, self.name, arn=arn)
         for attempt in count():
             try:
@@ -617,9 +625,122 @@ class TableChanger(TablePoller):
         asked_at = self._pace.clock.now()
         for attempt in count():
             answer = yield from self._ask(Request("ListTagsOfResource", {"ResourceArn": arn}))
-            if answer.get("NextToken") or are_seen(change, aws_shapes.tags_of(answer.get("Tags", ()))):
+            if answer.get("NextToken") or tags_visible(change, aws_shapes.tags_of(answer.get("Tags", ()))):
                 return
             if self._pace.clock.now() - asked_at > UNSEEN_SECONDS:
                 self.notes.append("its tags are set, but not shown yet")
                 return
             yield from self._pause(attempt)
+
+
+# ── the calls of a change ───────────────────────────────────────────────────────────────────────────
+
+
+def requests_of(
+    change: Change, name: str, *, arn: str = "", tags: Mapping[str, str] | None = None
+) -> tuple[Request, ...]:
+    """The calls that make `change` on the table of this full name.
+
+    `arn` is needed for tags. `tags` are put on a new table beside its own. `ReplaceTable` has none: it is refused.
+    """
+    match change:
+        case CreateTable(table):
+            return _creation(table, name, tags)
+        case DeleteTable():
+            return (Request("DeleteTable", {"TableName": name}),)
+        case ReplaceTable():
+            return ()
+        case SetTtl(attribute):
+            return (_ttl(name, attribute, enabled=True),)
+        case ClearTtl(attribute):
+            return (_ttl(name, attribute, enabled=False),)
+        case SetPitr(days):
+            return (_recovery(name, days),)
+        case SetTags(new):
+            return (Request("TagResource", {"ResourceArn": arn, "Tags": aws_shapes.tag_list(new)}),)
+        case RemoveTags(keys):
+            return (Request("UntagResource", {"ResourceArn": arn, "TagKeys": list(keys)}),)
+        case _:
+            return (Request("UpdateTable", {"TableName": name, **_update(change)}),)
+
+
+Update = (
+    AddIndex
+    | ClearStream
+    | DropIndex
+    | SetDeletionProtection
+    | SetIndexMaximum
+    | SetIndexWarm
+    | SetMaximum
+    | SetSse
+    | SetStream
+    | SetTableClass
+    | SetWarm
+    | UpdateBilling
+    | UpdateIndexThroughput
+    | UpdateThroughput
+)
+
+
+def _update(change: Update) -> Json:
+    """The members of an UpdateTable request."""
+    match change:
+        case AddIndex(index):
+            definitions = aws_shapes.attribute_definitions(change.attributes)
+            return {"AttributeDefinitions": definitions, **_index_update("Create", aws_shapes.index_shape(index))}
+        case DropIndex(index):
+            return _index_update("Delete", {"IndexName": index.name})
+        case UpdateBilling(billing, _, indexes):
+            updates = [
+                {"Update": {"IndexName": one, "ProvisionedThroughput": aws_shapes.units(units)}}
+                for one, units in indexes
+            ]
+            return aws_shapes.capacity(billing) | ({"GlobalSecondaryIndexUpdates": updates} if updates else {})
+        case UpdateThroughput(units):
+            return {"ProvisionedThroughput": aws_shapes.units(units)}
+        case UpdateIndexThroughput(index, units):
+            return _index_update("Update", {"IndexName": index, "ProvisionedThroughput": aws_shapes.units(units)})
+        case SetMaximum(maximum):
+            return {"OnDemandThroughput": aws_shapes.maximum(maximum)}
+        case SetIndexMaximum(index, maximum):
+            return _index_update("Update", {"IndexName": index, "OnDemandThroughput": aws_shapes.maximum(maximum)})
+        case SetWarm(warm):
+            return {"WarmThroughput": aws_shapes.warm(warm)}
+        case SetIndexWarm(index, warm):
+            return _index_update("Update", {"IndexName": index, "WarmThroughput": aws_shapes.warm(warm)})
+        case SetStream(view):
+            return {"StreamSpecification": aws_shapes.stream(view)}
+        case ClearStream():
+            return {"StreamSpecification": aws_shapes.stream(None)}
+        case SetDeletionProtection(enabled):
+            return {"DeletionProtectionEnabled": enabled}
+        case SetTableClass(table_class):
+            return {"TableClass": table_class}
+        case SetSse(sse):
+            return {"SSESpecification": aws_shapes.encryption(sse)}
+        case _:
+            assert_never(change)
+
+
+def _creation(table: Table, name: str, tags: Mapping[str, str] | None) -> tuple[Request, ...]:
+    """TTL and recovery have calls of their own, once the table is ACTIVE."""
+    calls = [Request("CreateTable", aws_shapes.create_request(table, name, tags))]
+    if table.ttl is not None:
+        calls.append(_ttl(name, table.ttl, enabled=True))
+    if table.pitr:
+        calls.append(_recovery(name, table.pitr))
+    return tuple(calls)
+
+
+def _ttl(name: str, attribute: str, *, enabled: bool) -> Request:
+    specification = {"Enabled": enabled, "AttributeName": attribute}
+    return Request("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
+
+
+def _recovery(name: str, days: int) -> Request:
+    specification = aws_shapes.recovery(days)
+    return Request("UpdateContinuousBackups", {"TableName": name, "PointInTimeRecoverySpecification": specification})
+
+
+def _index_update(action: str, body: Json) -> Json:
+    return {"GlobalSecondaryIndexUpdates": [{action: body}]}

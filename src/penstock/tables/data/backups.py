@@ -23,15 +23,13 @@ from penstock.errors import (
     TableNotFoundException,
     UnknownOperationException,
 )
-from penstock.tables.apply.apply import Tell, put_right, settle
-from penstock.tables.data import dump_folder
-from penstock.tables.data import load as loading_data
+from penstock.tables.apply.apply import Tell, reconcile, wait_until_active
+from penstock.tables.data.dump import default_state, load, open_dump, read_definition
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import read_export
-from penstock.tables.plan.plan import Change
-from penstock.tables.plan.render import describe_whole
-from penstock.tables.plan.survey import inspect, required
+from penstock.tables.plan.changes import Change, describe_whole
+from penstock.tables.plan.survey import inspect, require_table
 
 RESTORE_SECONDS = 24 * 3600.0
 """A restore's time grows with the table; a day is what the largest take."""
@@ -84,7 +82,7 @@ class NotAsBefore(PenstockError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Definition:
     """The definition that a restored table must have; without one, what its backup remembers."""
 
     told_by: str
@@ -97,7 +95,7 @@ class _Wanted:
             return self.table
         stream = {"StreamSpecification": self.features.get("StreamDescription")}
         ttl = aws_shapes.ttl_of(self.features.get("TimeToLiveDescription", {}))
-        return restored.altered(ttl=ttl, stream=aws_shapes.stream_of(stream))
+        return restored.replace(ttl=ttl, stream=aws_shapes.stream_of(stream))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -107,7 +105,7 @@ class _Wanted:
 def back_up(db: Database, table: str, name: str, *, tell: Tell, seconds: float = RESTORE_SECONDS) -> dict[str, Any]:
     """Makes a backup and waits until it can be used; DynamoDB's description of it."""
     try:
-        answer = _asked(db, "CreateBackup", {"TableName": table, "BackupName": name})
+        answer = _execute(db, "CreateBackup", {"TableName": table, "BackupName": name})
     except TableNotFoundException:
         raise PenstockError(f"There is no table {table} in {db.name}.") from None
     arn = answer["BackupDetails"]["BackupArn"]
@@ -124,7 +122,7 @@ def back_up(db: Database, table: str, name: str, *, tell: Tell, seconds: float =
         pause = min(pause * 1.5, _POLL_SECONDS[1])
 
 
-def _asked(db: Database, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+def _execute(db: Database, operation: str, request: dict[str, Any]) -> dict[str, Any]:
     """Like `execute`; an endpoint without backups, such as DynamoDB Local, is told from one that refuses."""
     try:
         return db.execute(operation, request)
@@ -167,19 +165,19 @@ def restore(
 
     With `dry_run` everything is checked, and what would be restored is given.
     """
-    wanted = _wanted(db, source, definition)
+    wanted = _find_definition(db, source, definition)
     exists = inspect(db, table, settings=False) is not None
     if finish and not exists:
         raise PenstockError(f"There is no table {table} to finish. Run it without --finish.")
-    if not finish and exists and not _is_begun(db, source, table):
+    if not finish and exists and not _has_partial_load(db, source, table):
         raise PenstockError(f"There is a table {table} already. Restore into another name, or --finish this one.")
     if dry_run:
         return Restored(table, _items(db, source, table if finish else None), wanted.told_by, wanted.unknown)
     if not finish:
-        _begin(db, source, table, pacer, progress)
+        _start_restore(db, source, table, pacer, progress)
     tell(f"waiting for {table}")
-    settle(db, table, tell, seconds=RESTORE_SECONDS)
-    left = put_right(db, table, wanted.of(required(db, table).table), tell)
+    wait_until_active(db, table, tell, seconds=RESTORE_SECONDS)
+    left = reconcile(db, table, wanted.of(require_table(db, table).table), tell)
     if left:
         raise NotAsBefore(table, list(left))
     return Restored(table, _items(db, source, table), wanted.told_by, wanted.unknown)
@@ -189,22 +187,22 @@ def _items(db: Database, source: Source, restored: str | None) -> int:
     """Of the restored table, which DynamoDB counts every six hours; of its source if there is no such table yet."""
     match source:
         case DumpFolder(folder):
-            return dump_folder.open_dump(folder).items
+            return open_dump(folder).items
         case Backup(arn) if restored is None:
-            description = _asked(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+            description = _execute(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
             return int(description["SourceTableDetails"].get("ItemCount", 0))
         case PointInTime(name) if restored is None:
-            return required(db, name, settings=False).facts.items
+            return require_table(db, name, settings=False).facts.items
         case _:
-            return required(db, str(restored), settings=False).facts.items
+            return require_table(db, str(restored), settings=False).facts.items
 
 
-def _is_begun(db: Database, source: Source, table: str) -> bool:
+def _has_partial_load(db: Database, source: Source, table: str) -> bool:
     """Whether an earlier run has loaded a part of the dump: then this one loads the rest."""
-    return isinstance(source, DumpFolder) and loading_data.default_state(source.folder, db, table).exists()
+    return isinstance(source, DumpFolder) and default_state(source.folder, db, table).exists()
 
 
-def _begin(
+def _start_restore(
     db: Database, source: Source, table: str, pacer: Pacer | None, progress: Callable[[int, int], object] | None
 ) -> None:
     match source:
@@ -212,35 +210,35 @@ def _begin(
             moment = {"UseLatestRestorableTime": True} if at is None else {"RestoreDateTime": at}
             request = {"SourceTableName": name, "TargetTableName": table, **moment}
             try:
-                _asked(db, "RestoreTableToPointInTime", request)
+                _execute(db, "RestoreTableToPointInTime", request)
             except PointInTimeRecoveryUnavailableException:
                 raise PenstockError(f"{name} has no point-in-time recovery. Give --backup or --dump.") from None
         case Backup(arn):
-            _asked(db, "RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
+            _execute(db, "RestoreTableFromBackup", {"BackupArn": arn, "TargetTableName": table})
         case DumpFolder(folder):
-            loading_data.load(db, folder, table, create=True, pacer=pacer, progress=progress)
+            load(db, folder, table, create=True, pacer=pacer, progress=progress)
 
 
-def _wanted(db: Database, source: Source, given: Path | None) -> _Wanted:
+def _find_definition(db: Database, source: Source, given: Path | None) -> _Definition:
     if given is not None:
         try:
-            return _Wanted(str(given), read_export(given.read_bytes(), str(given)))
+            return _Definition(str(given), read_export(given.read_bytes(), str(given)))
         except OSError as error:
             raise PenstockError(f"{given}: {error.strerror}. Give a file of `penstock tables export`.") from error
     match source:
         case PointInTime(name):
-            return _Wanted(f"the table {name}", required(db, name).table)
+            return _Definition(f"the table {name}", require_table(db, name).table)
         case DumpFolder(folder):
-            dump_folder.open_dump(folder)
-            return _Wanted(str(folder), loading_data.definition(folder))
+            open_dump(folder)
+            return _Definition(str(folder), read_definition(folder))
         case Backup(arn):
             return _of_backup(db, arn)
 
 
-def _of_backup(db: Database, arn: str) -> _Wanted:
-    description = _asked(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
+def _of_backup(db: Database, arn: str) -> _Definition:
+    description = _execute(db, "DescribeBackup", {"BackupArn": arn})["BackupDescription"]
     name, features = description["SourceTableDetails"]["TableName"], description.get("SourceTableFeatureDetails", {})
     live = inspect(db, name)
     if live is not None:
-        return _Wanted(f"the table {name}", live.table)
-    return _Wanted("the backup itself", None, features)
+        return _Definition(f"the table {name}", live.table)
+    return _Definition("the backup itself", None, features)

@@ -77,7 +77,7 @@ def compare(
         found.first_items += len(items)
         for item in items:
             look.at(first.key_of(item), item, there.get(first.text_of(item)))
-        _tell(progress, found)
+        _report(progress, found)
     for pages in second.rounds(Places(segments), limit=page_items, ahead=True):
         keys = [second.key_of(item) for page in pages for item in page.items]
         there = first.get(keys, only=())
@@ -85,11 +85,11 @@ def compare(
         for key in keys:
             if second.text_of(key) not in there:
                 look.note(Difference("only in second", key))
-        _tell(progress, found)
+        _report(progress, found)
     return found
 
 
-def _tell(progress: Progress | None, found: Comparison) -> None:
+def _report(progress: Progress | None, found: Comparison) -> None:
     if progress is not None:
         done = found.first_items + found.second_items
         progress(done, max(done, 2 * found.first_items))

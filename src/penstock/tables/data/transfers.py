@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from penstock.client.batches.batch_queue import is_about_one
@@ -23,6 +24,7 @@ from penstock.client.items.keys import TableKey
 from penstock.client.items.values import encode_item
 from penstock.client.wrappers.pacing import Outcome, Pacer
 from penstock.errors import DynamoDBError, PenstockError
+from penstock.retry import Backoff
 from penstock.wire.limits import BATCH_WRITE_ITEMS
 from penstock.wire.throttles import Kind
 from penstock.wire.values import Item
@@ -33,6 +35,7 @@ KeyText = tuple[str, ...]
 PATIENCE_SECONDS = 300.0
 """How long a request may be turned away wholly before the work is given up (and can be continued)."""
 
+_BACKOFF = Backoff(base_seconds=0.05, cap_seconds=5.0)
 _TOGETHER = 64  # requests in a commit: other writers wait for less than a tenth of a second
 
 Action = dict[str, Any]
@@ -158,7 +161,7 @@ class ItemTable:
             if left:
                 self._write_batch(left)
         except BatchIncomplete as error:
-            self._refused(error, refuse)
+            self._report_refusals(error, refuse)
         return len(actions)
 
     def _write_together(self, actions: list[Action]) -> list[Action]:
@@ -180,7 +183,7 @@ class ItemTable:
                 else:
                     batch.delete_encoded(action["DeleteRequest"]["Key"])
 
-    def _refused(self, incomplete: BatchIncomplete, refuse: Refuse | None) -> None:
+    def _report_refusals(self, incomplete: BatchIncomplete, refuse: Refuse | None) -> None:
         """Tells of the items that DynamoDB does not take; raises whatever else went wrong."""
         for failed in incomplete.failed:
             if not isinstance(failed.error, DynamoDBError) or not is_about_one(failed.error):
@@ -207,8 +210,8 @@ class ItemTable:
 
     def _patiently(self, operation: str, request: dict[str, Any], units: float, kind: Kind) -> dict[str, Any]:
         """One call, repeated while its error is one that passes."""
-        backoff, since = self._options.backoff(), time.monotonic()
-        while True:
+        since = time.monotonic()
+        for failures in count(1):
             if self.pacer is not None:
                 self.pacer.before(units, self.name, kind)
             try:
@@ -217,10 +220,11 @@ class ItemTable:
                 self._learn(operation, request, error, units)
                 if not error.retryable or time.monotonic() - since > PATIENCE_SECONDS:
                     raise
-                self.sleep(backoff.wait_after(1, 1))
+                self.sleep(_BACKOFF.wait(failures))
             else:
                 self._learn(operation, request, answer, units)
                 return answer
+        raise AssertionError("count() ended")
 
     def _learn(self, operation: str, request: dict[str, Any], answer: Any, units: float) -> None:
         if self.pacer is not None:
@@ -229,7 +233,7 @@ class ItemTable:
 
 def fresh_key(db: Database, name: str) -> TableKey:
     """A table's key as it is now: one of this name may have been deleted and made again with another."""
-    return TableKey.described(db.execute("DescribeTable", {"TableName": name})["Table"])
+    return TableKey.from_description(db.execute("DescribeTable", {"TableName": name})["Table"])
 
 
 def _text_of(key: tuple[tuple[str, str], ...]) -> Callable[[Item], KeyText]:

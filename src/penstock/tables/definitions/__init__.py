@@ -1,8 +1,7 @@
 """A table as it should be.
 
-definition.py   Table and Index
+definition.py   Table, Index and Naming (prefix, environment, suffix)
 problems.py     what is wrong with a definition
-naming.py       prefix, environment, suffix
 aws_shapes.py   a definition as AWS's JSON, and back
 export_file.py  a definition as a file, in DescribeTable's shape
 sources.py      where a command's DEFINITIONS come from: a module, a folder, a system

@@ -195,7 +195,7 @@ def from_description(
     table = description.get("Table", description)
     types = {one["AttributeName"]: one["AttributeType"] for one in table["AttributeDefinitions"]}
     billing = billing_of(table)
-    return Table.observed(
+    return Table.unchecked(
         name=name or table["TableName"],
         key=key_of(table["KeySchema"], types),
         indexes=indexes_of(table, types, billing),

@@ -1,4 +1,4 @@
-"""A table as it should be, written down.
+"""A table as it should be, written down; and what it is called: its prefix, its environment and its suffix.
 
 1. A `Table` that was written down is one that DynamoDB would accept: the constructor refuses everything else, all
    problems at once.
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from penstock.tables.definitions.problems import check
+from penstock.tables.definitions.problems import NAME_CHARACTERS, SHORTEST_NAME, DefinitionError, Problem, check
 
 PITR_DAYS = 35
 """How far back point-in-time recovery reaches unless told otherwise, and at most."""
@@ -188,7 +188,7 @@ class Table:
         check(self)
 
     @classmethod
-    def observed(cls, **members: Any) -> Table:
+    def unchecked(cls, **members: Any) -> Table:
         """A table as it was found: what exists is not refused, whatever quotas its account has."""
         table = object.__new__(cls)
         _set(table, **(_ABSENT | members))
@@ -214,13 +214,9 @@ class Table:
         """The index of this name; None if there is none."""
         return next((index for index in self.indexes if index.name == name), None)
 
-    def renamed(self, name: str) -> Table:
-        """The same table under another name."""
-        return self.altered(name=name)
-
-    def altered(self, **members: Any) -> Table:
+    def replace(self, **members: Any) -> Table:
         """The same table but for these members, not checked."""
-        return Table.observed(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
+        return Table.unchecked(**{one.name: getattr(self, one.name) for one in fields(self)} | members)
 
 
 _ABSENT: dict[str, Any] = {
@@ -271,3 +267,70 @@ def _days(pitr: bool | int | None) -> int | None:
 def _set(target: object, **values: object) -> None:
     for name, value in values.items():
         object.__setattr__(target, name, value)
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────────────
+
+PRODUCTION = "production"
+DEFAULT_REGION = "us-east-1"
+
+MANAGER = "penstock"
+STANDARD_TAGS = ("Application", "CreatedAt", "Environment", "ManagedBy")
+"""Put on a table when it is made, and never compared: they say where and when, not what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """`{prefix}-{suffix}` in production, `{prefix}-{environment}-{suffix}` elsewhere.
+
+    An empty prefix, which is the default, leaves no dash: a table has its own name.
+    """
+
+    prefix: str = ""
+    environment: str = PRODUCTION
+    region: str = DEFAULT_REGION
+
+    @property
+    def start(self) -> str:
+        """What every full name begins with."""
+        place = "" if self.environment == PRODUCTION else self.environment
+        return "".join(f"{part}-" for part in (self.prefix, place) if part)
+
+    def full_name(self, suffix: str) -> str:
+        """The name of the table in the database."""
+        return self.start + suffix
+
+    def suffix(self, full_name: str) -> str | None:
+        """The suffix of a table of this environment; None for a table that is none of it."""
+        start = self.start
+        return full_name[len(start) :] if full_name.startswith(start) and full_name != start else None
+
+    def with_full_name(self, table: Table) -> Table:
+        """The definition under its full name."""
+        return table.replace(name=self.full_name(table.name))
+
+    def tags(self, created_at: str) -> dict[str, str]:
+        """What a new table is tagged with beside its own tags."""
+        return {
+            "Application": self.prefix or MANAGER,
+            "CreatedAt": created_at,
+            "Environment": self.environment,
+            "ManagedBy": MANAGER,
+        }
+
+
+def check_names(tables: Iterable[Table], naming: Naming) -> None:
+    """Raises DefinitionError if a full name is too short or too long, for every one that is."""
+    problems = [one for table in tables for one in _name_problems(naming.full_name(table.name), table.name, naming)]
+    if problems:
+        raise DefinitionError(problems)
+
+
+def _name_problems(name: str, suffix: str, naming: Naming) -> tuple[Problem, ...]:
+    if SHORTEST_NAME <= len(name) <= NAME_CHARACTERS:
+        return ()
+    size = "long" if len(name) > NAME_CHARACTERS else "short"
+    parts = f"prefix {naming.prefix!r} and environment {naming.environment!r}"
+    text = f"its full name, with {parts}, has {len(name)} characters"
+    mend = f"DynamoDB allows {SHORTEST_NAME} to {NAME_CHARACTERS}: it is too {size}; take another prefix or name"
+    return (Problem(f"table {suffix!r}", text, mend),)

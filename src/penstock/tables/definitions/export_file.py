@@ -16,8 +16,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Index, Maximum, Table, Throughput
-from penstock.tables.definitions.naming import MANAGER, STANDARD_TAGS
+from penstock.tables.definitions.definition import MANAGER, STANDARD_TAGS, Index, Maximum, Table, Throughput
 from penstock.tables.definitions.problems import check
 
 SUMMARY_FILE = "table-summary.txt"
@@ -141,7 +140,7 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
 
     Raises ExportError for what is no export, and DefinitionError for one that no table can be made of.
     """
-    document = _parsed(text, file)
+    document = _parse_json(text, file)
     if not isinstance(document, dict) or not isinstance(document.get("Table", document), dict):
         raise ExportError(file, "it is no description of a table")
     try:
@@ -155,7 +154,7 @@ def read_export(text: str | bytes, file: str, name: str | None = None) -> Table:
     return table
 
 
-def _parsed(text: str | bytes, file: str) -> Any:
+def _parse_json(text: str | bytes, file: str) -> Any:
     try:
         read = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:
@@ -191,7 +190,7 @@ def _read(document: Mapping[str, Any], name: str | None) -> Table:
     unsaid = {} if bare else {ours: None for ours, theirs in absent.items() if theirs not in described}
     key_id = (described.get("SSEDescription") or {}).get("KMSMasterKeyId")
     told = {"sse": key_id} if key_id else {}
-    return table.altered(**(unsaid | told))
+    return table.replace(**(unsaid | told))
 
 
 def _missing(error: Exception) -> str:

@@ -276,15 +276,3 @@ def _tag_problems(table: Table, where: str) -> Iterator[Problem]:
         if len(value) > TAG_VALUE_CHARACTERS or _TAG.fullmatch(value) is None:
             text = f"the value of tag {key!r} is refused"
             yield Problem(where, text, f"Use up to {TAG_VALUE_CHARACTERS} letters, digits, +-=._:/@")
-
-
-def check_together(tables: Iterable[Table]) -> None:
-    """Raises DefinitionError if two definitions have the same name."""
-    counts = Counter(table.name for table in tables)
-    problems = [
-        Problem(f"table {name!r}", f"it is defined {times} times", "Keep one")
-        for name, times in counts.items()
-        if times > 1
-    ]
-    if problems:
-        raise DefinitionError(problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Table
 from penstock.tables.definitions.export_file import ExportError, read_export
-from penstock.tables.definitions.problems import DefinitionError, Problem, check_together
+from penstock.tables.definitions.problems import DefinitionError, Problem
 from penstock.tables.definitions.system_tables import SystemTables
 from penstock.user_modules import import_user_module
 
@@ -55,13 +56,13 @@ def load(
     if system is not None:
         names = {ours: (variables or {}).get(theirs, "") for ours, theirs in system.variables.items()}
         said = {ours: name for ours, name in names.items() if name}
-        tables = _called(given, partial(_imported(given, system.module).tables, **said), layout)
+        tables = _tables_of(given, partial(_import(given, system.module).tables, **said), layout)
         return Definitions(given, tables, system.prefix)
     if given and Path(given).is_dir():
         return Definitions(given, read_folder(Path(given)))
     module, colon, attribute = given.partition(":")
     if colon and module and attribute:
-        return Definitions(given, _called(given, named_object(given, module, attribute), layout))
+        return Definitions(given, _tables_of(given, named_object(given, module, attribute), layout))
     raise LoadingError(
         given,
         "it is no system, no folder that exists, and no module:attribute",
@@ -96,7 +97,7 @@ def _place(error: ExportError) -> str:
     return error.file if error.line is None else f"{error.file}:{error.line}:{error.column}"
 
 
-def _imported(given: str, module: str) -> Any:
+def _import(given: str, module: str) -> Any:
     try:
         return import_user_module(module)
     except ModuleNotFoundError as error:
@@ -114,7 +115,7 @@ def _imported(given: str, module: str) -> Any:
 
 def named_object(given: str, module: str, attribute: str) -> Any:
     """What a module has under a name, dotted or not; `given` is how the user wrote it."""
-    found = _imported(given, module)
+    found = _import(given, module)
     for name in attribute.split("."):
         if not hasattr(found, name):
             raise LoadingError(given, f"{module} has no {attribute}", "Name a Table, or a list of them")
@@ -122,7 +123,7 @@ def named_object(given: str, module: str, attribute: str) -> Any:
     return found
 
 
-def _called(given: str, found: Any, layout: str) -> tuple[Table, ...]:
+def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     """A Table, several of them, a mapping to them, or a function that gives one of these."""
     if callable(found) and not isinstance(found, Table):
         found = _call(found, layout)
@@ -135,8 +136,20 @@ def _called(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     if not tables or strangers:
         kind = type(strangers[0] if strangers else found).__name__
         raise LoadingError(given, f"a Table was expected there, not {kind}", "Name a Table, or a list of them")
-    check_together(tables)
+    check_unique_names(tables)
     return tables
+
+
+def check_unique_names(tables: Iterable[Table]) -> None:
+    """Raises DefinitionError if two definitions have the same name."""
+    counts = Counter(table.name for table in tables)
+    problems = [
+        Problem(f"table {name!r}", f"it is defined {times} times", "Keep one")
+        for name, times in counts.items()
+        if times > 1
+    ]
+    if problems:
+        raise DefinitionError(problems)
 
 
 def _call(function: Callable[..., Any], layout: str) -> Any:

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.tables.definitions import aws_shapes
-from penstock.tables.definitions.definition import PITR_DAYS, Table
+from penstock.tables.definitions.definition import PITR_DAYS, Naming, Table
 from penstock.tables.definitions.export_file import ExportError
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.problems import check
 
 TYPE = "AWS::DynamoDB::Table"
@@ -108,7 +107,7 @@ def _read(shape: Mapping[str, Any]) -> Table:
     }
     table = aws_shapes.from_description(description, tags=shape.get("Tags"))
     ttl = shape.get("TimeToLiveSpecification") or {}
-    return table.altered(
+    return table.replace(
         ttl=ttl.get("AttributeName") if ttl.get("Enabled") else None,
         pitr=_read_recovery(shape.get("PointInTimeRecoverySpecification")),
         table_class=shape.get("TableClass"),

@@ -15,9 +15,8 @@ from secrets import token_hex
 
 from penstock.client.database import Database
 from penstock.errors import PenstockError
-from penstock.tables.definitions.definition import Table
+from penstock.tables.definitions.definition import Naming, Table, check_names
 from penstock.tables.definitions.export_file import SUMMARY_FILE, SummaryRow, export_text, summary_text
-from penstock.tables.definitions.naming import Naming, check_names
 from penstock.tables.plan.failures import Failure, WrongState, failure_of
 from penstock.tables.plan.survey import NOT_YET, Live, inspect_all
 
@@ -100,14 +99,14 @@ def _text(table: Table, live: Live, *, warm: bool) -> str:
     """Under its suffix: the same table of another environment is the same file. What the endpoint does not tell is
     left out of it, for that it is off would be a guess.
     """
-    told = live.table.altered(name=table.name, **dict.fromkeys(live.unsupported))
+    told = live.table.replace(name=table.name, **dict.fromkeys(live.unsupported))
     return export_text(told, warm=warm)
 
 
 def _summary(wanted: dict[str, Table], found: dict[str, Live | Failure | None], folder: Path) -> str:
     rows = []
     for name, live in found.items():
-        table, file = wanted[name].renamed(name), f"{wanted[name].name}.json"
+        table, file = wanted[name].replace(name=name), f"{wanted[name].name}.json"
         if isinstance(live, Live):
             rows.append(SummaryRow(live.table, live.facts, file))
         else:

@@ -23,11 +23,11 @@ from penstock.tables.definitions.definition import (
     Index,
     Key,
     Maximum,
+    Naming,
     Table,
     Throughput,
 )
 from penstock.tables.definitions.export_file import ExportError
-from penstock.tables.definitions.naming import Naming
 from penstock.tables.definitions.problems import check
 
 
@@ -430,7 +430,7 @@ def _read(block: Block, keys: Mapping[str, str]) -> Table:
     billing = _read_capacity(given)
     indexes = [_read_index(one, types, key.hash) for one in block.blocks if one.type.endswith("_secondary_index")]
     ttl = block.one("ttl")
-    return Table.observed(
+    return Table.unchecked(
         name=given["name"],
         key=key,
         indexes=tuple(sorted(indexes, key=lambda one: one.name)),

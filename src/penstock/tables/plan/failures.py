@@ -42,7 +42,7 @@ class TablesUnreadable(PenstockError):
         super().__init__(self.failures)
 
     def __str__(self) -> str:
-        lines = "\n".join(f"  {one}" for one in _together(self.failures))
+        lines = "\n".join(f"  {one}" for one in _merge_equal(self.failures))
         return f"Nothing was changed, because tables could not be looked at:\n{lines}"
 
 
@@ -114,15 +114,15 @@ class StrangeAnswer(PenstockError):
         return f"the answer to {self.operation} is not DynamoDB's ({self.detail})"
 
 
-def _together(failures: Iterable[Failure]) -> list[Failure]:
+def _merge_equal(failures: Iterable[Failure]) -> list[Failure]:
     """What failed for several tables in the same way (no server, no credentials) is told once."""
     same: dict[Failure, list[str]] = {}
     for one in failures:
         same.setdefault(replace(one, table=""), []).append(one.table)
-    return [replace(one, table=_listed(tables)) for one, tables in same.items()]
+    return [replace(one, table=_name_some(tables)) for one, tables in same.items()]
 
 
-def _listed(tables: list[str]) -> str:
+def _name_some(tables: list[str]) -> str:
     rest = len(tables) - 3
     return ", ".join(tables) if rest <= 0 else f"{', '.join(tables[:3])} and {rest} more"
 

@@ -1,6 +1,6 @@
-"""What would be done to tables: one class a change, the changes that turn one table into another, and what each costs.
+"""What would be done to tables: the changes that turn one table into another, the plan of a fleet, and how it is shown.
 
-A change says what, not how; `apply/change_requests.py` says how. Everything here is pure.
+Everything here is pure.
 
 1. Quiet: things are compared by name and value, never by order; what a definition leaves out is left alone.
 2. One legal order: protection before anything else, deletes before creates (a table at its limit has no room), capacity
@@ -13,185 +13,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, assert_never
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
 
 from penstock.tables.definitions.aws_shapes import ON_DEMAND_WARM
-from penstock.tables.definitions.definition import Attribute, Billing, Index, Maximum, Table, Throughput
-from penstock.tables.definitions.naming import MANAGER, STANDARD_TAGS
-
-
-@dataclass(frozen=True, slots=True)
-class CreateTable:
-    """A table that is not there, with everything of its definition."""
-
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteTable:
-    """A table that is not wanted; `table` is what would be lost."""
-
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
-class ReplaceTable:
-    """What DynamoDB cannot alter: only another table with the data carried over will do."""
-
-    live: Table
-    table: Table
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
-class DropIndex:
-    index: Index
-    replaced: bool = False
-    """Another of the same name follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class AddIndex:
-    """`attributes` are the definitions that the request must carry: the index's own key."""
-
-    index: Index
-    replaces: bool = False
-
-    @property
-    def attributes(self) -> tuple[Attribute, ...]:
-        return tuple(sorted(set(self.index.key.attributes)))
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateBilling:
-    """Another capacity mode. A table that becomes provisioned needs units for each of its indexes in the same call."""
-
-    billing: Billing
-    was: Billing
-    indexes: tuple[tuple[str, Throughput], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateThroughput:
-    """Other units for a table that stays provisioned."""
-
-    throughput: Throughput
-    was: Throughput
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateIndexThroughput:
-    index: str
-    throughput: Throughput
-    was: Throughput | None
-
-
-@dataclass(frozen=True, slots=True)
-class SetMaximum:
-    maximum: Maximum
-
-
-@dataclass(frozen=True, slots=True)
-class SetIndexMaximum:
-    index: str
-    maximum: Maximum
-
-
-@dataclass(frozen=True, slots=True)
-class SetWarm:
-    warm: Throughput
-
-
-@dataclass(frozen=True, slots=True)
-class SetIndexWarm:
-    index: str
-    warm: Throughput
-
-
-@dataclass(frozen=True, slots=True)
-class ClearTtl:
-    attribute: str
-    replaced: bool = False
-    """Another attribute follows, once this one is really off."""
-
-
-@dataclass(frozen=True, slots=True)
-class SetTtl:
-    attribute: str
-    replaces: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClearStream:
-    view: str
-    replaced: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SetStream:
-    view: str
-    replaces: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetPitr:
-    """Days that can be restored; 0 is off."""
-
-    days: int
-    was: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class SetTags:
-    tags: Mapping[str, str] = field(hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveTags:
-    keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SetDeletionProtection:
-    enabled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SetTableClass:
-    table_class: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetSse:
-    sse: bool | str
-
-
-Change = (
-    CreateTable
-    | DeleteTable
-    | ReplaceTable
-    | DropIndex
-    | AddIndex
-    | UpdateBilling
-    | UpdateThroughput
-    | UpdateIndexThroughput
-    | SetMaximum
-    | SetIndexMaximum
-    | SetWarm
-    | SetIndexWarm
-    | ClearTtl
-    | SetTtl
-    | ClearStream
-    | SetStream
-    | SetPitr
-    | SetTags
-    | RemoveTags
-    | SetDeletionProtection
-    | SetTableClass
-    | SetSse
+from penstock.tables.definitions.definition import MANAGER, STANDARD_TAGS, Billing, Index, Maximum, Table, Throughput
+from penstock.tables.plan.changes import (
+    AddIndex,
+    Change,
+    ClearStream,
+    ClearTtl,
+    Cost,
+    CreateTable,
+    DeleteTable,
+    Destroys,
+    DropIndex,
+    Fills,
+    Quick,
+    Refused,
+    RemoveTags,
+    ReplaceTable,
+    SetDeletionProtection,
+    SetIndexMaximum,
+    SetIndexWarm,
+    SetMaximum,
+    SetPitr,
+    SetSse,
+    SetStream,
+    SetTableClass,
+    SetTags,
+    SetTtl,
+    SetWarm,
+    UpdateBilling,
+    UpdateIndexThroughput,
+    UpdateThroughput,
+    cost_of,
+    cost_text,
+    count,
+    describe,
+    describe_whole,
 )
-
 
 OTHER_KEY = "DynamoDB cannot alter a primary key"
 OTHER_LOCAL_INDEXES = "DynamoDB makes local indexes with their table, and cannot alter them later"
@@ -207,7 +69,7 @@ def diff(live: Table | None, wanted: Table | None) -> tuple[Change, ...]:
         return (ReplaceTable(live, wanted, OTHER_KEY),)
     if _shapes(live.local_indexes) != _shapes(wanted.local_indexes):
         return (ReplaceTable(live, wanted, OTHER_LOCAL_INDEXES),)
-    return (*_safeguards(live, wanted), *_removed(live, wanted), *_changed(live, wanted), *_added(live, wanted))
+    return (*_safeguards(live, wanted), *_removals(live, wanted), *_updates(live, wanted), *_additions(live, wanted))
 
 
 def _safeguards(live: Table, wanted: Table) -> Iterator[Change]:
@@ -218,7 +80,7 @@ def _safeguards(live: Table, wanted: Table) -> Iterator[Change]:
         yield SetPitr(wanted.pitr, live.pitr)
 
 
-def _removed(live: Table, wanted: Table) -> Iterator[Change]:
+def _removals(live: Table, wanted: Table) -> Iterator[Change]:
     # TTL first: DynamoDB takes up to an hour to let go of an attribute, and the rest can be done meanwhile.
     if live.ttl is not None and live.ttl != wanted.ttl:
         yield ClearTtl(live.ttl, replaced=wanted.ttl is not None)
@@ -233,7 +95,7 @@ def _removed(live: Table, wanted: Table) -> Iterator[Change]:
             yield DropIndex(index, replaced=successor is not None)
 
 
-def _changed(live: Table, wanted: Table) -> Iterator[Change]:
+def _updates(live: Table, wanted: Table) -> Iterator[Change]:
     yield from _capacity(live, wanted)
     on_demand = wanted.billing == "on-demand"
     stays_on_demand = on_demand and live.billing == "on-demand"
@@ -242,7 +104,7 @@ def _changed(live: Table, wanted: Table) -> Iterator[Change]:
     for before, after in kept_indexes(live, wanted):
         if on_demand and _differs(before.on_demand_max if stays_on_demand else None, after.on_demand_max):
             yield SetIndexMaximum(after.name, after.on_demand_max or Maximum())
-    yield from _warmed(live, wanted)
+    yield from _warm_changes(live, wanted)
     if wanted.table_class is not None and wanted.table_class != (live.table_class or "STANDARD"):
         yield SetTableClass(wanted.table_class)
     if wanted.sse is not None and not same_key(live.sse or False, wanted.sse):
@@ -266,7 +128,7 @@ def _capacity(live: Table, wanted: Table) -> Iterator[Change]:
             pass
 
 
-def _added(live: Table, wanted: Table) -> Iterator[Change]:
+def _additions(live: Table, wanted: Table) -> Iterator[Change]:
     for index in wanted.global_indexes:
         before = live.index(index.name)
         if before is None or before.shape != index.shape:
@@ -291,19 +153,19 @@ def kept_indexes(live: Table, wanted: Table) -> tuple[tuple[Index, Index], ...]:
     return tuple((before, after) for before, after in pairs if before is not None and before.shape == after.shape)
 
 
-def _warmed(live: Table, wanted: Table) -> Iterator[Change]:
+def _warm_changes(live: Table, wanted: Table) -> Iterator[Change]:
     if wanted.warm is not None:
-        risen = _risen(live.warm, live.billing, wanted.warm)
+        risen = _raise_capacity(live.warm, live.billing, wanted.warm)
         if risen is not None:
             yield SetWarm(risen)
     for before, after in kept_indexes(live, wanted):
         if after.warm is not None:
-            risen = _risen(before.warm, before.throughput or live.billing, after.warm)
+            risen = _raise_capacity(before.warm, before.throughput or live.billing, after.warm)
             if risen is not None:
                 yield SetIndexWarm(after.name, risen)
 
 
-def _risen(now: Throughput | None, billing: Billing, wanted: Throughput) -> Throughput | None:
+def _raise_capacity(now: Throughput | None, billing: Billing, wanted: Throughput) -> Throughput | None:
     """What to ask for: it can rise and never fall, and it grows by itself; None if it is enough already."""
     base = billing if isinstance(billing, Throughput) else ON_DEMAND_WARM
     now = now or base
@@ -342,150 +204,10 @@ def _shapes(indexes: tuple[Index, ...]) -> dict[str, object]:
     return {index.name: index.shape for index in indexes}
 
 
-@dataclass(frozen=True, slots=True)
-class Quick:
-    """Done in moments; nothing waits for it and nothing is lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """Other changes of the table, or its readers, wait for it."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fills:
-    """Goes on in the background while the table is in use."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Destroys:
-    """Something that cannot be had back without making it again."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """It is not done; `instead` is what to do."""
-
-    instead: str
-
-
-Cost = Quick | Blocks | Fills | Destroys | Refused
-
-
-def cost_of(change: Change, items: int = 0) -> Cost:
-    """What a change of a table with so many items costs."""
-    match change:
-        case DeleteTable(table):
-            if table.deletion_protection:
-                return Refused("it is protected from deletion: set deletion_protection=False first, and apply")
-            return Destroys(f"destroys the table and its {count(items, 'item')}")
-        case ReplaceTable():
-            return Refused("use `penstock tables rekey`, which keeps the data")
-        case DropIndex(replaced=True):
-            return Destroys("queries on it fail until it is made again; `penstock tables change-index` leaves no gap")
-        case DropIndex():
-            return Destroys("destroys the index; queries on it fail from then on")
-        case AddIndex(index):
-            return Fills(fill_seconds(index, items))
-        case UpdateBilling(billing):
-            if isinstance(billing, Throughput):
-                return Blocks("the table is UPDATING for some minutes; requests above its units are throttled")
-            return Blocks("the table is UPDATING for some minutes; possible 4 times in 24 hours")
-        case UpdateThroughput(units, was):
-            return _lowered(units, was)
-        case UpdateIndexThroughput(_, units, was):
-            return _lowered(units, was)
-        case ClearTtl(replaced=True):
-            return Blocks("DynamoDB takes up to an hour to switch to another attribute; nothing expires meanwhile")
-        case ClearTtl():
-            return Quick()
-        case SetTtl(replaces=None):
-            return Destroys("items whose time has passed are deleted from then on")
-        case SetTtl():
-            return Blocks("waits until the old attribute is off, up to an hour")
-        case ClearStream():
-            return Destroys("its readers get no new records; the old ones stay readable for 24 hours")
-        case SetPitr(0):
-            return Destroys("destroys the history: no earlier moment can be restored")
-        case SetPitr(days, was) if was and days < was:
-            return Destroys(f"destroys the history older than {count(days, 'day')}")
-        case SetTableClass():
-            return Blocks("the table is UPDATING for some minutes; possible twice in 30 days")
-        case SetSse():
-            return Blocks("the table is UPDATING for some minutes")
-        case SetDeletionProtection(False):
-            return Destroys("the table can then be deleted")
-        case (
-            CreateTable()
-            | SetDeletionProtection()
-            | SetIndexMaximum()
-            | SetIndexWarm()
-            | SetMaximum()
-            | SetPitr()
-            | SetStream()
-            | SetTags()
-            | RemoveTags()
-            | SetWarm()
-        ):
-            return Quick()
-        case _:
-            assert_never(change)
-
-
-def fill_seconds(index: Index, items: int) -> float:
-    """About how long an index takes to fill: at what it can write, one unit an item."""
-    rate = index.warm.write if index.warm else ON_DEMAND_WARM.write
-    if index.throughput is not None:
-        rate = index.throughput.write
-    return items / rate
-
-
-def _lowered(units: Throughput, was: Throughput | None) -> Cost:
-    if was is not None and (units.read < was.read or units.write < was.write):
-        return Blocks("a decrease: possible 4 times in the first hour of a day, then once an hour")
-    return Quick()
-
-
-def cost_text(cost: Cost) -> str:
-    """A cost in words; '' for one that is none."""
-    match cost:
-        case Quick():
-            return ""
-        case Fills(seconds):
-            return f"fills in the background, {about(seconds)}"
-        case Blocks(text) | Destroys(text) | Refused(text):
-            return text
-        case _:
-            assert_never(cost)
-
-
-def about(seconds: float) -> str:
-    """A time that is an estimate, as one would say it."""
-    if seconds < 5:
-        return "a few seconds"
-    if seconds < 100:
-        return f"about {round(seconds)} s"
-    if seconds < 100 * 60:
-        return f"about {round(seconds / 60)} min"
-    if seconds < 48 * 3600:
-        return f"about {round(seconds / 3600)} h"
-    return f"about {round(seconds / 86400)} days"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
 Fate = Literal["create", "change", "delete", "refused", "keep"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TablePlan:
     """One table under its full name: its changes, in their order, and how many items they concern."""
 
@@ -493,11 +215,21 @@ class TablePlan:
     changes: tuple[Change, ...] = ()
     items: int = 0
 
+    @cached_property
+    def priced(self) -> tuple[tuple[Change, Cost], ...]:
+        """Each change with what it costs."""
+        return tuple([(change, cost_of(change, self.items)) for change in self.changes])
+
+    @property
+    def refusal(self) -> tuple[Change, Refused] | None:
+        """The first change that is never made; nothing of the table is changed then."""
+        return next(((change, cost) for change, cost in self.priced if isinstance(cost, Refused)), None)
+
     @property
     def fate(self) -> Fate:
         if not self.changes:
             return "keep"
-        if any(isinstance(self.cost(change), Refused) for change in self.changes):
+        if self.refusal is not None:
             return "refused"
         match self.changes[0]:
             case CreateTable():
@@ -510,9 +242,6 @@ class TablePlan:
     @property
     def replaces(self) -> bool:
         return any(isinstance(change, ReplaceTable) for change in self.changes)
-
-    def cost(self, change: Change) -> Cost:
-        return cost_of(change, self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,3 +271,121 @@ def plan_table(name: str, live: Table | None, wanted: Table | None, items: int =
 def plan_of(tables: Iterable[TablePlan]) -> Plan:
     """The plan of several tables."""
     return Plan(tuple(tables))
+
+
+# ── for people ──────────────────────────────────────────────────────────────────────────────────────
+
+
+Style = Literal["plain", "create", "change", "delete", "replace", "cost", "danger"]
+
+_GAP = "   "
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of a line, and what it is."""
+
+    text: str
+    style: Style = "plain"
+
+
+Line = tuple[Segment, ...]
+
+
+def render_text(plan: Plan) -> str:
+    """The plan as plain text, without an end of line after the last."""
+    return "\n".join("".join(piece.text for piece in line) for line in render_lines(plan))
+
+
+def render_lines(plan: Plan) -> tuple[Line, ...]:
+    """One line a change, the tables' names in one column, and the sum below."""
+    with_changes = [table for table in plan.tables if table.changes]
+    texts = [[(describe(change), cost_text(cost)) for change, cost in table.priced] for table in with_changes]
+    name_width = max((len(table.name) for table in with_changes), default=0)
+    change_width = max((len(change) for rows in texts for change, _ in rows), default=0)
+    lines = [
+        line
+        for table, rows in zip(with_changes, texts, strict=True)
+        for line in _table_lines(table, rows, name_width, change_width)
+    ]
+    return (*lines, (Segment(render_summary(plan)),))
+
+
+def render_summary(plan: Plan) -> str:
+    """`Plan: 1 to create, 1 to change, 1 refused.`"""
+    counts = plan.counts
+    parts = [f"{counts[fate]} to {fate}" for fate in ("create", "change", "delete") if counts[fate]]
+    if counts["refused"]:
+        parts.append(f"{counts['refused']} refused")
+    if parts:
+        return f"Plan: {', '.join(parts)}."
+    return f"Nothing to do: {count(len(plan.tables), 'table')} as defined."
+
+
+def _table_lines(table: TablePlan, texts: list[tuple[str, str]], name_width: int, change_width: int) -> Iterator[Line]:
+    head, style = _marker(table)
+    name = f"{head:>3} {table.name}"
+    for (change, cost), (change_text, price) in zip(table.priced, texts, strict=True):
+        pieces = [Segment(name.ljust(4 + name_width) if change_text or price else name, style)]
+        if change_text or price:
+            pieces.append(Segment(_GAP + (change_text.ljust(change_width) if price else change_text), _style(change)))
+        if price:
+            pieces.append(Segment(_GAP + price, "danger" if isinstance(cost, Destroys | Refused) else "cost"))
+        yield tuple(pieces)
+        name = ""
+
+
+def _marker(table: TablePlan) -> tuple[str, Style]:
+    match table.changes[0]:
+        case CreateTable():
+            return "+", "create"
+        case DeleteTable():
+            return "-", "delete"
+        case ReplaceTable():
+            return "-/+", "replace"
+        case _:
+            return "~", "change"
+
+
+def _style(change: Change) -> Style:
+    match change:
+        case AddIndex():
+            return "create"
+        case DropIndex() | DeleteTable() | ClearTtl() | ClearStream() | RemoveTags():
+            return "delete"
+        case ReplaceTable():
+            return "replace"
+        case _:
+            return "change"
+
+
+# ── for programs ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan for a program: every table with its fate, its changes and their costs, and the sums."""
+    return {"tables": [_table_json(table) for table in plan.tables], "counts": dict(plan.counts)}
+
+
+def _table_json(table: TablePlan) -> dict[str, Any]:
+    changes = [_change_json(change, cost) for change, cost in table.priced]
+    return {"table": table.name, "fate": table.fate, "items": table.items, "changes": changes}
+
+
+def _change_json(change: Change, cost: Cost) -> dict[str, Any]:
+    form: dict[str, Any] = {"change": type(change).__name__, "text": describe_whole(change)}
+    index = getattr(change, "index", None)
+    if index is not None:
+        form["index"] = index if isinstance(index, str) else index.name
+    if isinstance(change, ReplaceTable):
+        form["because"] = change.because
+    return form | {"cost": _cost_json(cost)}
+
+
+def _cost_json(cost: Cost) -> dict[str, Any]:
+    form: dict[str, Any] = {"kind": type(cost).__name__.lower()}
+    if isinstance(cost, Quick):
+        return form
+    if isinstance(cost, Fills):
+        form["seconds"] = round(cost.seconds, 1)
+    return form | {"text": cost_text(cost)}

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 from penstock.client.database import Database
 from penstock.errors import PenstockError, ResourceNotFoundException, TableNotFoundException, UnknownOperationException
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.naming import Naming, check_names
+from penstock.tables.definitions.definition import Naming, Table, check_names
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
 from penstock.tables.plan.plan import Plan, TablePlan, plan_table
 
@@ -54,10 +54,10 @@ def inspect(db: Database, name: str, *, settings: bool = True) -> Live | None:
 
     `settings` are TTL, point-in-time recovery and tags, which have calls of their own; without them, they are None.
     """
-    return _Look(db, name).run(settings=settings)
+    return _TableReader(db, name).run(settings=settings)
 
 
-def required(db: Database, name: str, *, settings: bool = True) -> Live:
+def require_table(db: Database, name: str, *, settings: bool = True) -> Live:
     """The same for a table that must be there; raises PenstockError, with names that are near."""
     found = inspect(db, name, settings=settings)
     if found is not None:
@@ -77,7 +77,7 @@ def inspect_all(
     wanted = list(dict.fromkeys(names))
 
     def one(name: str) -> Live | Failure | None:
-        look = _Look(db, name)
+        look = _TableReader(db, name)
         try:
             return look.run(settings=settings)
         except PenstockError as error:
@@ -105,7 +105,7 @@ def side_by_side(work: Callable[[str], T], names: list[str], workers: int) -> li
         return list(pool.map(work, names))
 
 
-class _Look:
+class _TableReader:
     """One table's describes; `operation` is the one that was asked last, for whoever must tell of a failure."""
 
     def __init__(self, db: Database, name: str) -> None:
@@ -120,11 +120,11 @@ class _Look:
             return None
         facts = aws_shapes.facts_of(description)
         try:
-            return self._seen(description, facts, settings=settings)
+            return self._read_settings(description, facts, settings=settings)
         except ResourceNotFoundException:
             return None  # deleted meanwhile
 
-    def _seen(self, description: Json, facts: Facts, *, settings: bool) -> Live:
+    def _read_settings(self, description: Json, facts: Facts, *, settings: bool) -> Live:
         if facts.status in NOT_YET or not settings:
             # Nobody can have set them yet.
             unset: Json = {"ttl": {}, "pitr": {}, "tags": ()} if settings else {}
@@ -181,14 +181,19 @@ class TableSurvey:
         return bool(self.plan.changes) or (self.live is not None and self.live.in_motion)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Survey:
     tables: tuple[TableSurvey, ...]
     naming: Naming
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
         return Plan(tuple(one.plan for one in self.tables))
+
+    @cached_property
+    def with_work(self) -> tuple[TableSurvey, ...]:
+        """Tables that need a change, or that are in motion and waited for."""
+        return tuple(one for one in self.tables if one.has_work)
 
     @property
     def under_way(self) -> tuple[TableSurvey, ...]:
@@ -203,15 +208,15 @@ class Survey:
         return tuple(sorted(found))
 
 
-def survey(db: Database, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> Survey:
-    """Looks once at every table that is defined, side by side. Changes nothing.
+def survey(db: Database | None, tables: Iterable[Table], naming: Naming, *, policy: str = "") -> Survey:
+    """Looks once at every table that is defined, side by side. Changes nothing. Without a database, no table exists.
 
     Raises DefinitionError for names that cannot be, and TablesUnreadable with every table that could not be looked at.
     """
     wanted = {naming.full_name(table.name): table for table in tables}
     check_names(wanted.values(), naming)
-    found = inspect_every(db, wanted, policy=policy)
-    return Survey(tuple(survey_table(name, table, found[name]) for name, table in wanted.items()), naming)
+    found = {} if db is None else inspect_every(db, wanted, policy=policy)
+    return Survey(tuple([survey_table(name, table, found.get(name)) for name, table in wanted.items()]), naming)
 
 
 def survey_table(name: str, wanted: Table, live: Live | None) -> TableSurvey:
@@ -225,17 +230,17 @@ def _comparable(wanted: Table, live: Live) -> Table:
     """What an endpoint does not have is not compared: it would differ for ever."""
     left: dict[str, Any] = dict.fromkeys(live.unsupported)
     if "warm" in left:
-        return wanted.altered(**left, indexes=tuple(replace(index, warm=None) for index in wanted.indexes))
-    return wanted.altered(**left)
+        return wanted.replace(**left, indexes=tuple(replace(index, warm=None) for index in wanted.indexes))
+    return wanted.replace(**left)
 
 
 def survey_to_delete(db: Database, names: Iterable[str], naming: Naming, *, policy: str = "") -> Survey:
     """The same for tables that are to go, by their full names: only what DescribeTable tells is asked."""
     found = inspect_every(db, names, settings=False, policy=policy)
-    return Survey(tuple(_leaving(name, live) for name, live in found.items()), naming)
+    return Survey(tuple(_survey_deletion(name, live) for name, live in found.items()), naming)
 
 
-def _leaving(name: str, live: Live | None) -> TableSurvey:
+def _survey_deletion(name: str, live: Live | None) -> TableSurvey:
     gone = live is None or live.facts.status == "DELETING"
     table = None if live is None or gone else live.table
     return TableSurvey(name, None, live, plan_table(name, table, None, 0 if live is None else live.facts.items))

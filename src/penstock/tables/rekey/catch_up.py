@@ -16,7 +16,7 @@ from penstock.errors import DynamoDBError, PenstockError
 from penstock.tables.data.transfers import ItemTable, KeyText
 from penstock.tables.rekey.checksums import Changed
 from penstock.tables.rekey.item_mapping import KeyMapping, Problem
-from penstock.tables.rekey.stream import Touched
+from penstock.tables.rekey.stream import ChangeRecord
 from penstock.wire.values import Item, equal
 
 MOST_PROBLEMS = 1_000
@@ -46,7 +46,7 @@ class Wanted:
     stale: dict[KeyText, Item] = field(default_factory=dict)
 
 
-class Settler:
+class CatchUpWriter:
     """Writes to the new table; for one thread, which is the only one that does."""
 
     def __init__(self, old: ItemTable, new: ItemTable, mapping: KeyMapping, check: Callable[[], object]) -> None:
@@ -88,10 +88,10 @@ class Settler:
         self._check()
         # A file that keeps a partition's items together is written faster so; DynamoDB's partition would become hot.
         places = sorted(puts) if self.new.shares_commits else puts
-        self.new.write((puts[place] for place in places), refuse=self._refused)
+        self.new.write((puts[place] for place in places), refuse=self._note_refusal)
         return count
 
-    def follow(self, touched: Iterable[Touched], changed: Changed | None = None) -> int:
+    def follow(self, touched: Iterable[ChangeRecord], changed: Changed | None = None) -> int:
         """Settles the keys that the stream names, each as it is now; their number. `changed` is told of the images."""
         stale: dict[KeyText, dict[KeyText, Item]] = {}
         keys: dict[KeyText, Item] = {}
@@ -104,7 +104,7 @@ class Settler:
                     place = self.new.text_of(mapped)
                     stale.setdefault(at, {})[place] = self.new.key_of(mapped)
                     if changed is not None:
-                        changed.saw(at, mapped)
+                        changed.add_image(at, mapped)
         if changed is not None:
             changed.add(keys, stale)
         return self.refresh(keys, stale)
@@ -120,10 +120,10 @@ class Settler:
             if item is None:
                 self.problems.pop(at, None)
             wanted[at] = Wanted(None if item is None else self.map(item), stale.get(at, {}))
-        self.settle(wanted)
+        self.write_wanted(wanted)
         return len(keys)
 
-    def settle(self, wanted: dict[KeyText, Wanted]) -> int:
+    def write_wanted(self, wanted: dict[KeyText, Wanted]) -> int:
         """One write of the new table; the number of items put."""
         asked: dict[KeyText, Item] = {}
         for want in wanted.values():
@@ -138,7 +138,7 @@ class Settler:
             if want.item is not None:
                 self._place(at, want.item, origin, leaving, puts)
         self._check()
-        self.new.write(puts.values(), [asked[place] for place in leaving - puts.keys()], refuse=self._refused)
+        self.new.write(puts.values(), [asked[place] for place in leaving - puts.keys()], refuse=self._note_refusal)
         return len(puts)
 
     def _place(
@@ -152,7 +152,7 @@ class Settler:
         shown = ", ".join(rival) or "an item that somebody else wrote"
         self.note(at, Problem(self.old.key_of(item), f"its new key {', '.join(place)} is also that of {shown}"))
 
-    def _refused(self, item: Item, error: DynamoDBError) -> None:
+    def _note_refusal(self, item: Item, error: DynamoDBError) -> None:
         """The new table does not take it: an index's key of another type, or an item that has grown too large."""
         self.note(self.old.text_of(item), Problem(self.old.key_of(item), f"the new table refuses it: {error.message}"))
 

@@ -72,7 +72,7 @@ class Changed:
         """Keys of the new table where they were, are or were to be."""
         self._hashes: dict[KeyText, set[int]] = {}
 
-    def saw(self, old_key: KeyText, mapped: Item) -> None:
+    def add_image(self, old_key: KeyText, mapped: Item) -> None:
         """An image of an item, as it maps."""
         if old_key in self._hashes or len(self._hashes) < _MOST_CHANGED:
             self._hashes.setdefault(old_key, {0}).add(_hash(mapped))

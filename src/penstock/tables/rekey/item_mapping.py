@@ -18,10 +18,6 @@ from penstock.tables.definitions.sources import named_object
 from penstock.wire import numbers
 from penstock.wire.values import Item
 
-_NOTHING: dict[str, Any] = {}
-_SURELY_SHORT = 256
-"""Characters: in UTF-8 never more than the 1,024 bytes of a sort key."""
-
 Change = Callable[[Item], Item]
 """Item in, item out, both in DynamoDB's JSON; it may raise anything for an item that it cannot map."""
 
@@ -53,8 +49,7 @@ class KeyMapping:
         """The new item, fit for the new table; or why there is none."""
         try:
             mapped = self.change(item)
-            if not self._is_plain(mapped):
-                self.new.check_item(mapped)
+            self.new.check_item(mapped)
         except InvalidValue as error:
             return Problem(self.old.key_of(item), str(error))
         except Exception as error:
@@ -64,14 +59,6 @@ class KeyMapping:
             kept = ", ".join(self.old.names)
             return Problem(self.old.key_of(item), f"the mapping must keep {kept}; remove it when all is confirmed")
         return self._normal(mapped) if self.is_python else mapped
-
-    def _is_plain(self, mapped: Item) -> bool:
-        """Whether the new key is surely fit: what nearly all are, said quickly."""
-        for attribute in self.new.attributes:
-            content = mapped.get(attribute.name, _NOTHING).get(attribute.type)
-            if not content or len(content) > _SURELY_SHORT:
-                return False
-        return True
 
     def _normal(self, mapped: Item) -> Item:
         """Keys of numbers as DynamoDB will store them, so that they can be compared."""
@@ -92,14 +79,14 @@ def parse_mapping(spelling: str, old: TableKey, new: TableKey) -> KeyMapping:
     if not spelling:
         return KeyMapping("", lambda item: item, old, new)
     if "=" in spelling:
-        return KeyMapping(spelling, _copied(_pairs(spelling)), old, new)
+        return KeyMapping(spelling, _copy_attributes(_pairs(spelling)), old, new)
     module, colon, attribute = spelling.partition(":")
     if not (colon and module and attribute):
         raise PenstockError(f"--map {spelling}: give module:function, or new=old pairs such as job_id=run_id.")
     function = named_object(spelling, module, attribute)
     if not callable(function):
         raise PenstockError(f"--map {spelling}: it is no function, but {type(function).__name__}.")
-    return KeyMapping(spelling, _python(function), old, new, is_python=True)
+    return KeyMapping(spelling, _call_function(function), old, new, is_python=True)
 
 
 def _pairs(spelling: str) -> dict[str, str]:
@@ -110,7 +97,7 @@ def _pairs(spelling: str) -> dict[str, str]:
     return {new.strip(): old.strip() for new, _, old in pairs}
 
 
-def _copied(pairs: Mapping[str, str]) -> Change:
+def _copy_attributes(pairs: Mapping[str, str]) -> Change:
     def change(item: Item) -> Item:
         missing = [old for old in pairs.values() if old not in item]
         if missing:
@@ -120,7 +107,7 @@ def _copied(pairs: Mapping[str, str]) -> Change:
     return change
 
 
-def _python(function: Callable[[dict[str, Any]], Any]) -> Change:
+def _call_function(function: Callable[[dict[str, Any]], Any]) -> Change:
     def change(item: Item) -> Item:
         mapped = function(decode_item(item))
         if not isinstance(mapped, Mapping):

@@ -20,23 +20,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from penstock.client.database import Database
+from penstock.client.items.keys import TableKey
 from penstock.client.wrappers.pacing import Pacer
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, TrimmedDataAccessException
-from penstock.tables.apply.apply import change, delete, make, put_right
+from penstock.tables.apply.apply import change, delete, make, reconcile
 from penstock.tables.data.transfers import ItemTable, KeyText, Page, Places, fresh_key
-from penstock.tables.definitions.definition import Table
-from penstock.tables.definitions.export_file import read_export
-from penstock.tables.plan.plan import ClearStream, SetStream
-from penstock.tables.plan.survey import inspect, required
-from penstock.tables.rekey.catch_up import Settler, TooManyProblems
+from penstock.tables.definitions import aws_shapes
+from penstock.tables.definitions.definition import Index, Table, attributes_of
+from penstock.tables.definitions.export_file import export_text, read_export
+from penstock.tables.plan.changes import ClearStream, SetStream
+from penstock.tables.plan.survey import inspect, require_table
+from penstock.tables.rekey.catch_up import CatchUpWriter, TooManyProblems
 from penstock.tables.rekey.checksums import Changed, Doubts, Sums
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
-from penstock.tables.rekey.plan import VIEW
 from penstock.tables.rekey.state import Phase, RekeyRun, RekeyStore
 from penstock.tables.rekey.stream import StreamReader
 from penstock.wire.values import Item
 
+VIEW = "NEW_AND_OLD_IMAGES"
 SEGMENTS = 8
 MAX_LAG_SECONDS = 5.0
 
@@ -81,6 +83,70 @@ class Options:
     tell: Tell = lambda run: None
 
 
+def plan_rekey(
+    db: Database, source: str, into: str, key: str, *, map: str = "", indexes: Iterable[str] = ()
+) -> RekeyRun:
+    """The rekey, checked as far as it can be before anything is done. `key` is "job_id:S,comment_id:N"; an index is
+    "name=conversation_id:S,comment_id:N".
+    """
+    table = require_table(db, source).table
+    if source == into:
+        raise PenstockError("DynamoDB cannot alter a primary key in place: give --into another name.")
+    if inspect(db, into, settings=False) is not None:
+        raise PenstockError(f"There is a table {into} already. Give another name with --into, or delete that one.")
+    if table.stream not in (None, VIEW):
+        raise PenstockError(
+            f"The stream of {source} shows {table.stream}; a rekey needs {VIEW}. Its readers would lose it: "
+            f"set the definition's stream to {VIEW} and apply it when they can bear that."
+        )
+    wanted = new_definition(table, into, key, indexes)
+    parse_mapping(
+        map, TableKey.from_description(_create_request(table)), TableKey.from_description(_create_request(wanted))
+    )
+    return RekeyRun(source, into, key, map, list(indexes), export_text(wanted), stream_is_ours=table.stream is None)
+
+
+def new_definition(old: Table, name: str, key: str, indexes: Iterable[str] = ()) -> Table:
+    """The old table's definition with another key. A local index hangs on the partition key: where that changes, it
+    becomes a global one with the same key, which answers the same queries.
+    """
+    parts = attributes_of([part.strip() for part in key.split(",")])
+    kept = [_without_local(one) if one.local and one.key.hash != parts[:1] else one for one in old.indexes]
+    added = [_parse_index(text) for text in indexes]
+    replaced = {one.name for one in added}
+    return Table(
+        name,
+        key=parts,
+        indexes=[*(one for one in kept if one.name not in replaced), *added],
+        ttl=old.ttl,
+        stream=old.stream,
+        pitr=old.pitr,
+        tags=old.tags,
+        billing=old.billing,
+        on_demand_max=old.on_demand_max,
+        warm=old.warm,
+        table_class=old.table_class,
+        deletion_protection=old.deletion_protection,
+        sse=old.sse,
+    )
+
+
+def _without_local(index: Index) -> Index:
+    return Index(index.name, key=index.key, projection=index.projection)
+
+
+def _parse_index(text: str) -> Index:
+    name, equals, key = text.partition("=")
+    if not (name and equals and key):
+        raise PenstockError(f"--index {text}: write name=partition:S,sort:N.")
+    hash_part, *range_part = (part.strip() for part in key.split(","))
+    return Index(name, hash_part, range_part)
+
+
+def _create_request(table: Table) -> dict[str, object]:
+    return aws_shapes.create_request(table, table.name)
+
+
 # ── what a user asks for ─────────────────────────────────────────────────────────────────────────
 
 
@@ -91,7 +157,7 @@ class Rekey:
         self._db = db
         self._store = store
         self._options = options or Options()
-        self._settler: Settler
+        self._writer: CatchUpWriter
         self._reader: StreamReader
         self._run: RekeyRun
 
@@ -99,35 +165,35 @@ class Rekey:
         """Begins a rekey and works until it is ready."""
         run.started_at = self._options.clock.now()
         self._store.begin(run)
-        return self._held(run, self._until_ready)
+        return self._run_with_lease(run, self._until_ready)
 
-    def go_on(self, source: str, map: str | None = None) -> RekeyRun:
+    def resume(self, source: str, map: str | None = None) -> RekeyRun:
         """Continues a rekey, with another mapping if one is given. One that is ready catches up and compares again."""
-        run = self._taken(source)
+        run = self._take_run(source)
         if map is not None and map != run.map:
             run.map, run.verified_at = map, None
             run.phase, run.places = ("copying", None) if run.phase != "preparing" else (run.phase, None)
         if run.phase == "ready" or (run.phase in ("comparing", "clearing") and run.problem_count):
             # Items that cannot be moved were known to the run that read them all: they are found again.
             run.phase, run.places = "following", None
-        return self._held(run, self._until_ready)
+        return self._run_with_lease(run, self._until_ready)
 
     def confirm(self, source: str, *, quiet_seconds: float = 2.0, force: bool = False) -> RekeyRun:
         """The last catching up, a last comparison, and the settings that were left out. Writers must have stopped."""
-        run = self._taken(source)
+        run = self._take_run(source)
         if run.verified_at is None:  # one that was ready may be on its way there again: an interrupted confirm
             self._store.release(source)
             raise PenstockError(
                 f"The rekey of {source} is {run.phase}, not ready. Run `penstock tables rekey {source}`."
             )
-        return self._held(run, lambda: self._finish(quiet_seconds, force=force))
+        return self._run_with_lease(run, lambda: self._finish(quiet_seconds, force=force))
 
     def rollback(self, source: str) -> RekeyRun:
         """Deletes the new table and forgets the rekey; the old table is as it was."""
-        run = self._taken(source)
-        return self._held(run, self._undo, forget=True)
+        run = self._take_run(source)
+        return self._run_with_lease(run, self._undo, forget=True)
 
-    def _taken(self, source: str) -> RekeyRun:
+    def _take_run(self, source: str) -> RekeyRun:
         if self._store.read(source) is None:
             raise PenstockError(f"There is no rekey of {source} in {self._db.name}. `--key` and `--into` begin one.")
         run = self._store.take(source)
@@ -136,7 +202,7 @@ class Rekey:
             raise PenstockError(f"The rekey of {source} into {run.into} is confirmed: it is over.")
         return run
 
-    def _held(self, run: RekeyRun, work: Callable[[], None], *, forget: bool = False) -> RekeyRun:
+    def _run_with_lease(self, run: RekeyRun, work: Callable[[], None], *, forget: bool = False) -> RekeyRun:
         self._run = run
         try:
             work()
@@ -161,7 +227,7 @@ class Rekey:
         self._open()
         while self._run.phase in steps:
             try:
-                with self._trimmed_is_begun_again():
+                with self._restart_when_trimmed():
                     steps[self._run.phase]()
             except TooManyProblems:
                 self._save()  # so that `status` shows them
@@ -170,9 +236,9 @@ class Rekey:
     def _prepare(self) -> None:
         """The stream first: what changes from now on is told."""
         run = self._run
-        if required(self._db, run.source, settings=False).table.stream is None:
+        if require_table(self._db, run.source, settings=False).table.stream is None:
             change(self._db, run.source, SetStream(VIEW))
-        make(self._db, self._definition().altered(ttl=None, stream=None, deletion_protection=False), run.into)
+        make(self._db, self._definition().replace(ttl=None, stream=None, deletion_protection=False), run.into)
         self._enter("copying")
 
     def _definition(self) -> Table:
@@ -180,7 +246,7 @@ class Rekey:
 
     def _open(self) -> None:
         run, db, options = self._run, self._db, self._options
-        arn = required(db, run.source, settings=False).facts.stream_arn
+        arn = require_table(db, run.source, settings=False).facts.stream_arn
         if arn is None:
             raise PenstockError(f"The stream of {run.source} was switched off. Roll back, and begin again.")
         if run.stream_arn not in (None, arn):
@@ -190,12 +256,12 @@ class Rekey:
         run.stream_arn = arn
         mapping = parse_mapping(run.map, fresh_key(db, run.source), fresh_key(db, run.into))
         old, new = (ItemTable.of(db, name, options.pacer) for name in (run.source, run.into))
-        self._settler = Settler(old, new, mapping, self._store.check)
+        self._writer = CatchUpWriter(old, new, mapping, self._store.check)
         fresh = run.phase == "copying" and run.places is None
         self._reader = StreamReader(db, arn, run.shards, from_now=fresh and not run.stream_is_ours)
 
     @contextmanager
-    def _trimmed_is_begun_again(self) -> Iterator[None]:
+    def _restart_when_trimmed(self) -> Iterator[None]:
         """Changes that were not read within a day are gone: only another look at every item finds them."""
         try:
             yield
@@ -210,8 +276,8 @@ class Rekey:
 
     def _save(self) -> None:
         run = self._run
-        if hasattr(self, "_settler"):
-            problems = self._settler.problems
+        if hasattr(self, "_writer"):
+            problems = self._writer.problems
             run.problem_count = len(problems)
             run.problems = [str(one) for _, one in zip(range(_SHOWN_PROBLEMS), problems.values(), strict=False)]
         self._store.save(run)
@@ -234,8 +300,8 @@ class Rekey:
                 kept_at = options.clock.now()
 
     def _copy(self) -> None:
-        for items in self._pages(self._settler.old):
-            self._run.copied += self._settler.copy(items)
+        for items in self._pages(self._writer.old):
+            self._run.copied += self._writer.copy(items)
             self._follow()
         self._enter("following")
 
@@ -243,7 +309,7 @@ class Rekey:
         """Settles what the stream tells; whether it has told everything."""
         for _ in range(sweeps):
             swept = self._reader.sweep()
-            self._run.followed += self._settler.follow(swept.touched, changed)
+            self._run.followed += self._writer.follow(swept.touched, changed)
             self._run.lag_seconds = 0.0 if swept.oldest is None else max(0.0, self._options.clock.now() - swept.oldest)
             if swept.is_last:
                 return True
@@ -253,12 +319,12 @@ class Rekey:
         """The convergence gate: on when the newest changes are settled within the bound."""
         while not (self._follow() and (self._run.lag_seconds or 0.0) <= self._options.max_lag_seconds):
             self._save()
-        self._settler.problems.clear()
+        self._writer.problems.clear()
         self._enter("summing")
 
     def _sum(self) -> None:
         """Every item of both tables read once. Sums live as long as the run: another one begins them again."""
-        run, settler, sums, changed = self._run, self._settler, Sums(), Changed()
+        run, settler, sums, changed = self._run, self._writer, Sums(), Changed()
         run.places, run.doubts = None, None
         run.source_items = run.into_items = run.compared = 0
         for items in self._pages(settler.old, ahead=True):
@@ -282,7 +348,7 @@ class Rekey:
 
     def _look_up(self, changed: Changed) -> None:
         """The keys that changed meanwhile, in both tables: their sums say nothing."""
-        settler = self._settler
+        settler = self._writer
         self._run.looked_up += len(changed.keys)
         self._repair(settler.missing_or_different(settler.old.get(changed.keys.values()).values()))
         self._remove(settler.strangers(settler.new.get(changed.places.values()).values()))
@@ -292,21 +358,21 @@ class Rekey:
         doubts = Doubts.parse(self._run.doubts)
         if doubts:
             for items in self._pages(table):
-                found = [item for item in items if self._settler.origin(item) in doubts]
+                found = [item for item in items if self._writer.origin(item) in doubts]
                 self._run.looked_up += len(found)
                 yield found
 
     def _compare(self) -> None:
         """Every old item is in the new table."""
-        for items in self._doubtful(self._settler.old):
-            wrong = self._settler.missing_or_different(items)
+        for items in self._doubtful(self._writer.old):
+            wrong = self._writer.missing_or_different(items)
             self._follow()
             self._repair(wrong)
         self._enter("clearing")
 
     def _repair(self, keys: dict[KeyText, Item]) -> None:
         """Looks again at keys that differ: most were only late. What stays different is settled, and counted."""
-        settler = self._settler
+        settler = self._writer
         for look in range(_LOOKS):
             if not keys:
                 return
@@ -323,7 +389,7 @@ class Rekey:
 
     def _clear(self) -> None:
         """Nothing is in the new table that no old item maps to."""
-        settler = self._settler
+        settler = self._writer
         for items in self._doubtful(settler.new):
             strangers = settler.strangers(items)
             self._follow()
@@ -336,7 +402,7 @@ class Rekey:
         self._enter("ready")
 
     def _remove(self, strangers: dict[KeyText, tuple[Item, Item]]) -> None:
-        settler = self._settler
+        settler = self._writer
         for look in range(_LOOKS):
             if not strangers:
                 return
@@ -358,7 +424,7 @@ class Rekey:
             self._save()
         self._options.sleep(quiet_seconds)
         late = self._reader.sweep().touched
-        self._settler.follow(late)
+        self._writer.follow(late)
         if late and not force:
             self._save()
             raise PenstockError(
@@ -368,7 +434,7 @@ class Rekey:
         if run.phase != "copying":  # which it is again where the stream was lost
             run.phase = "following"
         self._until_ready()
-        left = put_right(self._db, run.into, self._definition())
+        left = reconcile(self._db, run.into, self._definition())
         if left:
             raise PenstockError(f"{run.into} still differs from its definition: {left[0]}. Run confirm again.")
         if run.stream_is_ours:

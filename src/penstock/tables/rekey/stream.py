@@ -21,7 +21,7 @@ _SHARDS_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class ChangeRecord:
     """One record: the key that changed, and the images before and after."""
 
     key: Item
@@ -34,7 +34,7 @@ class Touched:
 class Sweep:
     """One look at every open shard."""
 
-    touched: list[Touched] = field(default_factory=list)
+    touched: list[ChangeRecord] = field(default_factory=list)
     is_last: bool = True
     """Nothing more was to be had when it was made."""
 
@@ -56,14 +56,14 @@ class StreamReader:
         self._iterators: dict[str, str] = {}
         self._parents: dict[str, str | None] = {}
         self._looked_at = 0.0
-        self._look()
+        self._read_shards()
         if from_now and not places:
             self._begin_now()
 
     def sweep(self) -> Sweep:
         """A page of each shard that is open and whose parent is read."""
         if time.monotonic() - self._looked_at > _SHARDS_SECONDS or not any(self._open()):
-            self._look()
+            self._read_shards()
         swept = Sweep()
         for shard in list(self._open()):
             self._read(shard, swept)
@@ -78,7 +78,7 @@ class StreamReader:
     def _place(self, shard: str) -> dict[str, Any]:
         return self.places.setdefault(shard, {"after": None, "done": False})
 
-    def _look(self) -> None:
+    def _read_shards(self) -> None:
         self._looked_at = time.monotonic()
         found: dict[str, str | None] = {}
         request: dict[str, Any] = {"StreamArn": self._arn}
@@ -104,21 +104,21 @@ class StreamReader:
             request["SequenceNumber"] = after
         return str(self._db.execute("GetShardIterator", request)["ShardIterator"])
 
-    def _continued(self, shard: str) -> str:
+    def _next_iterator(self, shard: str) -> str:
         after = self._place(shard)["after"]
         if after is None:
             return self._iterator(shard, "TRIM_HORIZON")
         return self._iterator(shard, "AFTER_SEQUENCE_NUMBER", after)
 
     def _read(self, shard: str, swept: Sweep) -> None:
-        iterator = self._iterators.get(shard) or self._continued(shard)
+        iterator = self._iterators.get(shard) or self._next_iterator(shard)
         try:
             answer = self._records(iterator)
         except ExpiredIteratorException:
-            answer = self._records(self._continued(shard))
+            answer = self._records(self._next_iterator(shard))
         place = self._place(shard)
         records = answer["Records"]
-        swept.touched += map(_touched, records)
+        swept.touched += map(_parse_record, records)
         if records:
             place["after"] = records[-1]["dynamodb"]["SequenceNumber"]
         following = answer.get("NextShardIterator")
@@ -135,8 +135,8 @@ class StreamReader:
         return self._db.execute("GetRecords", {"ShardIterator": iterator, "Limit": _PAGE_RECORDS})
 
 
-def _touched(record: dict[str, Any]) -> Touched:
+def _parse_record(record: dict[str, Any]) -> ChangeRecord:
     told = record["dynamodb"]
-    return Touched(
+    return ChangeRecord(
         told["Keys"], told.get("OldImage"), told.get("NewImage"), float(told.get("ApproximateCreationDateTime", 0.0))
     )

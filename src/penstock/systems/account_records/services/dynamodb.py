@@ -12,7 +12,7 @@ from penstock.systems.account_records.config import DEFAULTS, Config
 from penstock.systems.account_records.tables import tables
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.tables.apply.apply import ensure_tables
-from penstock.tables.definitions.naming import Naming
+from penstock.tables.definitions.definition import Naming
 
 
 def open_database(config: Config) -> Database:

@@ -22,12 +22,11 @@ from penstock.registry import system_tables
 from penstock.tables.apply.table_changer import percent_of
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
-from penstock.tables.definitions.definition import Key, Table, Throughput
-from penstock.tables.definitions.naming import PRODUCTION, Naming
+from penstock.tables.definitions.definition import PRODUCTION, Key, Naming, Table, Throughput
 from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.definitions.sources import Definitions, load
-from penstock.tables.plan.plan import Destroys, Refused, TablePlan, cost_text
-from penstock.tables.plan.render import describe, describe_whole, summary
+from penstock.tables.plan.changes import Destroys, Refused, cost_text, describe_whole
+from penstock.tables.plan.plan import TablePlan, render_summary
 from penstock.tables.plan.survey import side_by_side, survey
 from penstock.web.dashboard.charts import heat_map
 from penstock.web.dashboard.poller import Feed, KeyedFeed
@@ -254,7 +253,7 @@ def read_drift(db: Database, own: Definitions | None, chosen: str, environment: 
     lines = [line for one in surveyed.plan.tables for line in _lines(one, there[one.name])]
     same = tuple(one.name for one in surveyed.plan.tables if not one.changes)
     source, environment = definitions.source, naming.environment
-    return Drift(chosen, source, environment, tuple(lines), same, surveyed.not_compared, summary(surveyed.plan))
+    return Drift(chosen, source, environment, tuple(lines), same, surveyed.not_compared, render_summary(surveyed.plan))
 
 
 def _definitions(own: Definitions | None, chosen: str, layout: str) -> Definitions:
@@ -279,11 +278,11 @@ def _lines(plan: TablePlan, there: bool) -> list[DriftLine]:
             plan.name,
             there,
             plan.fate,
-            describe(change) or describe_whole(change),
-            cost_text(plan.cost(change)),
-            isinstance(plan.cost(change), Destroys | Refused),
+            describe_whole(change),
+            cost_text(cost),
+            isinstance(cost, Destroys | Refused),
         )
-        for change in plan.changes
+        for change, cost in plan.priced
     ]
 
 
