@@ -23,8 +23,9 @@ from penstock.jobs.model.job import Entry, Job, JobFile
 from penstock.jobs.model.new_job import NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Changed, reported
-from penstock.jobs.store.conditional_writes import Conflict, JobWriter
+from penstock.jobs.store.conditional_writes import JobWriter
 from penstock.jobs.store.store import JobStore
+from penstock.optimistic import Conflict
 
 # ── one call ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -33,14 +33,6 @@ class JobNotFound(PenstockError):
         self.job_id = job_id
 
 
-class Contended(PenstockError):
-    """Others wrote the job first, again and again."""
-
-    def __init__(self, job_id: str, tries: int) -> None:
-        super().__init__(f"{job_id}: others wrote it first, {tries} times. Try again.")
-        self.job_id = job_id
-
-
 class JobCancelled(PenstockError):
     """Somebody cancelled the job while it ran. Raised where the task reports next."""
 

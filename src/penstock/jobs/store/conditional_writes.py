@@ -24,18 +24,11 @@ from penstock.errors import ConditionalCheckFailedException, PenstockError, Tran
 from penstock.jobs.layouts.layout import WRITE_NAME, Item, Layout, Record
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.transitions import Changed
+from penstock.optimistic import Conflict
 
 Action = dict[str, Any]
 
 TRANSACTION_ACTIONS: Final = 100
-
-
-class Conflict(Exception):
-    """Somebody else has written the job meanwhile: `current` is what it is now, None if it is gone."""
-
-    def __init__(self, current: Job | None) -> None:
-        super().__init__("the job has changed")
-        self.current = current
 
 
 class Guarded(Exception):
@@ -169,9 +162,9 @@ class JobWriter:
         # Not every server that speaks DynamoDB's protocol gives the item; and on some it may be gone for a moment.
         found = found or self._current(wanted)
         if found is None:
-            raise Conflict(None) from None
+            raise Conflict("The job", None) from None
         if wanted[WRITE_NAME] != found.get(WRITE_NAME):
-            raise Conflict(self._layout.job(found)) from None
+            raise Conflict("The job", self._layout.job(found)) from None
 
     def _current(self, wanted: Item) -> Item | None:
         key = {name: wanted[name] for name in self._layout.main_key("")}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
 from penstock.jobs.model.job import History, Job, JobNotFound, JobPage
@@ -247,14 +248,8 @@ class JobReader:
             waiting = answer.get("UnprocessedKeys")
 
     def pages(self, call: ReadCall) -> Iterator[Item]:
-        request = call.request
-        while True:
-            answer = self._db.execute(call.operation, request)
+        for answer in read_pages(self._db.execute, call.operation, call.request):
             yield from answer["Items"]
-            start = answer.get("LastEvaluatedKey")
-            if not start:
-                return
-            request = {**request, "ExclusiveStartKey": start}
 
 
 _TOP: Final = "~"

@@ -20,11 +20,10 @@ from penstock.errors import ConditionalCheckFailedException, TransactionCanceled
 from penstock.jobs.layouts.layout import Item, Layout
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.store.conditional_writes import TRANSACTION_ACTIONS, Conflict, JobWriter
+from penstock.jobs.store.conditional_writes import TRANSACTION_ACTIONS, JobWriter
 from penstock.jobs.store.queries import JobReader
 from penstock.jobs.store.side_items import SideItems
-
-_TRIES: Final = 100
+from penstock.optimistic import Conflict, Contention
 
 
 class Expiry:
@@ -53,9 +52,8 @@ class Expiry:
         It must have been read just now: nobody may move the records of a job that has ended since.
         """
         until = int(due_at + self._keep_seconds)
-        for _ in range(_TRIES):
-            if job.expires_at >= until:
-                return job
+        contention = Contention(job.id)
+        while job.expires_at < until:
             self._extend_records(job, until)
             changed = transitions.kept_longer(job, until, now)
             try:
@@ -67,7 +65,8 @@ class Expiry:
                 if conflict.current.state is not job.state:
                     return conflict.current
                 job = conflict.current
-        return job  # so many others write it that one of them will have the time to
+                contention.wait()
+        return job
 
     def _extend_records(self, job: Job, until: int) -> None:
         updates = self._side_items.keep_unique(job, until)

@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -25,7 +23,6 @@ from penstock.jobs.layouts.layout import Item, Layout, Record
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import (
     Checkpoint,
-    Contended,
     Entry,
     History,
     Job,
@@ -48,26 +45,23 @@ from penstock.jobs.model.new_job import (
 )
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, Changed
-from penstock.jobs.store.conditional_writes import Conflict, Guarded, JobWriter
+from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
 from penstock.jobs.store.queries import Claimable, JobReader, Wanted
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Queue, SideItems
 from penstock.leases import LeaseLost
+from penstock.optimistic import Conflict, Contention
 from penstock.stored_text import cut
-from penstock.tables.apply.apply import apply
+from penstock.tables.apply.apply import ensure_tables
 from penstock.tables.definitions.naming import Naming
-from penstock.tables.plan.survey import survey
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
-_TRIES: Final = 500
-_TRIES_AT_ONCE: Final = 3
 _ENQUEUED_TOGETHER: Final = 100
 _SHORT_CHARACTERS: Final = 1_024
 _LOOK_AFTER_SECONDS: Final = 24 * 3600.0
 _FREE_SLOTS_SECONDS: Final = 60.0
-_LONGEST_WAIT_SECONDS: Final = 0.1
 _MESSAGE_CHARACTERS: Final = 10_000
 _SUMMARY_CHARACTERS: Final = 1_000
 _FILE_NAME_BYTES: Final = 1_000
@@ -134,9 +128,7 @@ class JobStore:
 
     def create_tables(self) -> None:
         """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
-        report = apply(self.db, survey(self.db, self.layout.definitions, Naming()))
-        if report.failures:
-            raise PenstockError("\n".join(str(failure) for failure in report.failures))
+        ensure_tables(self.db, self.layout.definitions, Naming())
         self._agree_on_shards()
 
     def ensure_tables(self) -> None:
@@ -202,7 +194,8 @@ class JobStore:
         return job, text
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
-        for _ in range(_TRIES):
+        contention = Contention(job.id)
+        while True:
             payload, records = self.payloads.kept(job, "args", text)
             created = transitions.created(job, payload)
             try:
@@ -221,7 +214,7 @@ class JobStore:
                 holder = self._unique_holder(job, refusal.item)
                 if holder is not None:
                     return holder, False
-        raise Contended(job.id, _TRIES)
+            contention.wait()
 
     def _existing(self, new: NewJob, found: Job, text: str) -> Job:
         if found.task != new.task or not self.payloads.is_same(found, found.args, text):
@@ -568,7 +561,8 @@ class JobStore:
     ) -> Job:
         """Makes a change of the job as it is, again if somebody was quicker."""
         kept_key = False
-        for attempt in range(_TRIES):
+        contention = Contention(job.id)
+        while True:
             changed = change(job)
             now = self.clock.now()
             if self._is_near_expiry(job, max(now, changed.job.run_at)) and not job.is_terminal:
@@ -586,13 +580,12 @@ class JobStore:
                 if conflict.current is None:
                     raise JobNotFound(job.id) from None
                 job = conflict.current
-                _let_others_write(attempt)
             except Guarded as refusal:
                 if not guards:
                     kept_key = True  # the unique key is another job's, after this one's own guard was lost
                 elif self._unique_holder(job, refusal.item) is not None:
                     raise BadJob(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
-        raise Contended(job.id, _TRIES)
+            contention.wait()
 
     def _kept_longer(self, job: Job, change: Change, now: float) -> Job:
         """The job, which will not expire before long. Who may not make the change is refused here already."""
@@ -601,12 +594,6 @@ class JobStore:
         if job.is_terminal or not self._is_near_expiry(job, due_at):
             return job
         return self._expiry.extended(job, due_at, now)
-
-
-def _let_others_write(attempt: int) -> None:
-    """After a few tries in a row: with any number of writers, each has its turn."""
-    if attempt >= _TRIES_AT_ONCE:
-        time.sleep(random.random() * min(_LONGEST_WAIT_SECONDS, 0.0005 * attempt))
 
 
 def _entry_data(job_id: str, data: object) -> str | None:
