@@ -19,12 +19,11 @@ from penstock.errors import PenstockError
 from penstock.files import Files
 from penstock.files.keys import checked_key
 from penstock.jobs.context import JobContext
-from penstock.jobs.model.job import Job, JobCancelled, JobNotFound, JobRequeued
-from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobNotFound, JobRequeued, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.store.store import JobStore
 from penstock.leases import new_owner
-from penstock.pipelines.errors import BadPipeline, PipelineHeld, required_job_id
+from penstock.pipelines.definition import BadPipeline, PipelineHeld, required_job_id
 
 MOST_ROUNDS: Final = 1_000
 _ROUND: Final = re.compile(r"~\d+$")
@@ -43,7 +42,7 @@ class Ledger:
         self.ctx = ctx
 
     @property
-    def home(self) -> Files | None:
+    def files(self) -> Files | None:
         return self._store.files
 
     def read(self, name: str) -> Any:

@@ -46,7 +46,7 @@ class Expiry:
         self._reader = reader
         self._writer = writer
 
-    def extended(self, job: Job, due_at: float, now: float) -> Job:
+    def extend(self, job: Job, due_at: float, now: float) -> Job:
         """The job, all of whose records expire `keep_seconds` after `due_at` (2). Raises JobNotFound.
 
         It must have been read just now: nobody may move the records of a job that has ended since.
@@ -55,16 +55,17 @@ class Expiry:
         contention = Contention(job.id)
         while job.expires_at < until:
             self._extend_records(job, until)
-            changed = transitions.kept_longer(job, until, now)
+            changed = transitions.extend_retention(job, until, now)
             try:
                 self._writer.change(job, changed)
                 return changed.job
             except Conflict as conflict:
-                if conflict.current is None:
+                current: Job | None = conflict.current
+                if current is None:
                     raise JobNotFound(job.id) from None
-                if conflict.current.state is not job.state:
-                    return conflict.current
-                job = conflict.current
+                if current.state is not job.state:
+                    return current
+                job = current
                 contention.wait()
         return job
 

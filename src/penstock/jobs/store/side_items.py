@@ -190,7 +190,7 @@ class SideItems:
                     "TransactWriteItems", {"TransactItems": [{"ConditionCheck": gone}, {"Update": update}]}
                 )
 
-    def given_back(self, before: Job, after: Job, *, without_key: bool = False) -> list[Action]:
+    def release(self, before: Job, after: Job, *, without_key: bool = False) -> list[Action]:
         """What a job lets go of: its slot when an attempt ends, its unique key when all of it does."""
         actions: list[Action] = []
         if after.lease is None:

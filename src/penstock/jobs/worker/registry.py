@@ -45,7 +45,7 @@ class Firing:
     at: float
 
 
-class Registry:
+class WorkerRegistry:
     """The two items; each is a map with one entry for each worker or schedule."""
 
     def __init__(self, db: Database, layout: Layout) -> None:
@@ -76,7 +76,7 @@ class Registry:
                 self._remove("workers", worker.name)
         return sorted((one for one in found if one.is_alive(now)), key=lambda one: (one.started_at, one.name))
 
-    def fired(self, firing: Firing) -> None:
+    def record_firing(self, firing: Firing) -> None:
         self._set("schedules", firing.schedule, {"S": utc_text(firing.at)})
 
     def firings(self) -> dict[str, Firing]:

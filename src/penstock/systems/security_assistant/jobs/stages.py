@@ -17,7 +17,7 @@ import orjson
 
 from penstock.clock import utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
-from penstock.files.keys import versioned
+from penstock.files.keys import add_version
 from penstock.systems.security_assistant.drawing.agents import Agents
 from penstock.systems.security_assistant.drawing.components import Components
 from penstock.systems.security_assistant.drawing.context import Context, context_text
@@ -118,7 +118,7 @@ def _excel(materials: Materials) -> Outcome:
         made_at=utc_text(materials.storage.now()),
     )
     answer = agent.workbook(materials.components, materials.context, heading)
-    name = versioned("schedule.xlsx", job.stage_versions["excel"])
+    name = add_version("schedule.xlsx", job.stage_versions["excel"])
     summary = {"file": name, "size": len(answer.value)}
     outputs = {"excel": (name, answer.value)}
     return Outcome(summary, summary, agent.name, answer.tokens, outputs, message=f"Wrote {name}")

@@ -48,7 +48,7 @@ def taken_over(job: DrawingJob, owner: str, seconds: float, now: float) -> Drawi
 def renewed(job: DrawingJob, now: float) -> DrawingJob:
     if job.lease is None:
         raise LeaseLost(job.id)
-    return _later(job, now, lease=job.lease.renewed(now))
+    return _later(job, now, lease=job.lease.renew(now))
 
 
 def stage_begun(job: DrawingJob, stage: str, stale: frozenset[str], now: float) -> DrawingJob:
