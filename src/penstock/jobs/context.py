@@ -168,14 +168,11 @@ class Attempt:
         return lease is not None and time.monotonic() - self._renewed_at > lease.seconds
 
 
-class JobContext:
-    """What a task is given: to report, to keep what it has done, and to see that it should stop."""
+class _AttemptView:
+    """What both contexts tell of their attempt."""
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
-        self._versions: dict[str, int] = {}
-        self.lost_reports = 0
-        """Progress that could not be stored: the task goes on without."""
 
     @property
     def id(self) -> str:
@@ -198,6 +195,29 @@ class JobContext:
         return self._attempt.job
 
     @property
+    def seconds_left(self) -> float | None:
+        """Until the time limit; None without one."""
+        return self._attempt.seconds_left
+
+    def requeue(self, reason: str = "") -> None:
+        """Ends this attempt here: the job goes back to the queue, and continues at its last checkpoint."""
+        raise JobRequeued(reason or "the task asked for it")
+
+    def stop_if_asked(self) -> None:
+        """Raises JobRequeued if the worker stops, or the soft time limit is over. Every report does this."""
+        self._attempt.stop_if_asked()
+
+
+class JobContext(_AttemptView):
+    """What a task is given: to report, to keep what it has done, and to see that it should stop."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self._versions: dict[str, int] = {}
+        self.lost_reports = 0
+        """Progress that could not be stored: the task goes on without."""
+
+    @property
     def files(self) -> JobFiles:
         """The job's files."""
         return JobFiles(self._attempt)
@@ -213,11 +233,6 @@ class JobContext:
     def cancelled(self) -> bool:
         """Whether somebody has cancelled the job, or another worker has it: for loops that do not report."""
         return self._attempt.is_cancelled()
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Until the time limit; None without one."""
-        return self._attempt.seconds_left
 
     # ── reports ──────────────────────────────────────────────────────────────────────────────────
 
@@ -278,16 +293,6 @@ class JobContext:
             self._versions[name] = 0 if kept is None else kept.version
         return self._versions[name]
 
-    # ── stopping ─────────────────────────────────────────────────────────────────────────────────
-
-    def requeue(self, reason: str = "") -> None:
-        """Ends this attempt here: the job goes back to the queue, and continues at its last checkpoint."""
-        raise JobRequeued(reason or "the task asked for it")
-
-    def stop_if_asked(self) -> None:
-        """Raises JobRequeued if the worker stops, or the soft time limit is over. Every report does this."""
-        self._attempt.stop_if_asked()
-
 
 _MISSING = object()
 
@@ -328,32 +333,13 @@ class JobFiles:
         return self._attempt.files.exists(self._attempt.file_key(name))
 
 
-class AsyncJobContext:
+class AsyncJobContext(_AttemptView):
     """The same for `async def` tasks: what writes is awaited, and does not hold up the event loop."""
 
     def __init__(self, context: JobContext) -> None:
+        super().__init__(context._attempt)
         self.blocking = context
         """The context itself, for code that runs in a thread."""
-
-    @property
-    def id(self) -> str:
-        return self.blocking.id
-
-    @property
-    def attempt(self) -> int:
-        return self.blocking.attempt
-
-    @property
-    def tenant(self) -> str:
-        return self.blocking.tenant
-
-    @property
-    def job(self) -> Job:
-        return self.blocking.job
-
-    @property
-    def seconds_left(self) -> float | None:
-        return self.blocking.seconds_left
 
     async def results(self) -> dict[str, Any]:
         return await asyncio.to_thread(lambda: self.blocking.results)
@@ -382,14 +368,6 @@ class AsyncJobContext:
             value = await function()
             await self.checkpoint(name, value)
         return cast(T, value)
-
-    def requeue(self, reason: str = "") -> None:
-        """Ends this attempt here: the job goes back to the queue, and continues at its last checkpoint."""
-        self.blocking.requeue(reason)
-
-    def stop_if_asked(self) -> None:
-        """Raises JobRequeued if the worker stops, or the soft time limit is over. Every report does this."""
-        self.blocking.stop_if_asked()
 
     async def save_file(self, name: str, data: Data) -> JobFile:
         """As `ctx.files.save`."""

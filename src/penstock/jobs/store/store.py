@@ -53,7 +53,6 @@ from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
 from penstock.stored_text import cut
 from penstock.tables.apply.apply import ensure_tables
-from penstock.tables.definitions.naming import Naming
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
 _ENQUEUED_TOGETHER: Final = 100
@@ -126,7 +125,7 @@ class JobStore:
 
     def create_tables(self) -> None:
         """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
-        ensure_tables(self.db, self.layout.definitions, Naming())
+        ensure_tables(self.db, self.layout.definitions)
         self._agree_on_shards()
 
     def ensure_tables(self) -> None:
