@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.files import BadKey
-from penstock.files.keys import add_version, is_key, join_key, normalize_name
+from penstock.files.keys import add_version, is_key, join_key, next_version, normalize_name, version_of
 
 
 def test_the_seeds_own_key() -> None:
@@ -53,20 +53,16 @@ def test_a_part_that_is_more_than_one_is_refused(part: str) -> None:
         join_key("company", part, "x.pdf")
 
 
-@pytest.mark.parametrize(
-    ("name", "second"),
-    [
-        ("schedule.xlsx", "schedule_v2.xlsx"),
-        ("noending", "noending_v2"),
-        ("a.tar.gz", "a.tar_v2.gz"),
-        (".hidden", ".hidden_v2"),
-    ],
-)
-def test_a_version_stands_before_the_ending(name: str, second: str) -> None:
-    assert add_version(name, 2) == second
-    assert is_key(second)
+@pytest.mark.parametrize("name", ["schedule.xlsx", "noending", "a.tar.gz", ".hidden", "x_v", "a_vb.txt"])
+def test_a_version_is_put_in_and_found_again(name: str) -> None:
+    assert version_of(name) == (name, None)
+    assert version_of(add_version(name, 12)) == (name, 12)
+    assert is_key(add_version(name, 12))
 
 
-def test_versions_count_from_1() -> None:
+def test_versions_count_up_from_the_highest_taken() -> None:
+    taken = ["j/schedule_v1.xlsx", "j/schedule_v3.xlsx", "j/schedule.xlsx", "j/other_v9.xlsx", "j/schedule_v07.xlsx"]
+    assert next_version("schedule.xlsx", taken) == 4
+    assert next_version("new.xlsx", taken) == 1
     with pytest.raises(ValueError, match="count from 1"):
         add_version("x", 0)

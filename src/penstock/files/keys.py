@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal
@@ -148,6 +149,7 @@ def _is_mark(character: str) -> bool:
 
 _APOSTROPHES = re.compile("['’ʼ`]")
 _OTHERS = re.compile(r"[\W_]+")
+_VERSION = re.compile(r"_v([1-9][0-9]{0,8})$")
 
 
 def join_key(*parts: str) -> str:
@@ -173,5 +175,25 @@ def add_version(name: str, version: int) -> str:
     """`schedule.xlsx`, 2 → `schedule_v2.xlsx`."""
     if version < 1:
         raise ValueError(f"versions count from 1, not {version}")
-    stem, _, ending = name.rpartition(".")
-    return f"{stem}_v{version}.{ending}" if stem else f"{name}_v{version}"
+    stem, dot, ending = _split(name)
+    return f"{stem}_v{version}{dot}{ending}"
+
+
+def version_of(name: str) -> tuple[str, int | None]:
+    """`schedule_v2.xlsx` → `schedule.xlsx`, 2; a name without a version has None."""
+    stem, dot, ending = _split(name)
+    found = _VERSION.search(stem)
+    if found is None:
+        return name, None
+    return f"{stem[: found.start()]}{dot}{ending}", int(found.group(1))
+
+
+def next_version(name: str, taken: Iterable[str]) -> int:
+    """The version after the highest of `name` among the names or keys in `taken`."""
+    versions = (version_of(one.rsplit("/", 1)[-1]) for one in taken)
+    return 1 + max((version or 0 for base, version in versions if base == name), default=0)
+
+
+def _split(name: str) -> tuple[str, str, str]:
+    stem, dot, ending = name.rpartition(".")
+    return (stem, dot, ending) if stem else (name, "", "")

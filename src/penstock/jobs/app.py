@@ -35,13 +35,14 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
-from penstock.retry import RetryPolicy
+from penstock.retry import Backoff, RetryPolicy
 from penstock.user_modules import load_attribute
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_WAIT_SECONDS: Final = (0.02, 1.0)
+_POLLS: Final = Backoff(0.02, 1.5, 1.0)
+"""How often `wait` reads the job."""
 _LEASES_KEPT: Final = 4
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
 
@@ -156,15 +157,16 @@ class App:
     def wait(self, job_id: str, *, timeout_seconds: float | None = None) -> Job:
         """The job when it has ended. Raises TimeoutError."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        pause, longest = _WAIT_SECONDS
+        polls = 0
         while True:
             job = self.store.get(job_id)
             if job.is_terminal:
                 return job
+            polls += 1
+            pause = _POLLS.bound(polls)
             if end is not None and time.monotonic() + pause > end:
                 raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s")
             time.sleep(pause)
-            pause = min(pause * 1.5, longest)
 
     def result(self, job_id: str, *, timeout_seconds: float | None = None) -> Any:
         """What the task returned, when it has. Raises JobFailed, TimeoutError."""

@@ -24,6 +24,7 @@ from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.store.store import JobStore
 from penstock.leases import new_owner
 from penstock.pipelines.definition import BadPipeline, PipelineHeld, required_job_id
+from penstock.retry import Backoff
 
 MOST_ROUNDS: Final = 1_000
 _ROUND: Final = re.compile(r"~\d+$")
@@ -114,7 +115,7 @@ def checked_job_id(pipeline: str, job_id: str | None) -> str:
 QUEUE: Final = "pipelines"
 """Of jobs that are run by whoever calls `run`: no worker looks there unless it is told to."""
 
-_PAUSES_SECONDS: Final = (0.02, 0.5)
+_POLLS: Final = Backoff(0.02, 1.5, 0.5)
 _TRIES: Final = 100
 
 
@@ -169,5 +170,4 @@ def _wait(job: Job, end: float, tries: int) -> None:
             raise PipelineHeld(job.id, lease.owner, lease.takeable_at)
     elif tries > _TRIES:
         raise PenstockError(f"{job.id}: others took and left it {tries} times. Try again.")
-    shortest, longest = _PAUSES_SECONDS
-    time.sleep(min(longest, shortest * tries))
+    time.sleep(_POLLS.bound(tries))

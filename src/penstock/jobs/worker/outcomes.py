@@ -21,11 +21,11 @@ from penstock.jobs.model.job import Job, JobCancelled, JobError
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task
 from penstock.leases import LeaseLost
-from penstock.retry import Failure
+from penstock.retry import Backoff, Failure
 
 _LOG = logging.getLogger("penstock.jobs")
 
-_AGAIN_SECONDS: Final = 0.1
+_STORE_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
 
 
 @dataclass(slots=True)
@@ -60,6 +60,7 @@ class Outcomes:
         """Stores the outcome (1)."""
         lease = attempt.job.lease
         until = time.monotonic() + (lease.seconds if patient and lease is not None else 0.0)
+        failures = 0
         while True:
             try:
                 attempt.finish(end)
@@ -69,7 +70,8 @@ class Outcomes:
                 self.end(attempt, "cancelled", self._store.end_cancelled, patient=patient)
             except (PenstockError, OSError) as error:
                 if _may_pass(error) and time.monotonic() < until:
-                    time.sleep(_AGAIN_SECONDS)
+                    failures += 1
+                    time.sleep(_STORE_AGAIN.wait(failures))
                     continue
                 self._end_unstored(attempt, how, error)
             else:

@@ -57,6 +57,7 @@ from penstock.jobs.worker.invocation import protect
 from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.leases import LeaseLost, new_owner
+from penstock.retry import Backoff
 
 _LOG = logging.getLogger("penstock.jobs")
 
@@ -167,7 +168,6 @@ class Fetcher:
         self._store = store
         self._queues = queues
         self._verdict = verdict
-        self._idle_seconds = idle_seconds
         self._burst = burst
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
@@ -181,7 +181,8 @@ class Fetcher:
         self._polling = False
         self._was_filled = False
         self._wake_at = 0.0
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._polls_pause = Backoff(_FIRST_PAUSE_SECONDS, 2.0, idle_seconds)
+        self._empty_polls = 0
         self._poll_at = 0.0
         self._stopped = False
         self.polls = 0
@@ -343,8 +344,8 @@ class Fetcher:
             self._polling = False
             self._candidates.extend(found)
             self._was_filled = bool(found)
-            self._pause = _FIRST_PAUSE_SECONDS if found else min(self._pause * 2, self._idle_seconds)
-            pause = self._pause * random.uniform(0.8, 1.2)
+            self._empty_polls = 0 if found else self._empty_polls + 1
+            pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
             if next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
             self._poll_at = time.monotonic() + pause
@@ -363,7 +364,7 @@ class Fetcher:
         """There may be something to do now."""
         with self._changed:
             self._poll_at = 0.0
-            self._pause = _FIRST_PAUSE_SECONDS
+            self._empty_polls = 0
             self._changed.notify_all()
 
     def stop(self) -> None:

@@ -47,13 +47,11 @@ from penstock.records.run.report import MOST_ERRORS, RecordError, Report
 from penstock.records.run.schedule import OtherProcessors, QueuedRecord, RecordQueue
 from penstock.records.source import Candidate
 from penstock.records.store import RecordStore
-from penstock.retry import NO_RETRIES, Failure, RetryPolicy
+from penstock.retry import NO_RETRIES, Backoff, Failure, RetryPolicy
 
 RECORD_CHANGED: Final = "RecordChanged"
-_LOOK_AGAIN_SECONDS: Final = 0.1
-"""How long until a record that another holds is looked at once more; twice as long each time."""
-
-_LOOK_SELDOM_SECONDS: Final = 1.0
+_LOOKS: Final = Backoff(0.1, 2.0, 1.0)
+"""How long until a record that another holds is looked at once more."""
 
 End = Ended | Died | Overran | NotRun
 
@@ -120,8 +118,7 @@ class RecordOutcomes:
         elif awaited is not None and (awaited.token, awaited.until) != (state.token, state.until):
             self.count("held")  # renewed, or claimed anew: somebody alive has it
         else:
-            wait = min(_LOOK_AGAIN_SECONDS * 2**task.looks, _LOOK_SELDOM_SECONDS)
-            due = min(self._store.clock.now() + wait, takeable_at)
+            due = min(self._store.clock.now() + _LOOKS.bound(task.looks + 1), takeable_at)
             self._schedule.postpone(QueuedRecord(task.candidate, state, min(task.looks + 1, 10)), due)
 
     # ── ended ────────────────────────────────────────────────────────────────────────────────────
