@@ -100,7 +100,7 @@ class Inputs:
         self._check_pipeline(note)
         kept = {name: form for name, form in note.get("inputs", {}).items() if not form.get(_DEFAULT)}
         self._check(kept)
-        own = {name: Product.parse(form) for name, form in kept.items() if name in self._known}
+        own = {name: Product.parse(form) for name, form in kept.items() if name in self._input_names}
         own |= {name: self._product(name, value, own.get(name), ledger) for name, value in self.given.items()}
         missing = {name: value for name, value in self.defaults.items() if name not in own}
         others = {name: Product.of(value, f"parameters.{name}") for name, value in missing.items()}
@@ -117,7 +117,7 @@ class Inputs:
             ledger.write(INPUTS_NOTE, note, summary=", ".join(forms))
 
     @property
-    def _known(self) -> set[str]:
+    def _input_names(self) -> set[str]:
         return {*self.names, *self.defaults}
 
     def _check_pipeline(self, note: Mapping[str, Any]) -> None:
@@ -128,7 +128,9 @@ class Inputs:
 
     def _check(self, kept: Mapping[str, Any]) -> None:
         takes = ", ".join((*self.names, *self.defaults)) or "none"
-        found = [f"{name!r} is no input of it: it takes {takes}" for name in self.given if name not in self._known]
+        found = [
+            f"{name!r} is no input of it: it takes {takes}" for name in self.given if name not in self._input_names
+        ]
         missing = [name for name in self.names if name not in self.given and name not in kept]
         found += [f"its input {name!r} is missing: give inputs={{{name!r}: …}}" for name in missing]
         if found:

@@ -393,7 +393,7 @@ def item_of(job: Job, shards: int) -> Item:
     values = job.__dict__
     for attribute, name, absent, wire, _ in _FIELDS:
         value = values[name]
-        if value != absent:
+        if value is not absent and value != absent:  # most are absent, and the very same object
             item[attribute] = wire(value)
     return item
 
