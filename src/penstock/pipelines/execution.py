@@ -128,9 +128,8 @@ class Inputs:
 
     def _check(self, kept: Mapping[str, Any]) -> None:
         takes = ", ".join((*self.names, *self.defaults)) or "none"
-        found = [
-            f"{name!r} is no input of it: it takes {takes}" for name in self.given if name not in self._input_names
-        ]
+        unknown = [name for name in self.given if name not in self._input_names]
+        found = [f"{name!r} is no input of it: it takes {takes}" for name in unknown]
         missing = [name for name in self.names if name not in self.given and name not in kept]
         found += [f"its input {name!r} is missing: give inputs={{{name!r}: …}}" for name in missing]
         if found:
