@@ -18,7 +18,7 @@ import pytest
 from penstock.client.transports.messages import PlainReader
 from penstock.errors import PenstockError
 from penstock.files import keys
-from penstock.files.keys import normalized
+from penstock.files.keys import normalize_name
 from penstock.pipelines.lineage import Lineage, Origin
 from penstock.systems.delphi.analysis.conversation import tidy
 from penstock.systems.security_assistant.drawing import components, pdf, schedule
@@ -225,7 +225,7 @@ def seen_in_a_drawing(text: str) -> None:
     pdf._Pieces().see(text, (1, 0, 0, 1, 0, 0), (1, 0, 0, 1, 0, 0), None, 1)
 
 
-@pytest.mark.parametrize("function", [normalized, tidy, seen_in_a_drawing])
+@pytest.mark.parametrize("function", [normalize_name, tidy, seen_in_a_drawing])
 def test_marks_are_sorted_a_few_at_a_time(function: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
     assert_linear(marks_sorted(function, monkeypatch))
 

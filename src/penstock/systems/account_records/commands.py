@@ -37,7 +37,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors import Function
 from penstock.records.run.report import Report
 from penstock.records.run.run import Interrupted
-from penstock.records.run_records import recorded
+from penstock.records.run_records import process_recorded
 from penstock.systems.account_records.config import DEFAULTS, EXAMPLE, Config
 from penstock.systems.account_records.examples import (
     processor_complete_example,
@@ -444,7 +444,7 @@ def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool
     bar = Bar(quiet=quiet)
     table = processor.model.table
     try:
-        return recorded(processor, function, table.database, table.name, name=place, tell=bar.show)
+        return process_recorded(processor, function, table.database, table.name, name=place, tell=bar.show)
     except Interrupted as stopped:
         return replace(stopped.report, interrupted=True)
     finally:

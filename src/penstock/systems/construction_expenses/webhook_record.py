@@ -105,7 +105,7 @@ def started(record: Item, owner: str, now: float, lease_seconds: float) -> Chang
 
 
 def renewed(record: Item, now: float) -> Changes:
-    return {"lease": _lease_form(lease_of(record).renewed(now))}
+    return {"lease": _lease_form(lease_of(record).renew(now))}
 
 
 def completed(record: Item, now: float) -> Changes:

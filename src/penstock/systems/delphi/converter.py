@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from penstock.pipelines.errors import JobIdRequired
+from penstock.pipelines.definition import JobIdRequired
 from penstock.systems.delphi.analysis.clusters import OUTLIER, Layers
 from penstock.systems.delphi.analysis.conversation import Conversation
 from penstock.systems.delphi.analysis.embeddings import pack_vector

@@ -20,7 +20,7 @@ from penstock.clock import utc_text
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Files
 from penstock.files.content import SavedFile
-from penstock.files.errors import HomeUnreachable
+from penstock.files.errors import StoreUnreachable
 from penstock.files.file_store import LONGEST_URL_SECONDS
 from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import JobCancelled, JobNotFound, JobRequeued
@@ -34,7 +34,7 @@ from penstock.systems.excel_reports.workbook import ReportBook, Statistics
 
 _LOG = logging.getLogger("penstock.excel_reports")
 
-RETRIES: Final = RetryPolicy(3, on=(TransportError, DynamoDBError, HomeUnreachable))
+RETRIES: Final = RetryPolicy(3, on=(TransportError, DynamoDBError, StoreUnreachable))
 """What may pass is tried again; a report that cannot be made fails at once."""
 _BATCHES: Final = 6
 """Images are told of so often."""

@@ -18,8 +18,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.app import App
 from penstock.jobs.context import JobContext
-from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, JobNotFound, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.worker.worker import Worker
 from penstock.systems.excel_reports.options import ReportOptions, checked_options

@@ -19,8 +19,8 @@ import orjson
 
 from penstock.client.items.values import InvalidValue
 from penstock.errors import AccessDeniedException, CredentialsMissing, TimedOut, ValidationException
-from penstock.files.errors import FileChanged, FileMissing, HomeMissing, NotAllowed
-from penstock.jobs.model.new_job import checked_progress
+from penstock.files.errors import FileChanged, FileMissing, NotAllowed, StoreMissing
+from penstock.jobs.model.job import checked_progress
 from penstock.jobs.model.state import BadTransition, State, target
 from penstock.stored_text import cut
 from penstock.systems.excel_reports.records import (
@@ -40,7 +40,7 @@ from penstock.systems.excel_reports.records import (
 
 # The first that fits: BadReport is a ValueError too.
 _CATEGORIES: Final[tuple[tuple[Category, tuple[type[BaseException], ...]], ...]] = (
-    ("file_not_found", (FileNotFoundError, FileMissing, HomeMissing)),
+    ("file_not_found", (FileNotFoundError, FileMissing, StoreMissing)),
     ("access_denied", (PermissionError, NotAllowed, AccessDeniedException, CredentialsMissing)),
     ("timeout", (TimeoutError, TimedOut)),
     ("data_format", (FileChanged, json.JSONDecodeError, orjson.JSONDecodeError, UnicodeError, zipfile.BadZipFile)),

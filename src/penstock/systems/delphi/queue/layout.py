@@ -19,8 +19,7 @@ from penstock.clock import utc_text
 from penstock.files import Files
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import ClaimIndex, Item, Listing, ReadCall
-from penstock.jobs.model.job import Checkpoint, History, Job
-from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.job import BadJob, Checkpoint, History, Job
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import JobSource, StoreSource, TableDescription
 from penstock.jobs.store.store import JobStore

@@ -27,8 +27,7 @@ from typing import IO, Any, Final
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import JobContext
-from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
-from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
 from penstock.jobs.store.payloads import INLINE_BYTES, to_json
 from penstock.jobs.worker.worker import Worker
 from penstock.retry import RetryPolicy

@@ -30,7 +30,7 @@ from penstock.systems.security_assistant.drawing.schedule import (
     schedule_sheets,
     workbook,
 )
-from penstock.user_modules import named
+from penstock.user_modules import load_attribute
 
 Value = TypeVar("Value")
 
@@ -126,7 +126,7 @@ def default_agents() -> Agents:
 
 def load_agents(place: str) -> Agents:
     """What the function `module:name` gives."""
-    module, name, make = named(place, what="function", example="my_agents:make")
+    module, name, make = load_attribute(place, what="function", example="my_agents:make")
     if not callable(make):
         raise PenstockError(f"{module.__name__} has no function named {name}.")
     agents = make()

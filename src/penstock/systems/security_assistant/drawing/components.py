@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from penstock.files.errors import BadKey
-from penstock.files.keys import normalized
+from penstock.files.keys import normalize_name
 from penstock.systems.security_assistant.drawing.pdf import Drawing, DrawingTooLarge, Page, Row
 
 CUSTOM: Final = {
@@ -83,7 +83,7 @@ def type_of(description: str) -> str:
         if part in words:
             return kind
     try:
-        return normalized(description)
+        return normalize_name(description)
     except BadKey:
         return "unknown"
 

@@ -31,7 +31,7 @@ from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
 from penstock.files.errors import BadKey
-from penstock.files.keys import joined, normalized
+from penstock.files.keys import join_key, normalize_name
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import NEVER_EXPIRES
@@ -56,7 +56,7 @@ def part_of(name: str, what: str) -> str:
         if refused in name:
             raise BadName(f"{what} {name!r} has {refused!r}, which may be in no name. Write it without.")
     try:
-        part = normalized(name)
+        part = normalize_name(name)
     except BadKey:
         raise BadName(f"{what} {name!r} has no letter and no digit. Give it a name.") from None
     if len(part.encode()) > NAME_BYTES:
@@ -100,13 +100,13 @@ class JobName:
 
     @property
     def folder(self) -> str:
-        return joined(self.company, self.client, self.project, self.job_id)
+        return join_key(self.company, self.client, self.project, self.job_id)
 
     def path(self, file: str) -> str:
         """Where a file of this job lies."""
         if not _FILE_NAME.fullmatch(file) or ".." in file:
             raise BadName(f"{file!r} is no name of a file of a job.")
-        return joined(self.company, self.client, self.project, self.job_id, file)
+        return join_key(self.company, self.client, self.project, self.job_id, file)
 
 
 def job_name(company: str, client: str, project: str, job_id: str) -> JobName:

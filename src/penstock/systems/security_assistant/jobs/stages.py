@@ -20,7 +20,7 @@ import orjson
 
 from penstock.clock import utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
-from penstock.files.keys import versioned
+from penstock.files.keys import add_version
 from penstock.jobs.model.job import Job, new_id
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import NEVER_EXPIRES
@@ -126,7 +126,7 @@ def _excel(materials: Materials) -> Outcome:
         made_at=utc_text(materials.storage.now()),
     )
     answer = agent.workbook(materials.components, materials.context, heading)
-    name = versioned("schedule.xlsx", job.stage_versions["excel"])
+    name = add_version("schedule.xlsx", job.stage_versions["excel"])
     summary = {"file": name, "size": len(answer.value)}
     outputs = {"excel": (name, answer.value)}
     return Outcome(summary, summary, agent.name, answer.tokens, outputs, message=f"Wrote {name}")

@@ -19,7 +19,7 @@ from typing import Protocol
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import altered
+from penstock.jobs.model.transitions import copy_with
 from penstock.optimistic import Conflict
 from penstock.systems.security_assistant.jobs.job import DrawingJob, Event, part_of
 
@@ -170,7 +170,7 @@ def _write(target: DrawingJobStore, job: DrawingJob, found: DrawingJob | None) -
         return
     try:
         # The version goes on from the target's: whoever holds an older one must notice.
-        target.replace(replace(job, lifecycle=altered(job.lifecycle, {"version": found.version + 1})))
+        target.replace(replace(job, lifecycle=copy_with(job.lifecycle, {"version": found.version + 1})))
     except Conflict:
         raise Conflict(job.key, None) from None
 

@@ -16,9 +16,9 @@ from penstock.files.content import SavedFile
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobError
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import Changed, altered
+from penstock.jobs.model.transitions import ChangedJob, copy_with
 from penstock.jobs.sources import NEVER_EXPIRES
-from penstock.leases import LeaseLost
+from penstock.leases import LeaseLost, grant
 from penstock.systems.security_assistant.jobs.job import KEEP_SECONDS, Checkpoint, DrawingJob
 
 Change = Callable[[DrawingJob], DrawingJob]
@@ -29,12 +29,12 @@ _NOT_STORED: Final = {"events": (), "error": None, "progress": 0.0}
 
 def started(job: DrawingJob, owner: str, seconds: float, now: float) -> DrawingJob:
     """A worker has claimed it."""
-    return _after(job, transitions.started(job.lifecycle, owner, seconds, now))
+    return _after(job, transitions.start(job.lifecycle, grant(job.lifecycle.token, owner, now, seconds), now))
 
 
 def taken_over(job: DrawingJob, owner: str, seconds: float, now: float) -> DrawingJob:
     """Its worker has died: another one continues it, unless it has lost too many in one stage (3)."""
-    after = _after(job, transitions.taken_over(job.lifecycle, owner, seconds, now))
+    after = _after(job, transitions.take_over(job.lifecycle, owner, seconds, now))
     if not after.is_terminal:
         return after
     last = "" if job.lease is None else job.lease.owner
@@ -45,7 +45,7 @@ def taken_over(job: DrawingJob, owner: str, seconds: float, now: float) -> Drawi
 def renewed(job: DrawingJob, now: float) -> DrawingJob:
     if job.lease is None:
         raise LeaseLost(job.id)
-    return _after(job, transitions.renewed(job.lifecycle, job.lease.renewed(now), now))
+    return _after(job, transitions.renew_lease(job.lifecycle, now))
 
 
 def stage_started(job: DrawingJob, stage: str, stale: frozenset[str], now: float) -> DrawingJob:
@@ -70,7 +70,7 @@ def stage_completed(
     after = renewed(job, now)
     return replace(
         after,
-        lifecycle=altered(after.lifecycle, {"crashes": 0}),
+        lifecycle=copy_with(after.lifecycle, {"crashes": 0}),
         checkpoints={**job.checkpoints, name: point},
         saved={**job.saved, **{file.key: file for file in outputs.values()}},
         output_files={**job.output_files, **{kind: file.key for kind, file in outputs.items()}},
@@ -80,25 +80,25 @@ def stage_completed(
 
 def requeued(job: DrawingJob, now: float) -> DrawingJob:
     """Its worker's time is up: another one continues it after the last checkpoint."""
-    return _after(job, transitions.requeued(job.lifecycle, "", now))
+    return _after(job, transitions.requeue(job.lifecycle, "", now))
 
 
 def retrying(job: DrawingJob, error: Mapping[str, Any], at: float, now: float) -> DrawingJob:
-    return _after(job, transitions.retrying(job.lifecycle, _job_error(error), at, now), error=error)
+    return _after(job, transitions.schedule_retry(job.lifecycle, _job_error(error), at, now), error=error)
 
 
 def completed(job: DrawingJob, metadata: Mapping[str, Any], now: float) -> DrawingJob:
-    after = transitions.completed(job.lifecycle, None, now)
+    after = transitions.complete(job.lifecycle, None, now)
     return _after(job, after, metadata={**job.metadata, **metadata}, error=None)
 
 
 def failed(job: DrawingJob, error: Mapping[str, Any], now: float) -> DrawingJob:
-    return _after(job, transitions.failed(job.lifecycle, _job_error(error), now), error=error)
+    return _after(job, transitions.fail(job.lifecycle, _job_error(error), now), error=error)
 
 
 def retried(job: DrawingJob, now: float) -> DrawingJob:
     """A failed job, once more, with the checkpoints it has."""
-    return _after(job, transitions.retried(job.lifecycle, now))
+    return _after(job, transitions.retry(job.lifecycle, now))
 
 
 def check_held(held: DrawingJob, current: DrawingJob) -> None:
@@ -112,11 +112,11 @@ def _job_error(error: Mapping[str, Any]) -> JobError:
     return JobError(error["kind"], error["message"])
 
 
-def _after(job: DrawingJob, changed: Changed, **changes: Any) -> DrawingJob:
+def _after(job: DrawingJob, changed: ChangedJob, **changes: Any) -> DrawingJob:
     before, after = job.lifecycle, changed.job
     waits = after.state is State.QUEUED and after.run_at > after.updated_at
     run_at = after.run_at if waits else after.created_at
-    lifecycle = altered(after, {**_NOT_STORED, "run_at": run_at, "expires_at": _expiry(before, after)})
+    lifecycle = copy_with(after, {**_NOT_STORED, "run_at": run_at, "expires_at": _expiry(before, after)})
     return replace(job, lifecycle=lifecycle, **changes)
 
 

@@ -11,8 +11,7 @@ from penstock.client.database import Database
 from penstock.clock import ManualClock
 from penstock.errors import InternalServerError
 from penstock.jobs.layouts.item_collection import claim_place
-from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.model.new_job import MOST_DEPENDENCIES, BadJob, NewJob
+from penstock.jobs.model.job import MOST_DEPENDENCIES, BadJob, Job, JobNotFound, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 

@@ -19,12 +19,12 @@ from penstock.client.wrappers.retries import RequestRetries, Retrying
 from penstock.clock import ManualClock
 from penstock.errors import ConnectionFailed
 from penstock.jobs.layouts.item_collection import CollectionLayout
-from penstock.jobs.model.job import Entry, Job, JobFile
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Entry, Job, JobFile, NewJob
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import Changed, reported
-from penstock.jobs.store.conditional_writes import Conflict, JobWriter
+from penstock.jobs.model.transitions import ChangedJob, add_entry
+from penstock.jobs.store.conditional_writes import JobWriter
 from penstock.jobs.store.store import JobStore
+from penstock.optimistic import Conflict
 
 # ── one call ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -102,8 +102,8 @@ def test_two_writes_that_look_alike_are_told_apart(store: JobStore) -> None:
     job = made(store)
     writer = JobWriter(store.db, store.layout)
 
-    def line(text: str) -> tuple[Changed, list[Any]]:
-        changed = reported(job, START, renew=False)
+    def line(text: str) -> tuple[ChangedJob, list[Any]]:
+        changed = add_entry(job, START, renew=False)
         return changed, [store.layout.entry(changed.job, Entry(changed.job.entries, START, message=text))]
 
     (one, its_record), (other, other_record) = line("one"), line("other")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.files import (
-    BadHome,
+    BadStoreUrl,
     FileChanged,
     FileMissing,
     Files,
@@ -230,7 +230,7 @@ def test_a_url_has_a_life_that_s3_can_give_it(files: Files) -> None:
     ],
 )
 def test_a_url_that_is_no_home_is_told(url: str, reason: str) -> None:
-    with pytest.raises(BadHome, match=reason):
+    with pytest.raises(BadStoreUrl, match=reason):
         open_files(url)
 
 

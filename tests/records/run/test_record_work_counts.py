@@ -106,7 +106,7 @@ PAGE = [Candidate({"pk": {"S": str(number)}}) for number in range(40)]
 
 
 def leased(clock: ManualClock, owner: str) -> RecordState:
-    return NONE.claimed(owner, clock.now(), 10.0)
+    return NONE.claim(owner, clock.now(), 10.0)
 
 
 def test_processors_that_see_each_other_share_a_page_between_them(clock: ManualClock) -> None:
@@ -116,7 +116,7 @@ def test_processors_that_see_each_other_share_a_page_between_them(clock: ManualC
         other_processors = OtherProcessors(owner, clock)
         for other in owners:
             other_processors.note_seen(leased(clock, other))
-        shares.append([found.key["pk"]["S"] for found in other_processors.ours(PAGE, 0)])
+        shares.append([found.key["pk"]["S"] for found in other_processors.select_ours(PAGE, 0)])
     assert sorted(name for share in shares for name in share) == sorted(found.key["pk"]["S"] for found in PAGE)
     assert all(shares)
 
@@ -124,31 +124,31 @@ def test_processors_that_see_each_other_share_a_page_between_them(clock: ManualC
 def test_what_was_left_is_shared_otherwise_in_the_next_pass(clock: ManualClock) -> None:
     other_processors = OtherProcessors("a", clock)
     other_processors.note_seen(leased(clock, "b"))
-    assert other_processors.ours(PAGE, 0) != other_processors.ours(PAGE, 1)
+    assert other_processors.select_ours(PAGE, 0) != other_processors.select_ours(PAGE, 1)
 
 
 def test_a_neighbour_that_was_not_met_for_some_pages_is_in_nobodys_way(clock: ManualClock) -> None:
     other_processors = OtherProcessors("a", clock)
     other_processors.note_seen(leased(clock, "b"))
-    assert [len(other_processors.ours(PAGE, 0)) == len(PAGE) for _ in range(4)] == [False, False, True, True]
+    assert [len(other_processors.select_ours(PAGE, 0)) == len(PAGE) for _ in range(4)] == [False, False, True, True]
 
 
 def test_one_that_claims_and_renews_nothing_is_no_neighbour_but_keeps_its_records(clock: ManualClock) -> None:
     held = Candidate({"pk": {"S": "held"}}, leased(clock, "dead").wire())
     clock.advance(6.0)
-    assert OtherProcessors("a", clock).ours([held, *PAGE], 0) == PAGE
+    assert OtherProcessors("a", clock).select_ours([held, *PAGE], 0) == PAGE
     clock.advance(10.0)
-    assert OtherProcessors("a", clock).ours([held, *PAGE], 0) == [held, *PAGE]
+    assert OtherProcessors("a", clock).select_ours([held, *PAGE], 0) == [held, *PAGE]
 
 
 def test_what_failed_is_left_to_a_pass_that_waits(clock: ManualClock) -> None:
     failed = leased(clock, "a").after_failure("ValueError", "no price", clock.now(), clock.now() + 5)
     found = Candidate({"pk": {"S": "failed"}}, failed.wire())
     other_processors = OtherProcessors("a", clock)
-    assert other_processors.ours([found], 0) == [found]
-    assert other_processors.ours([found], 1) == []
+    assert other_processors.select_ours([found], 0) == [found]
+    assert other_processors.select_ours([found], 1) == []
     clock.advance(5.0)
-    assert other_processors.ours([found], 1) == [found]
+    assert other_processors.select_ours([found], 1) == [found]
 
 
 # ── pages ────────────────────────────────────────────────────────────────────────────────────────

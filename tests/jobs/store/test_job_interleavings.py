@@ -19,8 +19,7 @@ from job_worlds import DAY, FAILURE, START, items, new_store
 from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.jobs.layouts.item_collection import CollectionLayout, claim_place
-from penstock.jobs.model.job import Job, JobCancelled
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, JobCancelled, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.store import BadJob, JobStore, LimitReached

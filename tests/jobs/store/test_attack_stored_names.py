@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.jobs.model.job import Job
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.worker import Worker
 from penstock.systems.delphi.queue.poller import JobQueue

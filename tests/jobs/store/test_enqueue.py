@@ -17,9 +17,8 @@ from penstock.client.database import connect
 from penstock.clock import ManualClock
 from penstock.errors import PenstockError
 from penstock.files import open_files
-from penstock.jobs.model.job import JobFile, JobNotFound
+from penstock.jobs.model.job import MOST_DEPENDENCIES, BadJob, JobFile, JobNotFound, NewJob
 from penstock.jobs.model.json_text import NotJson, from_json, same_json, to_json
-from penstock.jobs.model.new_job import MOST_DEPENDENCIES, BadJob, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.payloads import INLINE_BYTES, RECORD_BYTES
 from penstock.jobs.store.store import JobStore

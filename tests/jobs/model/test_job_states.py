@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobError, Payload
 from penstock.jobs.model.state import TERMINAL, TRANSITIONS, BadTransition, State, diagram, target
-from penstock.jobs.model.transitions import MOST_CRASHES, Changed
+from penstock.jobs.model.transitions import MOST_CRASHES, ChangedJob
 from penstock.leases import grant
 
 EVENTS = [transition.event for transition in TRANSITIONS]
@@ -73,24 +73,24 @@ def test_the_diagram_shows_every_transition_once() -> None:
 
 # ── changes ──────────────────────────────────────────────────────────────────────────────────────
 
-Named = Callable[[Job, float], Changed]
+Named = Callable[[Job, float], ChangedJob]
 STEPS: dict[str, Named] = {
-    "started": lambda one, now: transitions.started(one, "w2", 30.0, now),
-    "taken_over": lambda one, now: transitions.taken_over(one, "w2", 30.0, now),
-    "handed_over": lambda one, now: transitions.requeued(one, "its worker stops", now),
-    "retrying": lambda one, now: transitions.retrying(one, ERROR, now + 5, now),
-    "completed": lambda one, now: transitions.completed(one, Payload("1"), now),
-    "failed": lambda one, now: transitions.failed(one, ERROR, now),
-    "cancelled": lambda one, now: transitions.cancelled(one, "not wanted", now),
-    "cancel_asked": lambda one, now: transitions.cancel_asked(one, "not wanted", now),
-    "retried": lambda one, now: transitions.retried(one, now),
-    "reported": lambda one, now: transitions.reported(one, now, progress=now % 101, step="rows"),
-    "logged": lambda one, now: transitions.reported(one, now, renew=False),
-    "kept_longer": lambda one, now: transitions.kept_longer(one, int(now) + 1_000, now),
-    "parents_completed": lambda one, now: transitions.parents_completed(one, frozenset({"job_0"}), now),
-    "registered": lambda one, now: transitions.registered(one, frozenset(), now),
-    "awaited": transitions.awaited,
-    "children_notified": transitions.children_notified,
+    "started": lambda one, now: transitions.start(one, grant(one.token, "w2", now, 30.0), now),
+    "taken_over": lambda one, now: transitions.take_over(one, "w2", 30.0, now),
+    "handed_over": lambda one, now: transitions.requeue(one, "its worker stops", now),
+    "retrying": lambda one, now: transitions.schedule_retry(one, ERROR, now + 5, now),
+    "completed": lambda one, now: transitions.complete(one, Payload("1"), now),
+    "failed": lambda one, now: transitions.fail(one, ERROR, now),
+    "cancelled": lambda one, now: transitions.cancel(one, "not wanted", now),
+    "cancel_asked": lambda one, now: transitions.request_cancel(one, "not wanted", now),
+    "retried": lambda one, now: transitions.retry(one, now),
+    "reported": lambda one, now: transitions.add_entry(one, now, progress=now % 101, step="rows"),
+    "logged": lambda one, now: transitions.add_entry(one, now, renew=False),
+    "kept_longer": lambda one, now: transitions.extend_retention(one, int(now) + 1_000, now),
+    "parents_completed": lambda one, now: transitions.complete_parents(one, frozenset({"job_0"}), now),
+    "registered": lambda one, now: transitions.finish_registration(one, frozenset(), now),
+    "awaited": transitions.add_child,
+    "children_notified": transitions.clear_children,
 }
 
 walks = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.floats(-100, 100)), max_size=40)
@@ -124,7 +124,7 @@ def test_versions_grow_by_one_time_and_progress_do_not_go_back_and_tokens_only_g
         before = after
 
 
-def check_event(before: Job, changed: Changed) -> None:
+def check_event(before: Job, changed: ChangedJob) -> None:
     """(4) A change of state has its event, numbered by the version that it led to."""
     after, event = changed.job, changed.event
     if event is None:
@@ -138,9 +138,9 @@ def check_event(before: Job, changed: Changed) -> None:
 def test_a_job_that_kills_its_workers_has_failed_and_says_what_to_do() -> None:
     one = job(State.PROCESSING)
     for _ in range(MOST_CRASHES - 1):
-        one = transitions.taken_over(one, "w2", 30.0, NOW).job
+        one = transitions.take_over(one, "w2", 30.0, NOW).job
         assert one.state is State.PROCESSING
-    changed = transitions.taken_over(one, "w3", 30.0, NOW)
+    changed = transitions.take_over(one, "w3", 30.0, NOW)
     assert (changed.job.state, changed.job.crashes, changed.job.failures) == (State.FAILED, MOST_CRASHES, 0)
     assert changed.event is not None
     assert (changed.event.type, changed.event.owner) == ("parked", "w2")
@@ -149,22 +149,22 @@ def test_a_job_that_kills_its_workers_has_failed_and_says_what_to_do() -> None:
 
 
 def test_a_retry_by_hand_begins_the_counts_again_and_keeps_what_was_done() -> None:
-    failed = transitions.failed(job(State.PROCESSING, crashes=2, progress=40.0, entries=7), ERROR, NOW + 1).job
-    again = transitions.retried(failed, NOW + 2).job
+    failed = transitions.fail(job(State.PROCESSING, crashes=2, progress=40.0, entries=7), ERROR, NOW + 1).job
+    again = transitions.retry(failed, NOW + 2).job
     assert (again.failures, again.crashes, again.ended_at) == (0, 0, None)
     assert (again.progress, again.entries, again.token, again.attempt) == (40.0, 7, 1, 1)
     assert again.error == ERROR
 
 
 def test_a_completed_job_is_at_100_percent_without_an_error() -> None:
-    after = transitions.completed(job(State.PROCESSING, error=ERROR, progress=3.0), Payload("[1]"), NOW + 1).job
+    after = transitions.complete(job(State.PROCESSING, error=ERROR, progress=3.0), Payload("[1]"), NOW + 1).job
     assert (after.progress, after.error, after.result, after.ended_at) == (100.0, None, Payload("[1]"), NOW + 1)
 
 
 @pytest.mark.parametrize(
-    "end", [transitions.failed, lambda one, error, now: transitions.retrying(one, error, now, now)]
+    "end", [transitions.fail, lambda one, error, now: transitions.schedule_retry(one, error, now, now)]
 )
-def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, float], Changed]) -> None:
+def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, float], ChangedJob]) -> None:
     """(5) However long its text is, and even if it holds bytes of a file's name that are no text."""
     told = end(job(State.PROCESSING), JobError("E" * 999, "\udcff" + "m" * 10_000_000, "t" * 10_000_000 + "end"), NOW)
     error = told.job.error
@@ -179,14 +179,14 @@ def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, 
 def test_a_job_whose_last_parent_tells_it_late_is_as_old_as_that() -> None:
     """It goes behind those that have been waiting for a worker for longer."""
     one = job(waiting_for=frozenset({"job_a", "job_b"}))
-    one = transitions.parents_completed(one, frozenset({"job_a"}), NOW + 5).job
+    one = transitions.complete_parents(one, frozenset({"job_a"}), NOW + 5).job
     assert one.run_at == NOW
-    one = transitions.parents_completed(one, frozenset({"job_b"}), NOW + 9).job
+    one = transitions.complete_parents(one, frozenset({"job_b"}), NOW + 9).job
     assert (one.run_at, one.waiting_for) == (NOW + 9, frozenset())
 
 
 @pytest.mark.parametrize("at", [float("nan"), float("inf"), -float("inf"), 1e300])
 def test_a_delay_that_is_no_time_does_not_put_it_off_for_ever(at: float) -> None:
     """The attempt has failed, and that must be stored."""
-    after = transitions.retrying(job(State.PROCESSING), ERROR, at, NOW).job
+    after = transitions.schedule_retry(job(State.PROCESSING), ERROR, at, NOW).job
     assert NOW <= after.run_at <= NOW + 10 * 366 * 86_400

@@ -14,8 +14,8 @@ from worker_worlds import AT_ONCE, ended, work
 
 import penstock
 from penstock.jobs.app import JobFailed
+from penstock.jobs.model.job import BadJob
 from penstock.jobs.model.json_text import NotJson, from_json
-from penstock.jobs.model.new_job import BadJob
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.worker import Worker
 from penstock.retry import BadRetryPolicy, RetryPolicy
@@ -383,10 +383,10 @@ def test_a_job_enqueued_in_the_same_process_wakes_an_idle_worker(app: penstock.A
 
 
 def test_a_worker_gives_signs_of_life_and_signs_off(app: penstock.App) -> None:
-    from penstock.jobs.worker.registry import Registry
+    from penstock.jobs.worker.registry import WorkerRegistry
 
     seen: list[str] = []
-    registry = Registry(app.store.db, app.store.layout)
+    registry = WorkerRegistry(app.store.db, app.store.layout)
 
     @app.task()
     def look(ctx: penstock.JobContext) -> None:

@@ -10,7 +10,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable
 from penstock.jobs.store.side_items import Queue
-from penstock.jobs.worker.fetcher import Fetcher
+from penstock.jobs.worker.worker import Fetcher
 
 
 class Scripted:
@@ -21,6 +21,7 @@ class Scripted:
     def __init__(self, looks: list[list[Job]]) -> None:
         self.looks = looks
         self.looked = threading.Semaphore(0)
+        self.side_items = self
 
     def queue(self, name: str) -> Queue:
         return Queue(name)

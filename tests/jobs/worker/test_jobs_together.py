@@ -1,4 +1,4 @@
-"""Short jobs that are claimed and ended together (fetcher.py, 6-9): as fast as that, and as safe as one by one."""
+"""Short jobs that are claimed and ended together (worker.py, 10-13): as fast as that, and as safe as one by one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 import penstock
 from penstock.errors import InternalServerError
-from penstock.jobs.attempt import Attempt
+from penstock.jobs.context import Attempt
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import altered
-from penstock.jobs.worker import fetcher
+from penstock.jobs.model.transitions import copy_with
+from penstock.jobs.worker import worker as worker_module
 from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check
 
@@ -32,9 +32,9 @@ def app(tmp_path: Path) -> Iterator[penstock.App]:
 @pytest.fixture
 def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is just now, no thread comes to help, and nothing is written for its age."""
-    monkeypatch.setattr(fetcher, "LINGER_SECONDS", LONG)
-    monkeypatch.setattr(fetcher, "_WATCH_SECONDS", LONG)
-    monkeypatch.setattr(fetcher, "_LONGEST_WATCH_SECONDS", LONG)
+    monkeypatch.setattr(worker_module, "LINGER_SECONDS", LONG)
+    monkeypatch.setattr(worker_module, "_WATCH_SECONDS", LONG)
+    monkeypatch.setattr(worker_module, "_LONGEST_WATCH_SECONDS", LONG)
 
 
 def work(app: penstock.App, concurrency: int) -> Worker:
@@ -183,10 +183,10 @@ def test_a_job_that_has_lost_a_worker_is_in_no_bundle_and_has_none_beside_it(app
     job = noop.enqueue()
     worker = Worker(app, concurrency=8)
     assert app.store.is_plain(job)
-    assert not app.store.is_plain(altered(job, {"crashes": 1}))
+    assert not app.store.is_plain(copy_with(job, {"crashes": 1}))
     worker._attempts[Attempt(app.store, job)] = None
     assert worker._room() == 8
-    worker._attempts[Attempt(app.store, altered(job, {"crashes": 1}))] = None
+    worker._attempts[Attempt(app.store, copy_with(job, {"crashes": 1}))] = None
     assert worker._room() == 1
 
 

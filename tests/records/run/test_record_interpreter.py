@@ -17,7 +17,7 @@ from penstock.client.database import Database
 from penstock.client.transports.embedded import EmbeddedTransport
 from penstock.clock import ManualClock
 from penstock.records.run import workers
-from penstock.records.run.schedule import Schedule
+from penstock.records.run.schedule import RecordQueue
 from penstock.records.run.workers import Interpreter
 from penstock.records.source import Candidate
 
@@ -195,7 +195,7 @@ def test_what_was_claimed_and_not_begun_is_given_back_at_a_stop(db: Database, mo
 
 
 def test_who_is_hungry_takes_what_is_ready_with_the_ends_so_far() -> None:
-    schedule = Schedule(ManualClock())
+    schedule = RecordQueue(ManualClock())
     schedule.feed([Candidate({"pk": {"S": str(number)}}) for number in range(5)])
     schedule.report("end")
     batch = schedule.batch(3, 9, 8, LONG, hungry=True)
@@ -205,11 +205,11 @@ def test_who_is_hungry_takes_what_is_ready_with_the_ends_so_far() -> None:
 
 
 def test_for_each_that_ends_late_there_is_one_more_record() -> None:
-    schedule = Schedule(ManualClock())
+    schedule = RecordQueue(ManualClock())
     schedule.feed([Candidate({"pk": {"S": str(number)}}) for number in range(5)])
     for _ in range(2):
         schedule.report("end")
-    ends, tasks = schedule.more(2, LONG)
+    ends, tasks = schedule.gather_more(2, LONG)
     assert (ends, len(tasks)) == (["end", "end"], 2)
     schedule.stop()
-    assert schedule.more(2, LONG) == ([], [])
+    assert schedule.gather_more(2, LONG) == ([], [])
