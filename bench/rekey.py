@@ -24,8 +24,8 @@ from penstock.client.database import Database, connect
 from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable, Places
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.rekey.rekey import Options as RekeyOptions
-from penstock.tables.rekey.rekey import Rekey, plan_rekey
+from penstock.tables.rekey.phases import Options as RekeyOptions
+from penstock.tables.rekey.phases import Rekey, plan_rekey
 from penstock.tables.rekey.state import Job, JobStore
 from penstock.wire.values import Item
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from penstock.cli.main import cli
-from penstock.client import served_heat
+from penstock.client import remote_heat
 from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.capacity import hot_keys
@@ -206,7 +206,7 @@ def test_a_redirect_is_not_followed() -> None:
 
 
 def test_an_answer_without_end_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(served_heat, "MOST_BYTES", 1000)
+    monkeypatch.setattr(remote_heat, "MOST_BYTES", 1000)
     with Answers(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 1_000_000) as server:
         result = run("--db", server.url)
     assert result.exit_code == 1

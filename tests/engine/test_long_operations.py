@@ -28,7 +28,7 @@ from watched_tables import (
 from penstock.clock import ManualClock
 from penstock.engine.engine import Engine
 from penstock.engine.items.bulk_rows import Loading
-from penstock.engine.items.journal import trim_journal
+from penstock.engine.items.pitr_journal import trim_journal
 from penstock.engine.maintenance import MOST_ROWS, STEP_SECONDS, Maintenance, StepSizes
 from penstock.engine.recovery.restores import restore_tables
 from penstock.engine.repair.examine import examine
@@ -86,7 +86,7 @@ def make_steps_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.engine.items.index_backfill.FILL_STEP", STEP)
     monkeypatch.setattr("penstock.engine.ttl_sweeper.FILL_STEP", STEP)
     monkeypatch.setattr("penstock.engine.items.expiry_rows.FILL_AT_ONCE", AT_ONCE)
-    monkeypatch.setattr("penstock.engine.items.journal.TRIM_STEP", STEP)
+    monkeypatch.setattr("penstock.engine.items.pitr_journal.TRIM_STEP", STEP)
     monkeypatch.setattr("penstock.engine.recovery.restores.RUN_ROWS", 2 * STEP)
 
 

@@ -17,7 +17,7 @@ from penstock.client.database import Database, connect
 from penstock.tables.apply.apply import make
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.definitions.definition import Index, Table
-from penstock.tables.rekey.rekey import Options, Rekey, plan_rekey
+from penstock.tables.rekey.phases import Options, Rekey, plan_rekey
 from penstock.tables.rekey.state import RekeyRun, RekeyStore
 
 OLD = Table(

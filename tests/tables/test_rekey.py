@@ -28,7 +28,7 @@ from penstock.tables.plan.plan import diff
 from penstock.tables.plan.survey import inspect, require_table
 from penstock.tables.rekey.catch_up import TooManyProblems
 from penstock.tables.rekey.item_mapping import Problem, parse_mapping
-from penstock.tables.rekey.rekey import Options, Rekey, Unmapped, new_definition, plan_rekey
+from penstock.tables.rekey.phases import Options, Rekey, Unmapped, new_definition, plan_rekey
 from penstock.tables.rekey.state import RekeyHeld, RekeyLost, RekeyRun, RekeyStore
 
 COUNT = 2_000

@@ -14,7 +14,7 @@ import pytest
 from rekey_world import NEW_KEY, Writer, check_new_table, comment, filled_world, rekeyed
 
 from penstock.client.database import connect
-from penstock.tables.rekey.rekey import Options, Rekey
+from penstock.tables.rekey.phases import Options, Rekey
 from penstock.tables.rekey.state import RekeyStore
 
 

@@ -11,7 +11,7 @@ from rekey_world import Writer, check_new_table, comment, filled_world, rekeyed
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.rekey.checksums import BUCKETS, Changed, Doubts, Sums, bucket_of, explains
-from penstock.tables.rekey.rekey import Rekey
+from penstock.tables.rekey.phases import Rekey
 
 KEYS = st.tuples(st.text(max_size=5), st.text(max_size=3))
 

@@ -14,7 +14,7 @@ from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import INTERRUPTED, WORK_FAILED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, yes_option
 from penstock.cli.kit.output import ByteLine, ProgressLine, count_text, print_json, print_result, size_text
-from penstock.client.served_heat import NoHeat, read_heat
+from penstock.client.remote_heat import NoHeat, read_heat
 from penstock.engine.capacity import hot_keys
 from penstock.engine.repair.examine import Findings, IndexFindings, TableFindings, examine
 from penstock.engine.repair.rescue import Rescued, rescue

@@ -9,5 +9,5 @@ items/             values, keys and expressions in Python and on the wire
 wrappers/          around a transport: retries, pacing, metering, tracing, recording, faults
 transports/        what answers `execute`: the embedded engine, HTTP, boto3
 boto3/             boto3 clients that the embedded engine answers
-served_heat.py     what a running server tells of its hot keys
+remote_heat.py     what a running server tells of its hot keys
 """

@@ -47,7 +47,7 @@ _HOMES = (
     "items.index_backfill",
     "ttl_sweeper",
     "streams",
-    "items.journal",
+    "items.pitr_journal",
     "recovery.backups",
     "recovery.restores",
     "operations.table_description",

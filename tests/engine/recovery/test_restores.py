@@ -185,7 +185,7 @@ def test_the_window_moves_on(engine: Engine, clock: ManualClock) -> None:
 
 
 def test_the_journal_is_trimmed_in_steps(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.items.journal.TRIM_STEP", 3)
+    monkeypatch.setattr("penstock.engine.items.pitr_journal.TRIM_STEP", 3)
     switch_recovery(engine, RecoveryPeriodInDays=1)
     for n in range(8):
         put(engine, f"{n}")

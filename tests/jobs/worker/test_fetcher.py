@@ -10,7 +10,7 @@ from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable
 from penstock.jobs.store.side_items import Queue
-from penstock.jobs.worker.worker import Fetcher
+from penstock.jobs.worker.fetcher import Fetcher
 
 
 class Scripted:

@@ -16,7 +16,7 @@ from penstock.tables.data.compare import compare
 from penstock.tables.data.dump import load
 from penstock.tables.data.transfers import ItemTable
 from penstock.tables.plan.survey import inspect, require_table
-from penstock.tables.rekey.rekey import Options, Rekey, plan_rekey
+from penstock.tables.rekey.phases import Options, Rekey, plan_rekey
 from penstock.tables.rekey.state import RekeyStore
 
 COUNT = 120

@@ -16,8 +16,8 @@ from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segm
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions.export_file import read_export
-from penstock.tables.rekey import rekey
-from penstock.tables.rekey.rekey import plan_rekey
+from penstock.tables.rekey import phases
+from penstock.tables.rekey.phases import plan_rekey
 from penstock.tables.rekey.state import LEASE_SECONDS, RekeyRun, RekeyStore
 
 _ACTIONS = ("status", "confirm", "rollback")
@@ -33,11 +33,11 @@ _ACTIONS = ("status", "confirm", "rollback")
     "--map", "mapping", metavar="MAP", help="module:function, or new=old,… ; without it items stay as they are."
 )
 @click.option("--index", "indexes", multiple=True, metavar="NAME=KEY", help="A further index of the new table.")
-@segments_option(rekey.SEGMENTS)
+@segments_option(phases.SEGMENTS)
 @click.option(
     "--max-lag",
     type=float,
-    default=rekey.MAX_LAG_SECONDS,
+    default=phases.MAX_LAG_SECONDS,
     show_default=True,
     help="Seconds that the new table may be behind.",
 )
@@ -71,7 +71,7 @@ def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) 
     action, table = _words(words)
     line = ProgressLine(quiet=as_json)
     with policy_hint("rekey", table, *filter(None, [options["into"]])), open_database(target) as db:
-        run = rekey.Rekey(db, RekeyStore(db, lease_seconds=options["lease"]), _options(db, line, options))
+        run = phases.Rekey(db, RekeyStore(db, lease_seconds=options["lease"]), _options(db, line, options))
         if action == "status":
             _status(db, table, as_json)
         elif options["dry_run"] and action != "work":
@@ -95,8 +95,8 @@ def _words(words: tuple[str, ...]) -> tuple[str, str]:
     raise click.UsageError(f"Give a TABLE, or one of {', '.join(_ACTIONS)} and a TABLE.")
 
 
-def _options(db: Database, line: ProgressLine, given: dict[str, Any]) -> rekey.Options:
-    return rekey.Options(
+def _options(db: Database, line: ProgressLine, given: dict[str, Any]) -> phases.Options:
+    return phases.Options(
         segments=given["segments"],
         max_lag_seconds=given["max_lag"],
         pacer=pacer_of(db, given["rate"]),
@@ -104,7 +104,9 @@ def _options(db: Database, line: ProgressLine, given: dict[str, Any]) -> rekey.O
     )
 
 
-def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_json: bool, given: dict[str, Any]) -> None:
+def _work(
+    db: Database, run: phases.Rekey, table: str, line: ProgressLine, as_json: bool, given: dict[str, Any]
+) -> None:
     found = RekeyStore(db).read(table)
     if found is not None and found.phase != "confirmed":
         _same_job(found, given)
@@ -151,7 +153,7 @@ def _plan(db: Database, job: RekeyRun) -> str:
     )
 
 
-def _rollback(db: Database, run: rekey.Rekey, table: str, as_json: bool, *, yes: bool) -> None:
+def _rollback(db: Database, run: phases.Rekey, table: str, as_json: bool, *, yes: bool) -> None:
     job = RekeyStore(db).read(table)
     if job is not None and job.phase != "confirmed":
         confirm(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)

@@ -19,7 +19,7 @@ from penstock.engine import maintenance
 from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.items import journal
+from penstock.engine.items import pitr_journal
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage import file_format
@@ -55,7 +55,7 @@ def drop_table(context: OperationContext, table: TableInfo) -> None:
     else:
         file_format.rename(context.db, table.storage, f"b{backup}")
         context.engine.maintenance.wake()
-    journal.forget(context, table)
+    pitr_journal.forget(context, table)
     context.engine.catalog.remove(context.db, table)
 
 

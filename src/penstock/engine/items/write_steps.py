@@ -26,7 +26,7 @@ from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.row_keys import index_tail
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.items import expiry_rows, journal
+from penstock.engine.items import expiry_rows, pitr_journal
 from penstock.engine.items.bulk_rows import delete_keys, put_index_rows, put_rows
 from penstock.errors import ConditionalCheckFailedException, ValidationException
 from penstock.expressions.compiled.conditions import compile_condition
@@ -394,7 +394,7 @@ def _follow_beside_indexes(context: OperationContext, change: Change, data: byte
         if stream:
             streams.append(context, change, stream, data)
         if pitr:
-            journal.append(context, change)
+            pitr_journal.append(context, change)
 
 
 def _is_same(old: Item | None, new: Item | None) -> bool:

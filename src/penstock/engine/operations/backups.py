@@ -11,7 +11,7 @@ from typing import Any, Final
 from penstock.engine import maintenance
 from penstock.engine.catalog.catalog import OperationContext, parse_table_arn
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.items import journal
+from penstock.engine.items import pitr_journal
 from penstock.engine.operations.table_description import delay, describe_briefly, find_table
 from penstock.engine.operations.table_validation import check_encryption
 from penstock.engine.operations.tables import as_created, clear_remains
@@ -227,10 +227,10 @@ def update_continuous_backups(context: OperationContext, request: Request) -> Re
     table = _existing_table(context, request["TableName"])
     record = deepcopy(dict(table.record))
     if wanted["PointInTimeRecoveryEnabled"]:
-        journal.enable(context, table, record, days)
+        pitr_journal.enable(context, table, record, days)
     else:
         _refuse_in_use(context, table)
-        journal.disable(context, record)
+        pitr_journal.disable(context, record)
     if record != table.record:
         table = context.engine.catalog.save(context.db, table, record)
     return _describe(context, table)
@@ -243,7 +243,7 @@ def describe_continuous_backups(context: OperationContext, request: Request) -> 
 
 def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
     """A restore goes by the journal, to which every change must be added until the restore has ended."""
-    if journal.restores_of(context.db, table.id):
+    if pitr_journal.restores_of(context.db, table.id):
         raise ContinuousBackupsUnavailableException(
             f"Table {table.name} is being restored to a point in time. Please retry later."
         )
@@ -259,12 +259,12 @@ def _existing_table(context: OperationContext, name: str) -> TableInfo:
 def _describe(context: OperationContext, table: TableInfo) -> Response:
     recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
     if table.record.get("pitr"):
-        now = journal.time_of(context, table.id, table.record)
+        now = pitr_journal.time_of(context, table.id, table.record)
         recovery = {
             "PointInTimeRecoveryStatus": "ENABLED",
             "RecoveryPeriodInDays": table.record["pitr"]["days"],
             # Whole seconds: that is all an SDK sends back as RestoreDateTime.
-            "EarliestRestorableDateTime": floor(journal.earliest(table.record, now)),
+            "EarliestRestorableDateTime": floor(pitr_journal.earliest(table.record, now)),
             "LatestRestorableDateTime": floor(now),
         }
     return {
@@ -321,9 +321,9 @@ def restore_table_to_point_in_time(context: OperationContext, request: Request) 
     summary = {"SourceTableArn": source.arn, "RestoreDateTime": round(at, 3)}
 
     def create(record: Record) -> TableInfo:
-        if not maintenance.is_small(context.db, source.storage) or not journal.is_short(context, source, at):
+        if not maintenance.is_small(context.db, source.storage) or not pitr_journal.is_short(context, source, at):
             return restores.begin_from_journal(context, record, source, at)
-        return restores.create(context, record, lambda into: journal.copy_as_of(context, source, at, into))
+        return restores.create(context, record, lambda into: pitr_journal.copy_as_of(context, source, at, into))
 
     return _restore(context, dict(source.record), request, summary, create)
 
@@ -404,11 +404,11 @@ def _parse(context: OperationContext, arn: str) -> tuple[Scope, str]:
 
 
 def _restore_time(context: OperationContext, source: TableInfo, request: Request) -> float:
-    latest = journal.time_of(context, source.id, source.record)
+    latest = pitr_journal.time_of(context, source.id, source.record)
     if "RestoreDateTime" not in request:
         return latest
     restore_at = float(request["RestoreDateTime"])
-    earliest = floor(journal.earliest(source.record, latest))
+    earliest = floor(pitr_journal.earliest(source.record, latest))
     if not earliest <= restore_at <= latest:
         raise InvalidRestoreTimeException(
             f"RestoreDateTime '{_moment(restore_at)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "

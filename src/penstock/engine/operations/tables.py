@@ -10,7 +10,7 @@ from uuid import uuid4
 from penstock.engine import streams
 from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.items import index_backfill, journal
+from penstock.engine.items import index_backfill, pitr_journal
 from penstock.engine.operations.resources import checked_tags, new_policy
 from penstock.engine.operations.table_description import (
     NO_THROUGHPUT,
@@ -395,7 +395,7 @@ def _refuse_read(context: OperationContext, table: TableInfo) -> None:
     """A table stays until what is copied from it has been copied."""
     if backups.is_backed_up_now(context.db, table):
         raise in_use(f"Table is being backed up: {table.name}")
-    if journal.restores_of(context.db, table.id):
+    if pitr_journal.restores_of(context.db, table.id):
         raise in_use(f"Table is being restored to a point in time: {table.name}")
 
 

@@ -2,7 +2,7 @@
 
 item_mapping.py  an old item → the new one
 state.py         what is known of a rekey between its runs
-rekey.py         the plan of the new table, and the phases: create, copy, follow, switch
+phases.py         the plan of the new table, and the phases: create, copy, follow, switch
 stream.py        the old table's changes
 catch_up.py      the new table brought to what the old one says
 checksums.py     both compared by sums

@@ -13,7 +13,7 @@ from typing import Any, Final
 from markupsafe import Markup, escape
 
 from penstock.client.database import Database
-from penstock.client.served_heat import NoHeat, read_heat
+from penstock.client.remote_heat import NoHeat, read_heat
 from penstock.engine.capacity import hot_keys
 
 SHOWN_KEYS: Final = 12
