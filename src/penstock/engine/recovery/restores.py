@@ -8,11 +8,11 @@
    place has been reached. Its `active_at` lies beyond every clock until all items, and the rows of its indexes, are
    there: nobody reads or writes it before.
 4. A backup does not change; it cannot be deleted while it is copied from.
-5. A table at a time T is its items now, with every change undone from the first one made after T on
-   (pitr_journal.py). That holds for each range of keys by itself, at whatever time it is copied. So each step first takes what is new in the
-   journal: the keys that have changed since T (`t{id}_undo`), and of each the first earlier item; then it copies items
-   that have not changed. The source cannot be deleted meanwhile, nor its recovery switched off, and the journal is not
-   trimmed past T.
+5. A table at a time T is its items now, with every change undone from the first one made after T on (pitr_journal.py).
+   That holds for each range of keys by itself, at whatever time it is copied. So each step first takes what is new in
+   the journal: the keys that have changed since T (`t{id}_undo`), and of each the first earlier item; then it copies
+   items that have not changed. The source cannot be deleted meanwhile, nor its recovery switched off, and the journal
+   is not trimmed past T.
 6. The place in the journal never lies behind its end, where numbers could be given again: an entry of no item, the
    bookmark, is always at the place or further on.
 7. The indexes are filled in the order of their own keys. Nobody writes to the table yet, so that what was read of it
