@@ -246,7 +246,7 @@ class FaultsState(WrapperState[Inner]):
         finally:
             self._is_on = before
 
-    def exchange(self, operation: str, request: Request) -> Exchange:
+    def _exchange(self, operation: str, request: Request) -> Exchange:
         plan = self._plan(operation, request)
         if plan is not None and plan.delay_seconds:
             yield plan.delay_seconds

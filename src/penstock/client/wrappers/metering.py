@@ -229,7 +229,7 @@ class MeteringState(WrapperState[Inner]):
         self.meter = meter or Meter()
         self._level = level
 
-    def exchange(self, operation: str, request: Request) -> Exchange:
+    def _exchange(self, operation: str, request: Request) -> Exchange:
         metered, wanted = self._with_capacity(operation, request)
         try:
             answer: Answer = yield operation, metered

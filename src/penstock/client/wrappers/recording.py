@@ -137,7 +137,7 @@ class RecordingState(WrapperState[Inner]):
         self._lock = threading.Lock()
         self._redact = redact
 
-    def exchange(self, operation: str, request: Request) -> Exchange:
+    def _exchange(self, operation: str, request: Request) -> Exchange:
         try:
             answer: Answer = yield operation, request
         except PenstockError as error:
@@ -152,7 +152,7 @@ class RecordingState(WrapperState[Inner]):
             self._file.write(line)
             self._file.flush()
 
-    def release(self) -> None:
+    def _release(self) -> None:
         with self._lock:
             self._file.close()
 

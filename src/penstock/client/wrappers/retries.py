@@ -371,7 +371,7 @@ class RetryingState(WrapperState[Inner]):
         with self._lock:
             setattr(self._counters, name, getattr(self._counters, name) + amount)
 
-    def exchange(self, operation: str, request: Request) -> Exchange:
+    def _exchange(self, operation: str, request: Request) -> Exchange:
         attempts = _Attempts(self, operation, with_token(operation, request, self._new_token))
         while True:
             try:

@@ -88,7 +88,7 @@ class TracingState(WrapperState[Inner]):
         self._tracer = tracer or trace.get_tracer("penstock")
         self._server = _server_of(inner.name)
 
-    def exchange(self, operation: str, request: Request) -> Exchange:
+    def _exchange(self, operation: str, request: Request) -> Exchange:
         with self._span(operation, request) as span:
             answer: Answer = yield operation, request
             if span.is_recording():

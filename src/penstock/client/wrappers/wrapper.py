@@ -1,6 +1,6 @@
 """A transport around another one, for threads and for asyncio, written once.
 
-A wrapper is a generator, `exchange`: it yields a call (operation, request) and is sent the answer, or the error is
+A wrapper is a generator, `_exchange`: it yields a call (operation, request) and is sent the answer, or the error is
 thrown into it; it yields a number, and is resumed after so many seconds. What it returns is the answer to the caller.
 `Wrapper` makes the calls and the waits of a thread, `AsyncWrapper` those of a task.
 """
@@ -27,11 +27,11 @@ class WrapperState(Generic[Inner]):
         self.name = inner.name
         self._sleep = sleep or self._pause
 
-    def exchange(self, operation: str, request: Request) -> Exchange:
+    def _exchange(self, operation: str, request: Request) -> Exchange:
         """One call of the caller's."""
         raise NotImplementedError
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Releases what the wrapper itself holds."""
 
     @staticmethod
@@ -47,7 +47,8 @@ class Wrapper(WrapperState[Transport]):
         time.sleep(seconds)
 
     def execute(self, operation: str, request: Request) -> Answer:
-        exchange = self.exchange(operation, request)
+        """The answer to one call."""
+        exchange = self._exchange(operation, request)
         try:
             step = next(exchange)
             while True:
@@ -63,7 +64,7 @@ class Wrapper(WrapperState[Transport]):
 
     def close(self) -> None:
         """Closes what it wraps."""
-        self.release()
+        self._release()
         self.inner.close()
 
 
@@ -77,7 +78,8 @@ class AsyncWrapper(WrapperState[AsyncTransport]):
         return asyncio.sleep(seconds)
 
     async def execute(self, operation: str, request: Request) -> Answer:
-        exchange = self.exchange(operation, request)
+        """The answer to one call."""
+        exchange = self._exchange(operation, request)
         try:
             step = next(exchange)
             while True:
@@ -93,7 +95,7 @@ class AsyncWrapper(WrapperState[AsyncTransport]):
 
     async def close(self) -> None:
         """Closes what it wraps."""
-        self.release()
+        self._release()
         await self.inner.close()
 
 
