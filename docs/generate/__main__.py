@@ -2,6 +2,7 @@
 
     python docs/generate             writes them
     python docs/generate --check     writes nothing; names those that are out of date, and ends with 1 if there are any
+    python docs/generate --walks     also the walks of docs/architecture.md, which take some seconds
 
 docs/api/ is made from the public names' signatures and docstrings, docs/cli/ from the commands, llms.txt from
 docs/README.md. The tables of figures in docs/compare.md are written anew from bench/results.json, and are not checked.
@@ -14,12 +15,15 @@ import sys
 
 from figures import with_figures
 from made_pages import ROOT, is_so, made, stale, there
+from walks import with_walks
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python docs/generate", description="Write the pages made from the program.")
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if a page is out of date")
-    return _check() if parser.parse_args().check else _write()
+    parser.add_argument("--walks", action="store_true", help="also walk through the code for docs/architecture.md")
+    options = parser.parse_args()
+    return _check() if options.check else _write(walks=options.walks)
 
 
 def _check() -> int:
@@ -29,8 +33,10 @@ def _check() -> int:
     return 1 if old else 0
 
 
-def _write() -> int:
+def _write(*, walks: bool) -> int:
     pages = made() | {"docs/compare.md": _compared()}
+    if walks:
+        pages["docs/architecture.md"] = with_walks((ROOT / "docs/architecture.md").read_text(encoding="utf-8"))
     for path, text in pages.items():
         if not is_so(ROOT / path, text):
             (ROOT / path).parent.mkdir(exist_ok=True)

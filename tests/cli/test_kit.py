@@ -156,18 +156,25 @@ def test_the_root_help_has_a_section_for_each_kind_of_command() -> None:
     assert text.index("\nSystems:\n") < text.index("\n  excel ") < text.index("Exit codes:")
 
 
-def test_every_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    def commands(found: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
-        with click.Context(found) as context:
-            for name in found.list_commands(context):
-                command = found.get_command(context, name)
-                assert command is not None
-                if isinstance(command, click.Group):
-                    yield from commands(command, (*path, name))
-                else:
-                    yield " ".join((*path, name)), command
+def commands(found: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    with click.Context(found) as context:
+        for name in found.list_commands(context):
+            command = found.get_command(context, name)
+            assert command is not None
+            if isinstance(command, click.Group):
+                yield from commands(command, (*path, name))
+            else:
+                yield " ".join((*path, name)), command
 
-    assert [name for name, one in commands(cli, ()) if not any("--json" in param.opts for param in one.params)] == []
+
+def test_every_command_prints_json() -> None:
+    assert [name for name, one in commands() if not any("--json" in param.opts for param in one.params)] == []
+
+
+def test_every_option_of_our_own_commands_says_what_it_is() -> None:
+    own = [(name, one) for name, one in commands() if name.split()[0] in COMMANDS]
+    options = [(name, param) for name, one in own for param in one.params if isinstance(param, click.Option)]
+    assert [(name, one.opts) for name, one in options if not one.help and not one.hidden] == []
 
 
 @pytest.mark.parametrize("variables", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
@@ -196,6 +203,8 @@ def test_a_file_and_a_table_are_not_confused_by_the_two_backups() -> None:
     assert table.exit_code == 1 and "`penstock tables backup orders --db TARGET`" in table.output
     file = run("tables", "backup", "app.db", "--db", "app.db")
     assert file.exit_code == 1 and "`penstock backup app.db DEST` copies one" in file.output
+    option = run("backup", "orders", "--db", "app.db")
+    assert option.exit_code == 2 and "`penstock tables backup TABLE --db app.db`" in option.output
 
 
 # ── completion ───────────────────────────────────────────────────────────────────────────────────
@@ -225,6 +234,15 @@ def test_tables_and_jobs_of_a_database_file_are_completed() -> None:
     assert completed("tables", "dump", "--db", "app.db", incomplete="or") == ["orders"]
     assert completed("records", "failures", incomplete="us") == ["users"]
     assert completed("jobs", "show", "--db", "app.db") == [job_id]
+    assert completed("jobs", "retry", "--db", "app.db") == [job_id]
+    for words in (("add-index", "--table"), ("verify", "jobs", "--table"), ("load", "folder", "--table"), ("rekey",)):
+        assert completed("tables", *words[:1], "--db", "app.db", *words[1:], incomplete="or") == ["orders"]
+
+
+def test_jobs_of_systems_are_completed_too() -> None:
+    assert run("demo", "--only", "account-records", "--keep", "demo").exit_code == 0
+    runs = completed("jobs", "show", "--db", "demo/demo.db")
+    assert runs and all(one.startswith("run_") for one in runs)
 
 
 @pytest.mark.parametrize("target", ["http://127.0.0.1:9", "aws://eu-west-2", "none.db", "text.db"])

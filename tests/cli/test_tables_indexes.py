@@ -1,8 +1,9 @@
-"""`penstock tables add-index`, change-index and destroy."""
+"""`penstock tables add-index`, change-index, rekey and destroy."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +11,8 @@ from test_tables import applied, here, on, put, run  # noqa: F401 - fixtures
 
 from penstock.cli.main import cli
 from penstock.client.database import connect
+from penstock.tables.apply.apply import make
+from penstock.tables.definitions.definition import Table
 
 pytestmark = pytest.mark.usefixtures("here", "applied")
 
@@ -148,3 +151,22 @@ def test_destroy_leaves_what_is_protected() -> None:
     assert "protected from deletion" in result.output
     with connect("tables.db") as db:
         assert db.tables() == ["app-dev-jobs"]
+
+
+def test_every_form_of_rekey_prints_json() -> None:
+    with connect("rekey.db") as db:
+        make(db, Table("old", "id:S"), "old")
+        db.table("old").put({"id": "1", "job_id": "j"})
+
+    def form(*words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(cli, ["tables", "rekey", *words, "--db", "rekey.db", "--json"])
+        assert done.exit_code == 0, done.output
+        document: dict[str, Any] = json.loads(done.stdout)
+        return document
+
+    begin = ("old", "--key", "job_id:S", "--into", "new")
+    assert form(*begin, "--dry-run") | {"into": "new", "dry_run": True} == form(*begin, "--dry-run")
+    assert form(*begin)["phase"] == "ready"
+    assert form("old", "--dry-run")["dry_run"] and form("confirm", "old", "--dry-run")["dry_run"]
+    assert form("status", "old")["phase"] == "ready"
+    assert form("rollback", "old", "--yes") == {"source": "old", "into": "new", "phase": "rolled back"}

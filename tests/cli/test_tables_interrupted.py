@@ -74,7 +74,7 @@ def test_a_terminal_shows_progress_and_clears_it(
     screen.report(FILLING)
     screen.report(Progress("logs", "+ table (id)", "CREATING", 1))
     screen.report(Finished("jobs", "+ index by-due (due)"))
-    screen.clear()
+    screen.end()
     shown = capsys.readouterr()
     assert "about 42 %" in shown.err and "2 tables under way; " in shown.err
     assert shown.err.endswith("\r") and "\n" not in shown.err

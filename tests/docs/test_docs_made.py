@@ -60,3 +60,13 @@ def test_the_ways_through_the_pages_end_where_they_should() -> None:
         last = (ROOT / here).read_text().rpartition("Next: ")[2]
         assert there.rpartition("/")[2] in last, f"{here} does not end with the way to {there}"
     assert "Next: " in (ROOT / way[-1]).read_text()
+
+
+def test_the_walks_of_the_architecture_name_files_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    walks = page.partition("<!-- walks: begin")[2].partition("<!-- walks: end -->")[0]
+    rows = re.findall(r"^\| `([\w/.]+)/` \| (.*) \|$", walks, re.MULTILINE)
+    files = [f"{folder}/{file}" for folder, texts in rows for file in re.findall(r"`(\w+\.py)`", texts)]
+    missing = [file for file in files if not (ROOT / "src" / "penstock" / file).is_file()]
+    assert missing == [], "run `python docs/generate --walks`"
+    assert len(files) > 100

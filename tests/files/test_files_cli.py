@@ -67,7 +67,7 @@ def test_put_and_get(folder: Path) -> None:
     assert (folder / "b.txt").read_bytes() == b"piped"
     assert penstock("get", "new", "a/b.txt", "--out", "-").stdout_bytes == b"piped"
     again = penstock("get", "new", "mine.txt")
-    assert again.exit_code == 2 and "mine.txt is there already. Give --force" in again.stderr
+    assert again.exit_code == 2 and "mine.txt exists already. Give --force" in again.stderr
     assert json.loads(penstock("get", "new", "mine.txt", "--force", "--json").stdout)["size"] == 9
 
 
@@ -233,6 +233,8 @@ def test_ctrl_c_leaves_nothing_half_done_and_says_how_to_go_on(folder: Path) -> 
     with suppress(BrokenPipeError):
         process.stdin.close()
     assert process.wait(timeout=60) == 130
-    assert "Interrupted: nothing of jobs/j1/report.txt was saved. To go on, run it again:\n  penstock files put" in told
+    assert (
+        "Interrupted: nothing of jobs/j1/report.txt was saved. To continue, run it again:\n  penstock files put" in told
+    )
     assert open_files("out").read("jobs/j1/report.txt") == b"hello"
     assert list((folder / "out/_temp").iterdir()) == []

@@ -185,7 +185,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_rest_is_done_then(app: Database, folde
         started.wait()
     assert started.returncode == 130, told
     assert "Stopping: running records may finish (30 s)" in told
-    assert "To go on, run it again:\n  penstock records process Records record_work:slow --db app.db" in told
+    assert "To continue, run it again:\n  penstock records process Records record_work:slow --db app.db" in told
     done = processed(app.table("Records"))
     assert 0 < len(done) < 10
     assert next(runs(app))["state"] == "interrupted"

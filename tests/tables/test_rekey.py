@@ -421,7 +421,7 @@ def test_the_command_walks_the_whole_way(tmp_path: Path) -> None:
     assert "DynamoDB cannot swap or rename tables" in text
     assert penstock("old", "--into", "other") == (
         1,
-        "Error: A rekey of old with --into new is ready. Go on with it, or end it with "
+        "Error: A rekey of old with --into new is ready. Continue it, or end it with "
         "`penstock tables rekey rollback old`.\n",
     )
     assert json.loads(penstock("status", "old", "--json")[1])["phase"] == "ready"

@@ -63,7 +63,7 @@ def test_ctrl_c_leaves_a_job_that_goes_on_and_says_how(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         _, told = child.communicate(timeout=30)
         assert child.returncode == 130, told
-        assert "To go on, run it again" in told
+        assert "To continue, run it again" in told
         assert RekeyStore(db).holder("old") is None
         assert rekeyed(db).phase == "ready"
         check_new_table(db, {number: comment(number) for number in range(600)})

@@ -19,7 +19,7 @@ from penstock.errors import PenstockError, ThrottlingException
 from penstock.web.api.application import ApiRouter, make_api, refusals, url_for
 from penstock.web.api.validation import StrictModel, error_sentences
 from penstock.web.problems import Problem, json_answer
-from penstock.web.server import running
+from penstock.web.server import running_app
 
 
 class Line(StrictModel):
@@ -238,7 +238,7 @@ def test_a_head_is_answered_as_its_get_is(client: TestClient) -> None:
 
 
 def test_a_real_server_answers_and_limits_what_it_is_sent() -> None:
-    with running(things()) as url:
+    with running_app(things()) as url:
         connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         connection.request("GET", "/health")
         assert json.loads(connection.getresponse().read()) == {"status": "ok"}

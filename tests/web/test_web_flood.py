@@ -35,7 +35,7 @@ async def follow(request: Request) -> Response:
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(server, "REQUEST_SECONDS", 0.4)
     app = Starlette(routes=[Route("/", echo, methods=["GET", "POST"]), Route("/follow", follow)])
-    with server.running(app, connections=4, grace_seconds=1) as url:
+    with server.running_app(app, connections=4, grace_seconds=1) as url:
         yield url
 
 

@@ -13,12 +13,12 @@ import click
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import INTERRUPTED, WORK_FAILED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, yes_option
-from penstock.cli.kit.output import ByteLine, ProgressLine, count_text, print_json, size_text
+from penstock.cli.kit.output import ByteLine, ProgressLine, count_text, print_json, print_result, size_text
 from penstock.client.served_heat import NoHeat, read_heat
 from penstock.engine.capacity import hot_keys
 from penstock.engine.repair.examine import Findings, IndexFindings, TableFindings, examine
 from penstock.engine.repair.rescue import Rescued, rescue
-from penstock.engine.storage.file_copy import Copied, copy_file, refuse_place
+from penstock.engine.storage.file_copy import copy_file, refuse_place
 from penstock.engine.storage.read_only import open_to_look
 from penstock.errors import PenstockError, StorageError
 
@@ -28,9 +28,19 @@ _HEAT_SECONDS = 10
 _SWITCH_ON = "Start it with `penstock serve --heat`, or --throttle, and run your load again."
 
 
+def _point_to_table_backup(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None and not ctx.resilient_parsing:
+        raise click.UsageError(
+            "This command copies a file, SOURCE to DEST, and has no --db. "
+            f"For one table, use `penstock tables backup TABLE --db {value}`.",
+            ctx,
+        )
+
+
 @groups.command("backup")
 @click.argument("source")
 @click.argument("dest")
+@click.option("--db", hidden=True, expose_value=False, callback=_point_to_table_backup)
 @yes_option
 @json_option
 def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
@@ -43,13 +53,13 @@ def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
       penstock backup jobs.db backups/jobs-monday.db
       penstock backup jobs.db /mnt/nas/jobs.db --yes --json
 
-    The copy is SOURCE at one moment, checked page by page; open it like any other database. Nobody waits meanwhile.
-    Where it fails, or is interrupted, nothing is left at DEST, and what was there before is still there.
+    The copy is SOURCE at one moment, checked page by page. Open it like any other database. Other processes do not wait
+    for the copy. If it fails or is interrupted, DEST is as it was before.
     """
     _check_source(source)
     refuse_place(source, dest, replace=True)
     if Path(dest).exists():
-        confirm(f"{dest} is there already. Replace it?", yes=yes)
+        confirm(f"{dest} exists already. Replace it?", yes=yes)
         yes = True
     line = ByteLine(Path(source).stat().st_size, quiet=as_json)
     done = 0
@@ -66,15 +76,9 @@ def backup(source: str, dest: str, yes: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         line.end()
-    if as_json:
-        print_json(asdict(copied))
-    else:
-        click.echo(_copied_text(copied))
-
-
-def _copied_text(copied: Copied) -> str:
     what = f"{count_text(copied.tables, 'table')}, {size_text(copied.bytes)}"
-    return f"{copied.copy}: {what}, copied from {copied.source} and checked, in {copied.seconds:.1f} s"
+    text = f"{copied.copy}: {what}, copied from {copied.source} and checked, in {copied.seconds:.1f} s"
+    print_result(asdict(copied), text, as_json=as_json)
 
 
 def _check_source(source: str) -> None:
@@ -110,8 +114,8 @@ def repair(file: str, into: str | None, yes: bool, as_json: bool) -> None:
       penstock repair jobs.db
       penstock repair jobs.db --into jobs-repaired.db
 
-    FILE is never changed, and may be in use. --into saves what can be read, makes the indexes anew from the items, and
-    says what is lost; then put the new file in the old one's place yourself, with nothing running on it.
+    FILE is never changed, and may be in use. --into saves what can be read, rebuilds the indexes from the items, and
+    reports what is lost. Then replace the old file yourself, while no process uses it.
     """
     line = ProgressLine(quiet=as_json)
     try:
@@ -138,7 +142,7 @@ def _rescue_into(file: str, into: str, yes: bool, as_json: bool, line: ProgressL
     if Path(file).is_file():
         refuse_place(file, into, replace=True)
     if Path(into).exists():
-        confirm(f"{into} is there already. Replace it?", yes=yes)
+        confirm(f"{into} exists already. Replace it?", yes=yes)
         yes = True
     done = rescue(file, into, replace=yes, tell=lambda what: line.tell(f"at {what}"))
     line.end()
@@ -146,7 +150,7 @@ def _rescue_into(file: str, into: str, yes: bool, as_json: bool, line: ProgressL
         form = asdict(done)
         print_json(form | {"before": _findings_form(done.before), "complete": done.complete})
     else:
-        _print_rescued(done)
+        _print_rescue(done)
     if not done.complete:
         end_with(WORK_FAILED)
 
@@ -223,7 +227,7 @@ def _keys_text(keys: list[str], total: int) -> str:
     return f"{first} and {total - 3:,} more" if total > 3 else first
 
 
-def _print_rescued(done: Rescued) -> None:
+def _print_rescue(done: Rescued) -> None:
     width = max((len(table.name) for table in done.tables), default=0)
     for table in done.tables:
         text = f"{count_text(table.items, 'item')} saved"
@@ -305,7 +309,7 @@ def _heat_lines(counted: dict[str, Any], block: str) -> Iterator[str]:
 
 def _resource_lines(resource: dict[str, Any], block: str) -> Iterator[str]:
     name = resource["table"] + (f" / {resource['index']}" if resource["index"] else "")
-    yield f"{name}: {resource['reads']:,.1f} read and {resource['writes']:,.1f} write units{_throttled(resource)}"
+    yield f"{name}: {resource['reads']:,.1f} read and {resource['writes']:,.1f} write units{_throttled_text(resource)}"
     total = resource["reads"] + resource["writes"]
     for title, rows in (
         ("keys", [(_short_key(one["key"]), one) for one in resource["keys"]]),
@@ -324,7 +328,7 @@ def _bars(rows: list[tuple[str, dict[str, Any]]], total: float, block: str) -> I
         bar = (block * round(_BAR_WIDTH * units / most)).ljust(_BAR_WIDTH)
         share = 100 * units / total if total else 0.0
         at_most = "at most " if one["over"] else ""
-        yield f"    {label.ljust(width)}  {bar}  {share:5.1f} %  {at_most}{units:,.1f} units{_throttled(one)}"
+        yield f"    {label.ljust(width)}  {bar}  {share:5.1f} %  {at_most}{units:,.1f} units{_throttled_text(one)}"
 
 
 def _units(one: dict[str, Any]) -> float:
@@ -332,7 +336,7 @@ def _units(one: dict[str, Any]) -> float:
     return units
 
 
-def _throttled(one: dict[str, Any]) -> str:
+def _throttled_text(one: dict[str, Any]) -> str:
     return f", {one['throttled']:,} throttled" if one["throttled"] else ""
 
 

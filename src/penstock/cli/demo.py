@@ -1,11 +1,10 @@
-"""`penstock demo`: the installed systems one after the other on an embedded database, in a minute.
+"""`penstock demo`: runs the installed systems one after the other on an embedded database, in a minute.
 
-A demo that fails stops no other. One that needs libraries which are not installed says which.
+A failed demo does not stop the others. A demo whose libraries are not installed names them.
 """
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +18,14 @@ import click
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import end_with
 from penstock.cli.kit.options import json_option
-from penstock.cli.kit.output import print_json, shows_progress
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.client.database import Database, connect
 from penstock.errors import PenstockError
 from penstock.registry import System, systems
 
 DATABASE: Final = "demo.db"
 _BAR: Final = 20
+_COLOURS: Final = {"done": "green", "failed": "red", "not run": "yellow"}
 _NAMES: Final = [one.name for one in systems().values() if one.demo]
 
 
@@ -47,7 +47,7 @@ def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
     with _place(keep) as folder:
         screen = _Screen(quiet=as_json)
         with connect(folder / DATABASE) as db:
-            ran = [screen.ended(_run(one, db, folder / one.name, screen)) for one in wanted]
+            ran = [screen.show_end(_run(one, db, folder / one.name, screen)) for one in wanted]
         if as_json:
             print_json([_form(one) for one in ran])
         else:
@@ -73,7 +73,7 @@ def _run(system: System, db: Database, folder: Path, screen: _Screen) -> DemoRun
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     try:
-        facts = system.run_demo(db, folder, lambda part, text: screen.tell(system, part, text))
+        facts = system.run_demo(db, folder, lambda part, text: screen.show(system, part, text))
     except Exception as error:  # the others run all the same, and the end says it
         return DemoRun(system, "failed", time.monotonic() - began, reason=f"{type(error).__name__}: {error}")
     if not any(folder.iterdir()):
@@ -83,55 +83,42 @@ def _run(system: System, db: Database, folder: Path, screen: _Screen) -> DemoRun
 
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
-    """Where it all lies: a folder that is not there yet, or one that is gone afterwards."""
+    """The folder: a new one, or a temporary one."""
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="penstock-demo-") as folder:
             yield Path(folder)
         return
     if keep.exists() and any(keep.iterdir()):
-        raise PenstockError(f"{keep} is not empty. Name a new folder: the demo writes over nothing.")
+        raise PenstockError(f"{keep} is not empty. Name a new folder: the demo overwrites nothing.")
     keep.mkdir(parents=True, exist_ok=True)
     yield keep
 
 
-class _Screen:
+class _Screen(ProgressLine):
     """A line for each system: on a terminal it moves, elsewhere it is written when the system is done."""
 
     def __init__(self, *, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
         self._quiet = quiet
-        self._live = shows_progress(quiet=quiet)
-        self._length = 0
 
-    def tell(self, system: System, part: float, text: str) -> None:
-        if self._live:
-            full = round(_BAR * min(max(part, 0.0), 1.0))
-            self._draw(f"{system.title:<22} {'█' * full}{'░' * (_BAR - full)} {100 * part:3.0f} %  {text}")
+    def show(self, system: System, part: float, text: str) -> None:
+        full = round(_BAR * min(max(part, 0.0), 1.0))
+        self.tell(f"{system.title:<22} {'█' * full}{'░' * (_BAR - full)} {100 * part:3.0f} %  {text}")
 
-    def ended(self, run: DemoRun) -> DemoRun:
-        if self._live:
-            self._draw("")
-            click.echo("\r", nl=False, err=True)
+    def show_end(self, run: DemoRun) -> DemoRun:
+        self.end()
         if not self._quiet:
             seconds = f"{run.seconds:5.1f} s" if run.outcome != "not run" else ""
-            click.echo(f"{run.system.title:<22} {_coloured(run)} {seconds}  {run.reason}".rstrip(), err=True)
+            outcome = click.style(f"{run.outcome:<7}", fg=_COLOURS[run.outcome])
+            click.echo(f"{run.system.title:<22} {outcome} {seconds}  {run.reason}".rstrip(), err=True)
         return run
-
-    def _draw(self, text: str) -> None:
-        text = text[: shutil.get_terminal_size().columns - 1]
-        click.echo("\r" + text.ljust(self._length), nl=False, err=True)
-        self._length = len(text)
-
-
-def _coloured(run: DemoRun) -> str:
-    colour = {"done": "green", "failed": "red", "not run": "yellow"}[run.outcome]
-    return click.style(f"{run.outcome:<7}", fg=colour)
 
 
 def _summary(ran: Sequence[DemoRun], folder: Path, keep: Path | None) -> None:
     for one in ran:
         click.echo(f"\n{click.style(one.system.title, bold=True)}")
         for name, value in (one.facts or {one.outcome: one.reason}).items():
-            if keep is not None or str(folder) not in str(value):  # files that are about to go are not told of
+            if keep is not None or str(folder) not in str(value):  # files that are about to be deleted are not listed
                 click.echo(f"  {name:<36} {_text(value)}")
     click.echo()
     if keep is None:

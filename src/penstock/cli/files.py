@@ -16,7 +16,7 @@ import click
 from penstock.cli.kit.exit_codes import DIFFERENT, NOT_FOUND, CommandFailed
 from penstock.cli.kit.groups import Group
 from penstock.cli.kit.options import AgeType, confirm, dry_run_option, json_option, resumable, yes_option
-from penstock.cli.kit.output import ByteLine, count_text, print_json, size_text
+from penstock.cli.kit.output import ByteLine, count_text, print_json, print_result, size_text
 from penstock.clock import utc_text
 from penstock.files import FileMissing, Files, HomeMissing, ListedFile, Swept, errors, open_files
 from penstock.files.content import BLOCK_BYTES
@@ -101,7 +101,7 @@ def list_(home: str, prefix: str, limit: int | None, as_json: bool) -> None:
 )  # fmt: skip
 @home_argument
 @click.argument("key")
-@click.option("--out", metavar="FILE", help="Where to; - is stdout. Without it, the key's last part, here.")
+@click.option("--out", metavar="FILE", help="The file to write; - is stdout. By default the last part of the key.")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @json_option
 def get(home: str, key: str, out: str | None, force: bool, as_json: bool) -> None:
@@ -121,13 +121,12 @@ def get(home: str, key: str, out: str | None, force: bool, as_json: bool) -> Non
             _copy(files, key, sys.stdout.buffer, quiet=True)
         return
     if Path(target).exists() and not force:
-        raise click.UsageError(f"{target} is there already. Give --force to replace it, or another --out.")
-    with resumable(f"nothing was written to {target}."), _replaced(Path(target)) as stream:
+        raise click.UsageError(f"{target} exists already. Give --force to replace it, or another --out.")
+    with resumable(f"nothing was written to {target}."), _open_replacement(Path(target)) as stream:
         size = _copy(files, key, stream, quiet=as_json)
-    if as_json:
-        print_json({"key": key, "file": target, "size": size})
-    else:
-        click.echo(f"{target}: {size_text(size)}, as it was saved")
+    print_result(
+        {"key": key, "file": target, "size": size}, f"{target}: {size_text(size)}, as it was saved", as_json=as_json
+    )
 
 
 def _copy(files: Files, key: str, target: BinaryIO, *, quiet: bool) -> int:
@@ -143,8 +142,8 @@ def _copy(files: Files, key: str, target: BinaryIO, *, quiet: bool) -> int:
 
 
 @contextmanager
-def _replaced(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which gets its name at the end; nothing is left of it if that is not reached."""
+def _open_replacement(path: Path) -> Iterator[BinaryIO]:
+    """A file to write. It gets its name at the end; after an error nothing is left of it."""
     unfinished = path.with_name(f".{path.name}.{token_hex(4)}.part")
     try:
         try:
@@ -182,10 +181,7 @@ def put(home: str, file: str, key: str | None, content_type: str | None, as_json
     with resumable(f"nothing of {key} was saved."), _open_source(file) as stream:
         saved = open_files(home).save(key, CountedFile(stream, line), content_type=content_type)
     line.end()
-    if as_json:
-        print_json(saved.form())
-    else:
-        click.echo(f"{saved.key}: {size_text(saved.size)}, SHA-256 {saved.sha256}")
+    print_result(saved.form(), f"{saved.key}: {size_text(saved.size)}, SHA-256 {saved.sha256}", as_json=as_json)
 
 
 def _open_source(file: str) -> AbstractContextManager[BinaryIO]:
@@ -249,16 +245,17 @@ def delete(home: str, keys: tuple[str, ...], dry_run: bool, yes: bool, as_json: 
         with resumable("those before the one it was at are deleted."):
             for key in keys:
                 files.delete(key)
-    if as_json:
-        print_json({"deleted": [] if dry_run else list(keys), "would_delete": list(keys) if dry_run else []})
-    else:
-        click.echo(f"{'Would delete' if dry_run else 'Deleted'} {count_text(len(keys))}.")
+    form = {"deleted": [] if dry_run else list(keys), "would_delete": list(keys) if dry_run else []}
+    print_result(form, f"{'Would delete' if dry_run else 'Deleted'} {count_text(len(keys))}.", as_json=as_json)
 
 
 @command.command("url", short_help="Print a URL that others can read a file at.", exit_codes=_NO_SUCH_FILE)
 @home_argument
 @click.argument("key")
-@click.option("--seconds", type=click.IntRange(1, LONGEST_URL_SECONDS), default=URL_SECONDS, show_default=True)
+@click.option(
+    "--seconds", type=click.IntRange(1, LONGEST_URL_SECONDS), default=URL_SECONDS, show_default=True,
+    help="How long the URL is valid.",
+)  # fmt: skip
 @json_option
 def url(home: str, key: str, seconds: int, as_json: bool) -> None:
     """Print a URL of the file KEY: signed and valid for a time in a bucket, file:// in a folder.
@@ -274,10 +271,8 @@ def url(home: str, key: str, seconds: int, as_json: bool) -> None:
     if not files.exists(key):
         raise errors.missing(files.name_of(key))
     address = files.url(key, seconds=seconds)
-    if as_json:
-        print_json({"key": key, "url": address, "seconds": seconds if home.startswith("s3:") else None})
-    else:
-        click.echo(address)
+    expiry = seconds if home.startswith("s3:") else None
+    print_result({"key": key, "url": address, "seconds": expiry}, address, as_json=as_json)
 
 
 @command.command(
@@ -303,12 +298,12 @@ def verify(home: str, prefix: str, as_json: bool) -> None:
         pairs = {name: dict(getattr(verified, name)) for name in ("changed", "lost")}
         print_json(asdict(verified) | pairs | {"good": verified.good})
     else:
-        _print_verified(verified)
+        _print_verification(verified)
     if not verified.good:
         raise click.exceptions.Exit(DIFFERENT)
 
 
-def _print_verified(verified: Verified) -> None:
+def _print_verification(verified: Verified) -> None:
     for what, pairs in (("changed", verified.changed), ("lost", verified.lost)):
         for key, reason in pairs:
             click.echo(f"{click.style(what, fg='red')}  {key}: {reason}")
@@ -319,15 +314,15 @@ def _print_verified(verified: Verified) -> None:
     click.echo(f"{text}: {'as they were saved' if verified.good else wrong}.")
 
 
-@command.command("sweep", short_help="Remove what cut-off saves left, and files that nobody knows.")
+@command.command("sweep", short_help="Remove leftovers of interrupted saves, and unknown files.")
 @home_argument
 @click.option("--keep", type=click.File("r"), metavar="FILE", help="The keys that are known, one a line; - is stdin.")
-@click.option("--older-than", type=AgeType(), default="24h", show_default=True, help="Leave alone what is younger.")
+@click.option("--older-than", type=AgeType(), default="24h", show_default=True, help="Keep what is younger.")
 @dry_run_option
 @yes_option
 @json_option
 def sweep(home: str, keep: TextIO | None, older_than: float, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove what saves that were cut off left behind; with --keep, also every file whose key is not in FILE.
+    """Remove leftovers of interrupted saves; with --keep, also every file whose key is not in FILE.
 
     \b
     Examples:
@@ -336,7 +331,7 @@ def sweep(home: str, keep: TextIO | None, older_than: float, dry_run: bool, yes:
 
     A save that is under way is never touched.
     """
-    files, known = open_home(home), _known(keep)
+    files, known = open_home(home), _known_keys(keep)
     listed: list[ListedFile] = []
     swept = files.sweep(known, older_than_seconds=older_than, dry_run=True, tell=listed.append)
     if not as_json:
@@ -351,7 +346,7 @@ def sweep(home: str, keep: TextIO | None, older_than: float, dry_run: bool, yes:
         print_json(asdict(swept) | {"dry_run": dry_run, "keys": [file.key for file in listed]})
 
 
-def _known(keep: TextIO | None) -> Keep | None:
+def _known_keys(keep: TextIO | None) -> Keep | None:
     if keep is None:
         return None
     keys = {line.rstrip("\r\n") for line in keep} - {""}
@@ -370,20 +365,20 @@ def _print_sweep_plan(listed: list[ListedFile], swept: Swept) -> None:
     click.echo(f"Plan: {text}, {size_text(swept.size)}.")
 
 
-@command.command("lifecycle", short_help="Have a bucket tier, expire and encrypt its files.")
+@command.command("lifecycle", short_help="Set a bucket's tiering, expiry and encryption.")
 @home_argument
 @click.option(
-    "--days", type=click.IntRange(1, 36_500), default=EXPIRY_DAYS, show_default=True, help="Files live so long."
+    "--days", type=click.IntRange(1, 36_500), default=EXPIRY_DAYS, show_default=True, help="How long files are kept."
 )
 @dry_run_option
 @yes_option
 @json_option
 def lifecycle(home: str, days: int, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Have the bucket of HOME keep its files as they should be kept.
+    """Set the tiering, expiry and encryption of HOME's bucket.
 
-    Moved to Intelligent-Tiering at once, deleted after 90 days, encrypted by S3, not versioned; staging and uploads
-    that were never finished go after a day. With a prefix, tiering and deletion are of the files under it; encryption
-    and versioning are the whole bucket's. Rules that others made are kept.
+    Files move to Intelligent-Tiering at once and are deleted after 90 days; they are encrypted by S3 and not versioned.
+    Staging files and unfinished uploads are deleted after a day. With a prefix, tiering and expiry apply to the files
+    under it; encryption and versioning apply to the whole bucket. Other rules are kept.
 
     \b
     Examples:

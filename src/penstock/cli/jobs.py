@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from penstock.cli.kit import databases
-from penstock.cli.kit.completion import complete_jobs
+from penstock.cli.kit.completion import complete_jobs, complete_tables
 from penstock.cli.kit.exit_codes import LEASE_LOST, NOT_FOUND, WORK_FAILED, CommandFailed, end_with
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import (
@@ -60,7 +60,7 @@ _ONE_REFUSED = {WORK_FAILED: "one could not be changed", **_NO_SUCH_JOB}
 
 @group("jobs", exit_codes={WORK_FAILED: "the job has failed or was cancelled", **_NO_SUCH_JOB})
 def command() -> None:
-    """See jobs, wait for them, and say what should become of them.
+    """List jobs, watch them, explain them, cancel and retry them.
 
     \b
     Examples:
@@ -77,7 +77,7 @@ def command() -> None:
 
 job_argument = click.argument("job_id", metavar="JOB", shell_complete=complete_jobs)
 table_option = click.option(
-    "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    "--table", envvar="PENSTOCK_JOBS_TABLE", metavar="NAME", shell_complete=complete_tables,
     help=f"Their table. [for a queue {DEFAULT_TABLE}; for jobs every table that has any]",
 )  # fmt: skip
 _state_type = click.Choice([state.value for state in State])
@@ -306,17 +306,14 @@ def why(job_id: str, target: str, table: str | None, as_json: bool) -> None:
     with open_jobs(target, table, [job_id]) as jobs:
         source, history = jobs.history(job_id)
         job, sentence = history.job, _why(source, history.job)
-        if as_json:
-            print_line({"id": job.id, "state": job.state.value, "why": sentence})
-        else:
-            click.echo(sentence)
+        _print_result({"id": job.id, "state": job.state.value, "why": sentence}, sentence, as_json=as_json)
 
 
-@command.command("workers", short_help="List the workers that live.")
+@command.command("workers", short_help="List the live workers.")
 @store_options
 @json_option
 def workers(target: str, table: str | None, as_json: bool) -> None:
-    """List the workers that have given a sign of life in the last minute.
+    """List the workers that have sent a heartbeat in the last minute.
 
     \b
     Example:
@@ -345,7 +342,7 @@ def workers(target: str, table: str | None, as_json: bool) -> None:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="By default JOB.html.")
 @json_option
 def report(job_id: str, target: str, table: str | None, out: Path | None, as_json: bool) -> None:
-    """Write all of a job into one HTML file that needs nothing else: to be mailed, or kept.
+    """Write all of a job into one self-contained HTML file, to mail or to archive.
 
     \b
     Example:
@@ -362,10 +359,7 @@ def report(job_id: str, target: str, table: str | None, out: Path | None, as_jso
         page = html(history, form["args"], form["result"], _why(source, job), written_at=time.time(), notes=notes)
     path = out or Path(f"{job.id}.html")
     write_whole(path, page)
-    if as_json:
-        print_line({"id": job.id, "file": str(path)})
-    else:
-        click.echo(str(path))
+    _print_result({"id": job.id, "file": str(path)}, str(path), as_json=as_json)
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────────────────────────
@@ -515,7 +509,7 @@ def cancel(selection: Selection, reason: str) -> None:
 @command.command("retry", short_help="Give failed jobs another attempt.", exit_codes=_ONE_REFUSED)
 @selection_options
 def retry(selection: Selection) -> None:
-    """Give failed jobs another attempt: they go on at their last checkpoint.
+    """Give failed jobs another attempt: they continue at their last checkpoint.
 
     \b
     Examples:
@@ -532,7 +526,7 @@ def _change_jobs(
         raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.")
     table = selection.table if selection.job_ids else selection.table or DEFAULT_TABLE
     with open_jobs(selection.target, table, selection.job_ids) as jobs:
-        job_ids = list(selection.job_ids) or [job.id for job in _selected(jobs, selection, states)]
+        job_ids = list(selection.job_ids) or [job.id for job in _select_jobs(jobs, selection, states)]
         if not selection.job_ids:
             click.echo(f"{len(job_ids):,} {'job' if len(job_ids) == 1 else 'jobs'} to {verb}.", err=True)
         if selection.dry_run:
@@ -543,7 +537,7 @@ def _change_jobs(
         end_with(change_each(jobs.changeable, change, job_ids, selection.as_json))
 
 
-def _selected(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
+def _select_jobs(jobs: AllJobs, selection: Selection, states: tuple[State, ...]) -> Iterator[Job]:
     for state in states if selection.state is None else (State(selection.state),):
         query = JobQuery(state, selection.task, selection.tenant, limit=_PAGE)
         while True:
@@ -587,13 +581,13 @@ def _print_results(results: list[dict[str, str]], as_json: bool) -> None:
             click.echo(f"{one['id']} {one.get('state', '')}{later}".rstrip())
 
 
-@command.command("pause", short_help="Take nothing more from a queue.")
+@command.command("pause", short_help="Pause a queue: workers take no more jobs from it.")
 @click.argument("queue", default="default")
 @store_options
-@click.option("--reason", default="", metavar="TEXT", help="Told to those who ask why.")
+@click.option("--reason", default="", metavar="TEXT", help="Shown to whoever asks why its jobs wait.")
 @json_option
 def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool) -> None:
-    """Take nothing more from a queue; what runs goes on.
+    """Pause a queue: workers take no more jobs from it. Running jobs continue.
 
     \b
     Example:
@@ -601,18 +595,16 @@ def pause(queue: str, target: str, table: str | None, reason: str, as_json: bool
     """
     with open_store(target, table) as store:
         store.pause(queue, reason)
-    if as_json:
-        print_line({"queue": queue, "paused": True, "reason": reason})
-    else:
-        click.echo(f"{queue} is paused. `penstock jobs resume {queue}` goes on.")
+    text = f"{queue} is paused. `penstock jobs resume {queue}` continues it."
+    _print_result({"queue": queue, "paused": True, "reason": reason}, text, as_json=as_json)
 
 
-@command.command("resume", short_help="Take jobs from a paused queue again.")
+@command.command("resume", short_help="Resume a paused queue.")
 @click.argument("queue", default="default")
 @store_options
 @json_option
 def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
-    """Take jobs from a paused queue again.
+    """Resume a paused queue: workers take its jobs again.
 
     \b
     Example:
@@ -620,10 +612,7 @@ def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
     """
     with open_store(target, table) as store:
         store.resume(queue)
-    if as_json:
-        print_line({"queue": queue, "paused": False})
-    else:
-        click.echo(f"{queue} goes on.")
+    _print_result({"queue": queue, "paused": False}, f"{queue} is no longer paused.", as_json=as_json)
 
 
 @command.command("policy", short_help="Write the least IAM policy for programs that use jobs.")
@@ -631,10 +620,13 @@ def resume(queue: str, target: str, table: str | None, as_json: bool) -> None:
     "--for", "roles", multiple=True, type=click.Choice(iam_policy.ROLES), default=("enqueue", "work"),
     show_default=True, help="What the program does; repeatable.",
 )  # fmt: skip
-@click.option("--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME")
+@click.option(
+    "--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    help="The table of the jobs.",
+)  # fmt: skip
 @click.option("--files", envvar=FILES_VARIABLE, metavar="URL", help="Where its files are: s3://bucket/prefix.")
-@click.option("--region", default="*", show_default=True, metavar="NAME")
-@click.option("--account", default="*", show_default=True, metavar="ID")
+@click.option("--region", default="*", show_default=True, metavar="NAME", help="The table's region.")
+@click.option("--account", default="*", show_default=True, metavar="ID", help="The table's AWS account.")
 @click.option("--partition", default="aws", show_default=True, metavar="NAME", help="aws, aws-cn, aws-us-gov.")
 @out_file_option
 @json_option
@@ -647,7 +639,7 @@ def policy(out: Path | None, as_json: bool, **options: Any) -> None:
       penstock jobs policy --for enqueue --out enqueue.json
       penstock jobs policy --for look --for manage
 
-    The table itself is made by another: `penstock tables policy jobs --for apply`.
+    Creating the table needs another policy: `penstock tables policy jobs --for apply`.
     """
     from penstock.tables.iam_policy import policy_text
 
@@ -661,6 +653,13 @@ def policy(out: Path | None, as_json: bool, **options: Any) -> None:
 def print_line(value: object) -> None:
     """JSON on one line: commands that follow a job print one after the other."""
     click.echo(to_json(value, "what is shown").lstrip())
+
+
+def _print_result(form: object, text: str, *, as_json: bool) -> None:
+    if as_json:
+        print_line(form)
+    else:
+        click.echo(text)
 
 
 def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False) -> dict[str, Any]:
@@ -719,31 +718,13 @@ def history_form(history: History, store: JobStore | None) -> dict[str, Any]:
             {"name": one.name, "version": one.version, "at": utc_text(one.at), "summary": one.summary}
             for one in history.checkpoints
         ],
-        "events": [
-            {
-                "number": one.number,
-                "type": one.type,
-                "at": utc_text(one.at),
-                "attempt": one.attempt,
-                "owner": one.owner,
-                "detail": one.detail,
-            }
-            for one in history.events
-        ],
+        "events": [one._asdict() | {"at": utc_text(one.at)} for one in history.events],
         "files": [{"name": one.name, **one.saved.form()} for one in history.files],
     }
 
 
 def entry_form(entry: Entry) -> dict[str, Any]:
-    return {
-        "number": entry.number,
-        "at": utc_text(entry.at),
-        "progress": entry.progress,
-        "step": entry.step,
-        "message": entry.message,
-        "data": None if entry.data is None else from_json(entry.data),
-        "attempt": entry.attempt,
-    }
+    return asdict(entry) | {"at": utc_text(entry.at), "data": None if entry.data is None else from_json(entry.data)}
 
 
 def entry_line(entry: Entry) -> str:

@@ -1,28 +1,39 @@
-"""`penstock`: the group of commands. A command's module is imported when the command is used."""
+"""`penstock`: the root group, with its own commands and those of the installed systems (penstock/registry.py).
+
+A command's module is imported when the command is used. The registry is read only to list all commands, or to find one
+that is not Penstock's own: most commands start without it.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from penstock import __version__
-from penstock.cli.system_commands import RootGroup
+from penstock.cli.kit.groups import Group
 
-# name → (module, what `penstock --help` says of it). Systems bring their own commands (system_commands.py).
+if TYPE_CHECKING:
+    from penstock.registry import Commands
+
+# name → (module, its line in `penstock --help`)
 COMMANDS = {
-    "quickstart": ("penstock.cli.quickstart", "See it work: a server, a table, real calls; nothing is left behind."),
+    "quickstart": ("penstock.cli.quickstart", "Try it: a server in memory, a table and real calls, in a second."),
     "serve": ("penstock.cli.serve", "Run a DynamoDB on a port, for every AWS SDK."),
-    "up": ("penstock.cli.up", "See jobs run, in a browser: the dashboard, with a worker and an endpoint if asked."),
+    "up": ("penstock.cli.up", "Run the dashboard, and if asked a worker and a DynamoDB endpoint."),
     "backup": ("penstock.cli.database_file:backup", "Copy a database file, with all its tables, while it is in use."),
-    "repair": ("penstock.cli.database_file:repair", "Look for damage in a database file; save what can be read."),
+    "repair": ("penstock.cli.database_file:repair", "Look for damage in a database file, and save what can be read."),
     "heat": ("penstock.cli.database_file:heat", "Show the hottest keys and partitions of a run."),
-    "tables": ("penstock.cli.tables", "Tables as code: plan, apply, verify, and the items in them: dump, load, rekey."),
+    "tables": (
+        "penstock.cli.tables",
+        "Tables as code: plan, apply, verify; and their items: dump, load, rekey.",
+    ),
     "records": ("penstock.cli.records", "Run a function on every pending record of a table, in parallel."),
     "files": ("penstock.cli.files", "Files in a folder or in S3: list, get, put, verify, and more."),
     "worker": ("penstock.cli.worker", "Run the jobs of an app."),
-    "jobs": ("penstock.cli.jobs", "See jobs, wait for them, and say what should become of them."),
-    "demo": ("penstock.cli.demo", "See the installed systems work, on an embedded database, in a minute."),
+    "jobs": ("penstock.cli.jobs", "List jobs, watch them, explain them, cancel and retry them."),
+    "demo": ("penstock.cli.demo", "Run the installed systems on an embedded database, in a minute."),
 }
 
 SECTIONS = {
@@ -31,6 +42,35 @@ SECTIONS = {
     "Jobs": ("worker", "jobs"),
     "Systems": ("demo",),
 }
+
+
+class RootGroup(Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_system_commands()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        from penstock.registry import load_part
+
+        system = _system_commands().get(cmd_name)
+        command: click.Command | None = None if system is None else load_part(system.group)
+        return command
+
+    def section_names(self, title: str) -> list[str]:
+        """Systems are listed under "Systems", after the demo of them."""
+        names = super().section_names(title)
+        return [*names, *sorted(_system_commands())] if title == "Systems" else names
+
+    def summary(self, name: str) -> str:
+        return super().summary(name) if name in self.lazy else _system_commands()[name].summary
+
+
+def _system_commands() -> dict[str, Commands]:
+    from penstock.registry import systems
+
+    return {one.commands.name: one.commands for one in systems().values() if one.commands is not None}
 
 
 @click.group(cls=RootGroup, lazy=COMMANDS, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,10 +82,10 @@ def cli() -> None:
     Examples:
       penstock quickstart                 see it work, in a second
       penstock serve                      a database in penstock.db, at http://127.0.0.1:8000
-      penstock serve --memory --port 0    one that is forgotten, on any free port
-      penstock serve --help               everything it can do
+      penstock serve --memory --port 0    a database in memory, on any free port
+      penstock serve --help               all options of a command
 
-    Commands name their database with --db: a file, :memory:, http://…, or aws://region. PENSTOCK_DB is its default.
+    Commands name their database with --db: a file, :memory:, http://…, or aws://region. The default is PENSTOCK_DB.
     """
 
 

@@ -1,4 +1,4 @@
-"""`penstock quickstart`: a minute with the embedded DynamoDB, with answers that it really gave."""
+"""`penstock quickstart`: real calls to an embedded server, and its answers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ _STEPS = (
 )
 
 _NEXT = """\
-That was a real server on {url}, now stopped. To go on:
+That was a real server on {url}, now stopped. Next:
   penstock serve                                     a DynamoDB in penstock.db, on port 8000
   aws dynamodb list-tables --endpoint-url http://127.0.0.1:8000
   python -c "import penstock; print(penstock.boto3_client('app.db').list_tables()['TableNames'])"
@@ -109,9 +109,9 @@ That was a real server on {url}, now stopped. To go on:
 @groups.command("quickstart")
 @click.option("--json", "as_json", is_flag=True, help="Print each step as one line of JSON.")
 def command(as_json: bool) -> None:
-    """Show the embedded DynamoDB at work: starts a server in memory, makes a table, runs real calls, stops.
+    """Try the embedded DynamoDB: start a server in memory, create a table, make real calls, and stop.
 
-    Nothing is left behind: no file, no process.
+    It leaves no file and no process behind.
 
     \b
     Examples:
@@ -125,7 +125,7 @@ def command(as_json: bool) -> None:
                 click.echo(json.dumps({"operation": step.operation, "request": step.request, "answer": answer}))
             else:
                 click.echo(f"{click.style(step.title, bold=True)}: {step.operation}")
-                click.echo(f"  {_shortened(answer)}\n")
+                click.echo(f"  {_short_answer(answer)}\n")
         if not as_json:
             click.echo(f"{len(_STEPS)} calls over HTTP in {time.perf_counter() - began:.2f} s.")
             click.echo(_NEXT.format(url=server.url), nl=False)
@@ -151,7 +151,7 @@ def _headers(operation: str) -> dict[str, str]:
     }
 
 
-def _shortened(answer: dict[str, Any]) -> str:
+def _short_answer(answer: dict[str, Any]) -> str:
     """The answer, or of a long table description the part that tells something."""
     table = answer.get("TableDescription")
     if table is not None:

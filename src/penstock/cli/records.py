@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -29,7 +28,7 @@ from penstock.cli.kit.options import (
     same_command,
     yes_option,
 )
-from penstock.cli.kit.output import ProgressLine, one_line, print_json
+from penstock.cli.kit.output import ProgressLine, one_line, print_json, print_result
 from penstock.client.database import Database
 from penstock.client.items.expressions import Condition, F
 from penstock.clock import utc_text
@@ -49,7 +48,6 @@ from penstock.user_modules import NotAPlace, named
 _SHOWN_ERRORS = 10
 _SHOWN_EXAMPLES = 2
 _BAR_WIDTH = 24
-_EVERY_SECONDS = 0.2
 _DASK_SECONDS = 10
 
 table_argument = click.argument("table", metavar="TABLE", shell_complete=complete_tables)
@@ -79,16 +77,16 @@ def command() -> None:
 @click.argument("function", metavar="MODULE:FUNCTION")
 @db_option()
 @click.option("--index", metavar="NAME", help="Take the records of this index.")
-@click.option("--value", "values", multiple=True, metavar="VALUE", help="Of its partition key; may be given again.")
-@click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only records that have this; may be given again.")
-@click.option("--set", "marks", multiple=True, metavar="NAME=VALUE", help="What a record is given when it is done.")
-@click.option("--remove", multiple=True, metavar="NAME", help="What is removed from a record when it is done.")
+@click.option("--value", "values", multiple=True, metavar="VALUE", help="A value of its partition key; repeatable.")
+@click.option("--where", multiple=True, metavar="NAME=VALUE", help="Only records with this value; repeatable.")
+@click.option("--set", "marks", multiple=True, metavar="NAME=VALUE", help="Set in a record when it is done.")
+@click.option("--remove", multiple=True, metavar="NAME", help="Removed from a record when it is done.")
 @click.option("--workers", type=click.IntRange(1, MOST_WORKERS), help="Records at once. [5, or twice the processes]")
 @click.option("--retries", type=click.IntRange(0), default=3, show_default=True, help="Further attempts of a record.")
 @click.option(
     "--lease", type=click.FloatRange(SHORTEST_LEASE_SECONDS, LONGEST_LEASE_SECONDS), metavar="SECONDS",
     default=DEFAULT_LEASE_SECONDS, show_default=True,
-    help="After so long others take over what a dead process held.",
+    help="How long until other processes may take a dead process's records.",
 )  # fmt: skip
 @click.option(
     "--timeout",
@@ -98,7 +96,7 @@ def command() -> None:
 )
 @click.option(
     "--grace", type=click.FloatRange(0), default=30.0, show_default=True, metavar="SECONDS",
-    help="How long running records may go on after Ctrl-C.",
+    help="How long running records may continue after Ctrl-C.",
 )  # fmt: skip
 @click.option("--processes", type=click.IntRange(1, 256), help="Run in so many processes: for work that needs the CPU.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler, tcp://host:8786.")
@@ -108,8 +106,8 @@ def command() -> None:
 def process(table: str, function: str, target: str, dry_run: bool, as_json: bool, **options: Any) -> None:
     """Run a function on every pending record of TABLE; its result, a dict or None, is set in the record.
 
-    What is pending: the records of --index with --value, or all of the table, that have what --where says and not yet
-    what --set gives. VALUE is JSON, or else text. Without --set and --remove, what is done is noted in the record.
+    Pending are the records of --index with --value, or all of the table, that match --where and do not have the values
+    of --set yet. VALUE is JSON, or else text. Without --set and --remove, a record itself notes that it is done.
 
     \b
     Examples:
@@ -120,8 +118,8 @@ def process(table: str, function: str, target: str, dry_run: bool, as_json: bool
       penstock records process Scans work:read_text --db app.db \\
           --processes 4 --timeout 60 --dry-run
 
-    Ctrl-C lets running records finish; run it again to go on. What failed in all attempts is kept: see `penstock
-    records failures`.
+    Ctrl-C lets running records finish; run it again to continue. For records that failed in all attempts, see
+    `penstock records failures`.
     """
     if options["processes"] and options["dask"]:
         raise click.UsageError("--processes and --dask do not go together: a cluster has its own processes.")
@@ -215,7 +213,7 @@ def _run(
     try:
         with _stopping_on_signals(processor, options["grace"]):
             return recorded(
-                processor, function, db, table, name=place, index=options["index"], total=total, tell=bar.tell
+                processor, function, db, table, name=place, index=options["index"], total=total, tell=bar.show
             )
     finally:
         bar.end()
@@ -241,21 +239,12 @@ def _stopping_on_signals(processor: RecordProcessor, grace: float) -> Iterator[N
             signal.signal(number, handler)
 
 
-class Bar:
+class Bar(ProgressLine):
     """`[####····] 40 %  4,000 of 10,000 done, 2 failed, 310 a second, 19 s left`; nothing without a terminal."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._line = ProgressLine(quiet=quiet)
-        self._told_at = 0.0
-
-    def tell(self, progress: Progress, report: Report) -> None:
-        now = time.monotonic()
-        if now - self._told_at >= _EVERY_SECONDS:
-            self._told_at = now
-            self._line.tell(bar_text(progress))
-
-    def end(self) -> None:
-        self._line.end()
+    def show(self, progress: Progress, report: Report) -> None:
+        if self.is_due():
+            self.tell(bar_text(progress))
 
 
 def bar_text(progress: Progress) -> str:
@@ -276,10 +265,8 @@ def bar_text(progress: Progress) -> str:
 
 def _show_plan(processor: RecordProcessor, table: str, place: str, as_json: bool) -> None:
     pending = processor.count()
-    if as_json:
-        print_json({"pending": pending, "dry_run": True})
-    else:
-        click.echo(f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed.")
+    text = f"{pending:,} records of {table} are pending: {place} would be run on them. Nothing was changed."
+    print_result({"pending": pending, "dry_run": True}, text, as_json=as_json)
 
 
 def _show(report: Report, table: str, target: str, as_json: bool) -> None:
@@ -294,7 +281,7 @@ def _show(report: Report, table: str, target: str, as_json: bool) -> None:
             click.echo(f"All that failed:   penstock records failures {words}", err=True)
             click.echo(f"To run them again: penstock records redrive {words}, and this command.", err=True)
     if report.interrupted:
-        click.echo(f"What was done is kept. To go on, run it again:\n  {same_command()}", err=True)
+        click.echo(f"What was done is kept. To continue, run it again:\n  {same_command()}", err=True)
 
 
 def _error_form(error: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _SECONDS = click.FloatRange(min=0)
     type=click.Choice(["normal", "full"]),
     default="normal",
     show_default=True,
-    help="normal survives the death of the process; full also the loss of power, at a sync each commit.",
+    help="normal survives a crash of the process; full also survives a power cut, with a sync for each commit.",
 )
 @click.option("--per-account", is_flag=True, help="Keep the tables of each access key and region apart.")
 @click.option("--credentials", metavar="FILE", help="Check signatures against the access keys in FILE.")
@@ -41,10 +41,10 @@ _SECONDS = click.FloatRange(min=0)
     "--allow-origin", "origins", multiple=True, metavar="ORIGIN",
     help="Let web pages of this origin call, such as https://app.example; * for all. Pages of this machine always may.",
 )  # fmt: skip
-@click.option("--ttl-lag", type=_SECONDS, default=0, metavar="SECONDS", help="How late TTL deletes.")
+@click.option("--ttl-lag", type=_SECONDS, default=0, metavar="SECONDS", help="How late TTL deletes an expired item.")
 @click.option("--table-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a table is CREATING.")
 @click.option("--index-delay", type=_SECONDS, default=0, metavar="SECONDS", help="How long a new index is CREATING.")
-@click.option("--throttle", is_flag=True, help="Enforce limits of throughput, as DynamoDB does; counts heat too.")
+@click.option("--throttle", is_flag=True, help="Enforce throughput limits, as DynamoDB does; includes --heat.")
 @click.option("--heat", is_flag=True, help="Count units by key and partition, for `penstock heat`.")
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, pid.")
@@ -67,7 +67,7 @@ def command(
 ) -> None:
     """Run a DynamoDB on a port. Any AWS SDK, the AWS CLI and any GUI works with it.
 
-    Stop it with Ctrl+C or SIGTERM: it answers what it has begun, then ends. A second signal ends it at once.
+    Stop it with Ctrl+C or SIGTERM: it answers the requests it has begun, then stops. A second signal stops it at once.
 
     \b
     Examples:
@@ -76,7 +76,7 @@ def command(
       penstock serve --memory --port 0 --json
       aws dynamodb list-tables --endpoint-url http://127.0.0.1:8000
 
-    PENSTOCK_DB is not read: it is where clients look, and may name this very server.
+    This command does not read PENSTOCK_DB: clients do, and it may name this very server.
 
     A credentials file is JSON, {"ACCESSKEY": "secret"}, or the AWS CLI's own ini format.
     """
@@ -139,9 +139,9 @@ def _secrets(file: str | None) -> dict[str, str] | None:
 
 
 def stop_with_file(engine: Engine) -> None:
-    """Has this process stop when the engine's file was deleted, replaced or overwritten, even if nobody calls.
+    """Stops this process when the engine's file was deleted, replaced or overwritten, even if no request comes.
 
-    A server that can answer nothing is better gone: whoever supervises it starts it again, on the file that is there.
+    Such a server can answer nothing. Its supervisor starts it again, on the file that is there.
     """
     if not engine.store.memory:
         engine.when_lost(_stop_this_process)
@@ -149,7 +149,7 @@ def stop_with_file(engine: Engine) -> None:
 
 
 def _stop_this_process(reason: str) -> None:
-    """As SIGTERM does: what has begun is answered, with the error."""
+    """Like SIGTERM: requests that have begun are answered, with the error."""
     click.echo(f"Stopping: {reason}", err=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -162,4 +162,4 @@ def _watch_file(engine: Engine) -> None:
         except DatabaseLost:
             return
         except StorageError:
-            continue  # it cannot be looked at: calls that need it say so
+            continue  # the file cannot be examined: calls that need it report that

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import click
 
 from penstock.cli.kit import databases, groups
+from penstock.cli.kit.completion import complete_definitions, complete_tables
 from penstock.cli.kit.options import db_option, files_option, listen_options
 from penstock.cli.kit.output import log_warnings
 from penstock.cli.serve import DEFAULT_FILE, stop_with_file
@@ -47,16 +48,17 @@ _STOP_SECONDS = 35
 @click.option("--read-only", is_flag=True, help="Change nothing: every POST is refused.")
 @click.option(
     "--token", envvar="PENSTOCK_DASHBOARD_TOKEN", metavar="TEXT",
-    help="What visitors must know. One is made where --host is not this machine alone. Also PENSTOCK_DASHBOARD_TOKEN.",
+    help="The token that visitors need. Generated if --host is not only this machine. Also PENSTOCK_DASHBOARD_TOKEN.",
 )  # fmt: skip
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another name that it may be called by.")
-@click.option("--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
-    help="The table of jobs.",
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Another host name to accept.")
+@click.option(
+    "--table", default=DEFAULT_TABLE, show_default=True, envvar="PENSTOCK_JOBS_TABLE", metavar="NAME",
+    shell_complete=complete_tables, help="The table of the jobs.",
 )  # fmt: skip
 @files_option
 @click.option(
-    "--definitions", metavar="DEFINITIONS",
-    help="What the tables should be: MODULE:NAME, a folder of exports, or a system. The systems can always be chosen.",
+    "--definitions", metavar="DEFINITIONS", shell_complete=complete_definitions,
+    help="Definitions to compare tables with: MODULE:NAME, a folder of exports, or a system.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print nothing when ready.")
 @click.option("--json", "as_json", is_flag=True, help="Print the ready line as JSON: url, db, endpoint, pid.")
@@ -75,9 +77,9 @@ def command(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """See jobs run, in a browser.
+    """Run the dashboard: jobs, workers, tables and records in a browser.
 
-    Stop it with Ctrl+C: a worker that runs here finishes its tasks or hands them over.
+    Stop it with Ctrl+C: a worker that runs here finishes its tasks or requeues them.
 
     \b
     Examples:
@@ -102,7 +104,7 @@ def command(
         source = Source(db, table=table, files=kept, schedules=schedules, definitions=wanted)
         dashboard = make_dashboard(source, read_only=read_only, token=token, hosts=[host, socket.gethostname(), *hosts])
         if app is not None:
-            stack.enter_context(_working(app))
+            stack.enter_context(_running_worker(app))
 
         def ready(address: str) -> None:
             if not quiet:
@@ -119,14 +121,14 @@ def command(
 
 @contextmanager
 def _calm_end(*, with_worker: bool) -> Iterator[None]:
-    """The server ends by a signal, and then raises it again: the rest is ended calmly all the same."""
+    """uvicorn stops on a signal and raises it again. Ignoring that lets the rest of the process stop in order."""
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda *_: None) for number in numbers]
     yield
     for number, handler in zip(numbers, before, strict=True):
         signal.signal(number, handler)
     if with_worker:
-        click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
+        click.echo("Stopping: running tasks finish or are requeued. Press Ctrl-C again to stop at once.", err=True)
 
 
 def _close(sockets: list[socket.socket]) -> None:
@@ -156,8 +158,8 @@ def _endpoint(db: Database, port: int) -> Iterator[str]:
 
 
 @contextmanager
-def _working(app: App) -> Iterator[None]:
-    """A worker in a thread, for the length of a block; then its tasks finish or hand over."""
+def _running_worker(app: App) -> Iterator[None]:
+    """A worker in a thread, for the length of a block; then its tasks finish or are requeued."""
     worker = Worker(app)
     thread = threading.Thread(target=_run, args=(worker,), name="penstock-worker", daemon=True)
     thread.start()
@@ -169,7 +171,7 @@ def _working(app: App) -> Iterator[None]:
 
 
 def _run(worker: Worker) -> None:
-    with suppress(DatabaseLost):  # which ends the whole process, and is told then
+    with suppress(DatabaseLost):  # the watcher of the file stops the whole process, and says why
         worker.run()
 
 

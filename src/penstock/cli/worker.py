@@ -30,10 +30,10 @@ _LINE_CHARACTERS: Final = 300
 """Of the line about a job; all of it is in `penstock jobs show`."""
 _LOOK_SECONDS: Final = 0.1
 _RESTART_SECONDS: Final = 0.5
-"""Between two starts of one that dies at once: a broken app must not burn the machine."""
+"""Before a dead process is started again: a broken app must not keep the machine busy."""
 _KILL_SECONDS: Final = 5.0
 _ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
-"""How a worker ends by itself; whatever else it ends with, it has died."""
+"""Exit codes of a worker that ended by itself. With any other code it has died."""
 
 
 @groups.command(
@@ -47,19 +47,26 @@ _ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(1, 256), default=1, show_default=True,
-    help="Worker processes, each with its own threads: for work that needs the CPU. One that dies is started again.",
+    help="Worker processes, each with its own threads, for work that needs the CPU. A dead one is started again.",
 )  # fmt: skip
-@click.option("--queue", "queues", multiple=True, default=("default",), show_default=True, help="May be given again.")
-@click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    default=("default",),
+    show_default=True,
+    help="A queue to take jobs from; repeatable.",
+)
+@click.option("--burst", is_flag=True, help="Exit when no job is left.")
 @click.option(
     "--grace", type=click.FloatRange(0), default=DEFAULT_GRACE_SECONDS, show_default=True, metavar="SECONDS",
-    help="How long running tasks may go on after Ctrl-C or SIGTERM.",
+    help="How long running tasks may continue after Ctrl-C or SIGTERM.",
 )  # fmt: skip
 @click.option(
     "--idle", type=click.FloatRange(0.02, 60), default=DEFAULT_IDLE_SECONDS, show_default=True, metavar="SECONDS",
-    help="How long an idle worker waits before it looks again.",
+    help="How long an idle worker waits before it polls again.",
 )  # fmt: skip
-@click.option("--quiet", is_flag=True, help="Say nothing of each job.")
+@click.option("--quiet", is_flag=True, help="Print no line for each job.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job, and the counts at the end.")
 def command(
     app: str,
@@ -79,10 +86,10 @@ def command(
       penstock worker reports:app
       penstock worker reports:app --concurrency 4 --queue default --queue mail
       penstock worker reports:app --processes 2   work that needs the CPU
-      penstock worker reports:app --burst         until there is no more
+      penstock worker reports:app --burst         until no job is left
 
-    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or hand over at their next report. A second one ends it
-    at once; other workers then take its jobs over when their leases have run out.
+    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report. A second one
+    stops it at once; other workers then take its jobs when their leases have expired.
     """
     log_warnings()
     loaded = load_app(app)
@@ -98,7 +105,7 @@ def command(
         idle_seconds=idle,
         on_end=(lambda job, how: None) if quiet else _print_json_end if as_json else _print_end,
     )
-    _stop_on_signals(worker)
+    stop_on_signals(worker)
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
         click.echo(f"{worker.name}: {names_text(loaded.tasks)} from {loaded.store.db.name}", err=True)
@@ -136,13 +143,14 @@ def _print_json_end(job: Job, how: str) -> None:
         click.echo(orjson.dumps(form).decode())
 
 
-def _stop_on_signals(worker: Worker) -> None:
+def stop_on_signals(worker: Worker) -> None:
+    """The first Ctrl-C or SIGTERM stops the worker calmly, the second one ends it at once."""
     stop_worker = for_handlers(worker.stop)
 
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
         stop_worker()
-        click.echo("Stopping: running tasks finish or hand over. Once more to end at once.", err=True)
+        click.echo("Stopping: running tasks finish or are requeued. Press Ctrl-C again to stop at once.", err=True)
 
     signal.signal(signal.SIGINT, not_in_children(stop))
     signal.signal(signal.SIGTERM, not_in_children(stop))
@@ -162,7 +170,7 @@ class Supervisor:
         self._stopping = False
 
     def run(self) -> int:
-        """Until they have ended by themselves (burst), or a signal has come; the highest of their exit codes."""
+        """Runs until they have ended (burst) or a signal comes. Returns the highest of their exit codes."""
         signal.signal(signal.SIGINT, self._stop)
         signal.signal(signal.SIGTERM, self._stop)
         self._children = [self._start() for _ in range(self._processes)]

@@ -1,9 +1,9 @@
-"""What stands before every request.
+"""Checks of every request: host, origin, and the length of its body.
 
-1. A request names a host that the server is known by. Otherwise a page of any site, whose name has been made to lead
-   here, could read what this machine serves.
-2. A request of a web page of another machine changes nothing. One of this machine, by any port, is its user's own.
-3. A body is never longer than its endpoint's limit, whatever its Content-Length says, and does not take for ever.
+1. A request names a host that the server knows. Otherwise any web site could make its name resolve to this machine,
+   and read what the machine serves (DNS rebinding).
+2. A request from a web page of another machine changes nothing. Pages of this machine, on any port, may.
+3. A body is never longer than its endpoint's limit, whatever its Content-Length says, and must arrive in time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -35,32 +35,34 @@ def host_of(header: str) -> str:
 
 
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-"""A Host header that is nothing but a host: addresses of ours are made of it, and end up in answers."""
+"""A Host header that is only a host: URLs in answers are built from it."""
 
 
 class SecurityHeaders:
-    """ASGI middleware: whatever an API answers is data. No browser runs it, frames it or takes it for another type."""
+    """ASGI middleware: sets headers that a response does not have."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
         self._app = app
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY_HEADERS.items():
+                for name, value in self._headers.items():
                     headers.setdefault(name, value)
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
 
 
-_SECURITY_HEADERS: Final = {
+API_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
+"""An API's answers are data: no browser runs them, frames them or takes them for another type."""
 
 
 class Guard:
@@ -81,7 +83,7 @@ class Guard:
         if problem is not None:
             await problem.response()(scope, receive, send)
             return
-        await self._app(scope, _Limited(receive, limit), send)
+        await self._app(scope, _LimitedReceive(receive, limit), send)
 
     def _refusal(self, method: str, headers: Headers) -> Problem | None:
         named = headers.getlist("host")
@@ -118,8 +120,8 @@ def too_large(limit: int) -> Problem:
     return Problem(413, f"The body has more than {limit:,} bytes.", "Send less.", headers={"Connection": "close"})
 
 
-class _Limited:
-    """`receive`, counting what comes."""
+class _LimitedReceive:
+    """`receive`, with a limit of bytes and of time."""
 
     def __init__(self, receive: Receive, limit: int) -> None:
         self._receive = receive
@@ -129,7 +131,7 @@ class _Limited:
         self._until = time.monotonic() + BODY_SECONDS
 
     async def __call__(self) -> Message:
-        if not self._more:  # what comes after the body is the client's leaving, which may take long
+        if not self._more:  # after the body comes only the disconnect, which may take long
             return await self._receive()
         try:
             message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))

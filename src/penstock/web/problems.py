@@ -1,8 +1,8 @@
-"""What an API answers when something is wrong: JSON that names the thing, the reason and the next step.
+"""Errors of an API, as JSON with a kind, a message and the next step.
 
     {"error": {"kind": "not_found", "message": "There is no job job_1 …", "next_step": "…", "errors": [...]}}
 
-`errors` is there where several things are wrong at once.
+`errors` lists several errors of one request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ KINDS: Final = {
 
 
 class Problem(HTTPException):
-    """Raised by a handler, it is the answer. FastAPI lets only HTTPException through while it reads a body."""
+    """An error that a handler raises and that becomes its answer. While FastAPI reads a body, it lets only
+    HTTPException through.
+    """
 
     def __init__(
         self,
@@ -72,9 +74,9 @@ def json_answer(form: Any, status: int = 200, headers: Mapping[str, str] | None 
 
 
 def problem_of(error: PenstockError, statuses: Mapping[type[Exception], int]) -> Problem:
-    """An error of ours as an answer: by its class, else 503 where repeating helps and 500 where not.
+    """A Penstock error as an answer: the status of its class, else 503 if it is retryable and 500 if not.
 
-    An error that lists several (`errors`) is told in full.
+    An error that lists several (`errors`) keeps them all.
     """
     for kind in type(error).__mro__:
         if kind in statuses:

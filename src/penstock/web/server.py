@@ -1,9 +1,8 @@
 """An ASGI application on a port, by uvicorn: until a signal, or in a thread for the length of a block.
 
-uvicorn alone waits for ever for a request that does not arrive whole, and a connection counts against the limit of
-connections from its first moment. So a connection on which nothing has been asked for `REQUEST_SECONDS`, or whose
-request's body has not arrived by then, is closed. One that is being answered is left alone, for however long: pages
-follow their jobs over one answer that does not end.
+uvicorn waits for ever for a request that does not arrive whole, and every open connection counts against the limit. So
+a connection is closed if no request comes for `REQUEST_SECONDS`, or if a request's body has not arrived by then. A
+connection that is being answered stays open: pages follow their jobs over one answer that does not end.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def serve(
 
 
 @contextmanager
-def running(
+def running_app(
     app: Starlette,
     port: int = 0,
     *,
@@ -119,7 +118,7 @@ def _protocol() -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def _check(self) -> None:
-            """Every so often: has something been asked since the last look, and has all of it arrived?"""
+            """Has a request come since the last check, and has all of it arrived?"""
             asked = self.cycle
             is_answering = asked is not None and not asked.response_complete and not asked.more_body
             if asked is self._seen and not is_answering:

@@ -24,7 +24,7 @@ from penstock.systems.security_assistant.drawing.sample import Building, PdfPage
 from penstock.systems.security_assistant.http import Tenants, security_api
 from penstock.systems.security_assistant.jobs.storage import Storage
 from penstock.systems.security_assistant.settings import Settings, open_storage, table_storage
-from penstock.web.server import running
+from penstock.web.server import running_app
 
 BUILDING = Building(levels=1, doors=3)
 FORM = {"company_id": "7central", "client_name": "St. Mary's Hospital", "project_name": "Emergency Wing"}
@@ -252,7 +252,7 @@ def test_S2_6_with_tokens_the_token_says_whose_jobs_are_seen(simple: Storage) ->
 
 
 def test_S2_17_it_works_over_a_real_connection(simple: Storage) -> None:
-    with running(security_api(simple)) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
+    with running_app(security_api(simple)) as url, httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
         told = send(client)
         assert told.status_code == 202
         assert ended(client, told.json()["status_url"])["status"] == "completed"

@@ -68,6 +68,6 @@ def test_rekey_confirm_and_rollback() -> None:
     run("rekey", "orders", "--key", "day:S,number:N", "--into", "days")
     assert "Would delete days" in run("rekey", "rollback", "orders", "--dry-run")
     assert "put the settings on days; the rekey of orders is ready" in run("rekey", "confirm", "orders", "--dry-run")
-    assert "Would go on" in run("rekey", "orders", "--dry-run")
+    assert "Would continue" in run("rekey", "orders", "--dry-run")
     assert json.loads(run("rekey", "status", "orders", "--json"))["phase"] == "ready"
     assert "There is no rekey of nothing" in run("rekey", "confirm", "nothing", "--dry-run", code=1)

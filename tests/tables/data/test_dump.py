@@ -169,6 +169,6 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(ItemTable, "rounds", interrupted)
     told = CliRunner().invoke(cli, ["tables", "dump", "orders", "--out", out, "--db", source])
     assert told.exit_code == 130
-    assert "To go on, run it again" in told.output
+    assert "To continue, run it again" in told.output
     monkeypatch.undo()
     assert CliRunner().invoke(cli, ["tables", "dump", "orders", "--out", out, "--db", source]).exit_code == 0

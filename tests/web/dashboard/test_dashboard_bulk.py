@@ -26,7 +26,7 @@ def test_the_plan_says_what_happens_to_each(world: World) -> None:
     assert [line.happens for line in plan("cancel", jobs)] == [True, True, False, False]
     assert [line.happens for line in plan("retry", jobs)] == [False, False, False, True]
     told = world.store.cancel(jobs[1].id)
-    assert [line.what for line in plan("cancel", [told])] == ["has been told already, and stops at its next report"]
+    assert [line.what for line in plan("cancel", [told])] == ["has been asked already, and stops at its next report"]
 
 
 def test_a_preview_changes_nothing_and_what_it_showed_is_then_done(world: World) -> None:
@@ -57,7 +57,7 @@ def test_a_job_that_began_meanwhile_is_left_alone(world: World) -> None:
 def test_a_running_job_is_told_to_stop(world: World) -> None:
     job = world.running()
     page = world.post("/jobs/apply", [("verb", "cancel"), ("seen", f"processing {job.id}")]).text
-    assert "told to stop" in page
+    assert "asked to stop" in page
     assert world.store.get(job.id).cancel_reason == "from the dashboard"
 
 

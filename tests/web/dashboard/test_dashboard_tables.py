@@ -23,6 +23,7 @@ from penstock.web.dashboard.items.export import Export, escape_formula
 from penstock.web.dashboard.items.search import Search
 from penstock.web.dashboard.pages.tables import view_of
 from penstock.web.dashboard.security import POLICY
+from penstock.wire.values import equal
 
 
 @pytest.fixture
@@ -324,6 +325,24 @@ def test_an_item_of_very_many_attributes_is_saved_too(world: TableWorld) -> None
         changed = orjson.loads(fresh["item"]) | {f"a{number:03d}": {"S": "x"} for number in range(count)}
         response = world.post("/tables/things/item", {**fresh, "item": orjson.dumps(changed).decode()})
         assert response.status_code == status
+
+
+def test_values_of_every_type_are_compared_and_saved_exactly(world: TableWorld) -> None:
+    values = {
+        "S": "text", "N": "12345678901234567890.12345678901234567", "B": "AAH/", "BOOL": False, "NULL": True,
+        "SS": ["a", "b"], "NS": ["1", "2.5"], "BS": ["AA==", "/w=="], "L": [{"N": "1"}, {"L": []}],
+        "M": {"a.b": {"M": {"#": {"S": ""}}}},
+    }  # fmt: skip
+    item = {"id": {"S": "1"}, **{f"is {kind}": {kind: value} for kind, value in values.items()}}
+    world.db.execute("PutItem", {"TableName": "things", "Item": item})
+    fields = fields_of(world.item_page("things", {"id": {"S": "1"}}))
+    copies = {f"copy of {kind}": {kind: value} for kind, value in values.items()}
+    sent = {**fields, "item": orjson.dumps({**item, **copies}).decode()}
+    assert world.post("/tables/things/item", sent).status_code == 303
+    stored = world.db.execute("GetItem", {"TableName": "things", "Key": {"id": {"S": "1"}}})["Item"]
+    for name, value in {**item, **copies}.items():
+        assert equal(stored.pop(name), value)
+    assert stored == {}
 
 
 def test_an_attribute_that_was_added_meanwhile_is_kept_whatever_happens(world: TableWorld) -> None:

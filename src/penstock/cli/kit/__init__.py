@@ -1,4 +1,4 @@
-"""What every command group stands on.
+"""What all command groups share.
 
 exit_codes.py   the codes that commands end with, and the error that carries one
 output.py       text that is safe for a terminal, JSON, progress lines, the log

@@ -1,16 +1,21 @@
 """What a shell completes: database files, table names, job ids and definitions.
 
-Completion runs at every press of the key. It asks local files only, never a network; any error completes nothing.
+Completion runs at every press of Tab. It reads local files only, never a network; after an error it completes nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from penstock.client.database import Database
 
 _MOST = 100
 
@@ -23,58 +28,57 @@ def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The tables of the command's database file."""
-    return _quietly(lambda: _table_names(ctx, incomplete))
+    return _without_errors(lambda: _table_names(ctx, incomplete))
 
 
 def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The newest jobs of the command's database file, with their tasks and states."""
-    return _quietly(lambda: _jobs(ctx, incomplete))
+    """The newest jobs of the command's database file, those of systems too, with their tasks and states."""
+    return _without_errors(lambda: _jobs(ctx, incomplete))
 
 
 def complete_definitions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Systems, then folders."""
-    return _quietly(lambda: _systems(incomplete)) or [CompletionItem(incomplete, type="dir")]
+    return _without_errors(lambda: _systems(incomplete)) or [CompletionItem(incomplete, type="dir")]
 
 
-def _quietly(complete: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
+def _without_errors(complete: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
     try:
         return complete()
     except Exception:  # an error message in the middle of a command line helps nobody
         return []
 
 
-def _database_file(ctx: click.Context) -> str | None:
-    """The file that --db, PENSTOCK_DB or this folder names; None for everything that is not a file."""
-    target = ctx.params.get("target") or os.environ.get("PENSTOCK_DB")
-    if not target:
-        files = sorted(Path().glob("*.db"))
-        target = str(files[0]) if len(files) == 1 else None
-    return target if target and "://" not in target and Path(target).is_file() else None
+@contextmanager
+def _open_file(ctx: click.Context) -> Iterator[Database]:
+    """The file that --db, PENSTOCK_DB or this folder names. Raises for a target that is not a file."""
+    from penstock.cli.kit.databases import only_database_file, open_database
+
+    target = ctx.params.get("target") or os.environ.get("PENSTOCK_DB") or only_database_file()
+    if not Path(target).is_file():
+        raise click.UsageError(f"{target} is not a file.")
+    with open_database(target) as db:
+        yield db
 
 
 def _table_names(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    file = _database_file(ctx)
-    if file is None:
-        return []
-    from penstock.cli.kit.databases import open_database
-
-    with open_database(file) as db:
+    with _open_file(ctx) as db:
         names = [name for name in db.tables() if name.startswith(incomplete)]
     return [CompletionItem(name) for name in names[:_MOST]]
 
 
 def _jobs(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-    file = _database_file(ctx)
-    if file is None:
-        return []
-    from penstock.cli.kit.databases import open_database
-    from penstock.jobs.layouts.tables import DEFAULT_TABLE
+    from penstock.jobs.sources import AllJobs, JobQuery, StoreSource
     from penstock.jobs.store.store import JobStore
+    from penstock.registry import job_source_types
 
-    table = ctx.params.get("table") or DEFAULT_TABLE
-    with open_database(file) as db:
-        jobs = JobStore.of_table(db, table).find(limit=_MOST).jobs
-    return [CompletionItem(job.id, help=f"{job.task} {job.state}") for job in jobs if job.id.startswith(incomplete)]
+    table = ctx.params.get("table")
+    with _open_file(ctx) as db:
+        if table is None:
+            jobs = AllJobs.in_database(db, job_source_types())
+        else:
+            jobs = AllJobs([StoreSource(JobStore.of_table(db, table))])
+        newest = jobs.find(JobQuery(limit=_MOST)).jobs
+    return [CompletionItem(job.id, help=f"{job.task} {job.state}") for job in newest if job.id.startswith(incomplete)]
 
 
 def _systems(incomplete: str) -> list[CompletionItem]:

@@ -1,4 +1,4 @@
-"""Opening the target of --db: a command that only looks makes no file, and writes into none that is no database."""
+"""Opens the target of --db. A command that only reads creates no file, and never writes to a file of another kind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from penstock.errors import PenstockError
 _SQLITE = b"SQLite format 3\0"
 
 Absent = Literal["refused", "made", "empty"]
-"""What becomes of a file that does not exist: an error, a new database, or an empty one that is never written."""
+"""For a file that does not exist: an error, a new database, or an empty one that is never written to disk."""
 
 
 def absent_file(may_create: bool, *, dry_run: bool) -> Absent:
-    """What becomes of a missing file where a command may make a table; a dry run makes nothing."""
+    """For a missing file, if the command may create a table; a dry run creates nothing."""
     return ("empty" if dry_run else "made") if may_create else "refused"
 
 
@@ -28,7 +28,7 @@ def absent_file(may_create: bool, *, dry_run: bool) -> Absent:
 def open_database(
     target: str, absent: Absent = "refused", *, maker: str = "penstock tables apply"
 ) -> Iterator[Database]:
-    """The database. A command that only looks, or that needs a table, makes no file."""
+    """The database. A command that only reads, or that needs an existing table, creates no file."""
     file = missing_file(target)
     if absent == "made":
         file = None
@@ -39,14 +39,14 @@ def open_database(
 
 
 def note_missing_file(target: str) -> None:
-    """Says that what is shown is about a database that is yet to be made."""
+    """Says that the plan is for a database that does not exist yet."""
     file = missing_file(target)
     if file is not None:
         click.echo(f"{file} does not exist yet: compared with an empty database.", err=True)
 
 
 def missing_file(target: str) -> Path | None:
-    """The file of this target if it is not there, or empty. Raises PenstockError for one that is no database."""
+    """The file of this target if it is missing or empty. Raises PenstockError for a file that is not a database."""
     if not is_file_target(target):
         return None
     path = Path(target)
@@ -67,7 +67,7 @@ def is_file_target(target: str) -> bool:
 
 
 def only_database_file(default: str | None = None) -> str:
-    """The one .db file of this folder, for people in a hurry; else `default`."""
+    """The only .db file of this folder; else `default`."""
     files = sorted(str(path) for path in Path().glob("*.db"))
     if len(files) == 1:
         return files[0]

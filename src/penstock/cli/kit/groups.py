@@ -20,7 +20,7 @@ import click
 import orjson
 
 from penstock.cli.kit.exit_codes import FAILED, INTERRUPTED, CommandFailed, exit_codes_text
-from penstock.cli.kit.output import colour_wanted, safe_output
+from penstock.cli.kit.output import safe_output, wants_colour
 from penstock.errors import PenstockError
 
 RENAMED_OPTIONS = {"--url": "--db", "--other-url": "--other-db"}
@@ -106,7 +106,7 @@ class Group(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if parent is None and not colour_wanted():
+        if parent is None and not wants_colour():
             extra["color"] = False
         return super().make_context(info_name, args, parent, **extra)
 

@@ -1,8 +1,8 @@
 """Options that commands share, and the question before a change.
 
 1. --db is the database: on the command line, else by a system's own variables, else by PENSTOCK_DB, else a default.
-2. PENSTOCK_URL is the name that PENSTOCK_DB had. Where it would have been read, it is an error.
-3. Nothing is changed unasked: without a terminal to ask on, --yes is needed.
+2. PENSTOCK_URL is the old name of PENSTOCK_DB. A command that would have read it fails.
+3. Nothing is changed without a question. Without a terminal to ask on, --yes is needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILES_VARIABLE = "PENSTOCK_FILES"
 TARGETS = "a file, :memory:, http://127.0.0.1:8000, or aws://eu-west-2"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too, and no progress.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 yes_option = click.option("--yes", is_flag=True, help="Do it without asking.")
 files_option = click.option(
     "--files", envvar=FILES_VARIABLE, metavar="PLACE",
@@ -40,7 +40,7 @@ files_option = click.option(
 limit_option = click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most so many."
 )
-token_option = click.option("--token", metavar="TOKEN", help="Where the page before ended.")
+token_option = click.option("--token", metavar="TOKEN", help="Where the previous page ended.")
 out_file_option = click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="A file; else it is printed."
 )
@@ -158,9 +158,9 @@ def same_command() -> str:
 
 @contextmanager
 def resumable(what: str) -> Iterator[None]:
-    """Ctrl-C leaves what was done, and says how to go on."""
+    """Ctrl-C keeps what was done, and says how to continue."""
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"\nInterrupted: {what} To go on, run it again:\n  {same_command()}", err=True)
+        click.echo(f"\nInterrupted: {what} To continue, run it again:\n  {same_command()}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None

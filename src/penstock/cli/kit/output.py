@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -86,7 +87,7 @@ def safe_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def colour_wanted() -> bool:
+def wants_colour() -> bool:
     """False if NO_COLOR is set to anything, or the terminal is a dumb one."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -96,6 +97,14 @@ def colour_wanted() -> bool:
 
 def print_json(form: Any) -> None:
     click.echo(orjson.dumps(form, option=orjson.OPT_INDENT_2).decode())
+
+
+def print_result(form: Any, text: str, *, as_json: bool) -> None:
+    """What a command has done: as JSON with --json, else as text for people."""
+    if as_json:
+        print_json(form)
+    else:
+        click.echo(text)
 
 
 def plain(value: Any) -> Any:
@@ -148,12 +157,12 @@ _QUIET_SECONDS = 1.0  # copies of files that take less show no progress
 
 
 def shows_progress(*, quiet: bool = False) -> bool:
-    """Whether a line on stderr can be written again and again (4)."""
+    """Whether a line on stderr can be rewritten (4)."""
     return sys.stderr.isatty() and not quiet and os.environ.get("TERM") != "dumb"
 
 
 class ProgressLine:
-    """One line on the terminal that is written again and again; nothing where there is no terminal."""
+    """One line on the terminal, which is rewritten; nothing without a terminal."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.shown = shows_progress(quiet=quiet)
@@ -162,13 +171,15 @@ class ProgressLine:
         self._length = 0
 
     def tell(self, text: str) -> None:
+        """The text, cut where a narrow terminal ends."""
         if self.shown:
+            text = text[: shutil.get_terminal_size().columns - 1]
             click.echo("\r" + text.ljust(self._length), nl=False, err=True)
             self._length = len(text)
 
     def items(self, done: int, total: int) -> None:
         """`120,000 of 200,000 items, 31,000 a second`."""
-        if self._is_due():
+        if self.is_due():
             self.tell(f"{done:,} of {total:,} items, {done / self._seconds():,.0f} a second")
 
     def end(self) -> None:
@@ -177,7 +188,8 @@ class ProgressLine:
             click.echo("\r", nl=False, err=True)
             self._length = 0
 
-    def _is_due(self) -> bool:
+    def is_due(self) -> bool:
+        """Whether the line is old enough to be written again."""
         now = time.monotonic()
         if not self.shown or now - self._written_at < _EVERY_SECONDS:
             return False
@@ -199,7 +211,7 @@ class ByteLine(ProgressLine):
 
     def add(self, size: int) -> None:
         self._done += size
-        if self._is_due():
+        if self.is_due():
             of = f" of {size_text(self._total)}" if self._total is not None else ""
             self.tell(f"{size_text(self._done)}{of}, {size_text(self._done / self._seconds())} a second")
 

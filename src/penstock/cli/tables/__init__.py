@@ -30,7 +30,7 @@ COMMANDS = {
     "verify": (f"{_HERE}.schema:verify", "Compare live tables with their definitions."),
     "doctor": (f"{_HERE}.schema:doctor", "Find known mistakes in definitions and in stored items."),
     "destroy": (f"{_HERE}.schema:destroy", "Delete tables, by their exact names."),
-    "add-index": (f"{_HERE}.indexes:add_index", "Add one index to a table, after a look at its items; wait for it."),
+    "add-index": (f"{_HERE}.indexes:add_index", "Check a table's items, add one index, and wait for it."),
     "change-index": (
         f"{_HERE}.indexes:change_index",
         "Give an index another key or projection, with no gap in queries.",
@@ -52,7 +52,7 @@ SECTIONS = {
     "Formats": ("export", "cloudformation", "terraform", "policy"),
 }
 
-_HELP = """Tables as code: planned, applied, verified, exported.
+_HELP = """Tables as code: plan, apply, verify and export them.
 
 DEFINITIONS is module:attribute, a folder of exported JSON, or a system's name (construction-expenses).
 
@@ -62,7 +62,7 @@ Examples:
   penstock tables apply mytables:all --db aws://us-east-1 --env staging
   penstock tables verify infrastructure/schemas --db http://127.0.0.1:8000
 
-Tables have the names that their definitions give them; --prefix and --env put something before.
+A table has the name of its definition; --prefix and --env put a prefix before it.
 """
 
 Defaults = Callable[[Mapping[str, str]], Mapping[str, Mapping[str, Any]]]

@@ -14,8 +14,8 @@ from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import absent_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED
 from penstock.cli.kit.options import db_option, dry_run_option, json_option, resumable
-from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, table_argument
+from penstock.cli.kit.output import ProgressLine, print_json, print_result
+from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segments_option, table_argument
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.data import backups
@@ -33,7 +33,7 @@ from penstock.tables.plan.survey import Live, require_table
 @groups.command("dump")
 @table_argument
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="An empty or new folder.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=table_dump.SEGMENTS, show_default=True)
+@segments_option(table_dump.SEGMENTS)
 @db_option()
 @rate_option
 @dry_run_option
@@ -46,35 +46,32 @@ def dump(table: str, out: Path, segments: int, target: str, rate: float | None, 
       penstock tables dump orders --out backup/orders --db aws://eu-west-2
       penstock tables load backup/orders --table orders --create --db local.db
 
-    Read only. Interrupted, it continues where it was when it is run again. Each item is as it was at some moment
-    of the dump; for one moment of the whole table, dump a table restored from a point in time.
+    Read only. After an interruption, run it again to continue. Each item is as it was at some moment of the dump. To
+    get one moment of the whole table, dump a table restored from a point in time.
     """
     line = ProgressLine(quiet=as_json)
     with policy_hint("dump", table), open_database(target) as db, resumable(f"{out} holds what was written so far."):
         if dry_run:
-            _show_planned_dump(require_table(db, table), out, as_json)
+            _show_dump_plan(require_table(db, table), out, as_json)
             return
         done = table_dump.dump(db, table, out, segments=segments, pacer=pacer_of(db, rate), progress=line.items)
     line.end()
     size = sum(part.bytes for part in done.parts)
-    if as_json:
-        print_json({"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size})
-        return
-    click.echo(f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}")
+    form = {"table": table, "folder": str(out), "items": done.items, "parts": len(done.parts), "bytes": size}
+    text = f"{table}: {count(done.items, 'item')} in {count(len(done.parts), 'part')}, {size:,} bytes, in {out}"
+    print_result(form, text, as_json=as_json)
 
 
-def _show_planned_dump(live: Live, out: Path, as_json: bool) -> None:
+def _show_dump_plan(live: Live, out: Path, as_json: bool) -> None:
     table_dump.check_folder(out)
     facts = live.facts
-    if as_json:
-        print_json({"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True})
-    else:
-        click.echo(f"{facts.name}: {count(facts.items, 'item')} would be written to {out}")
+    form = {"table": facts.name, "folder": str(out), "items": facts.items, "dry_run": True}
+    print_result(form, f"{facts.name}: {count(facts.items, 'item')} would be written to {out}", as_json=as_json)
 
 
 @groups.command("load")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--table", required=True, metavar="NAME", help="The table to load into.")
+@click.option("--table", required=True, metavar="NAME", shell_complete=complete_tables, help="The table to load into.")
 @click.option("--create", is_flag=True, help="Make the table as it was dumped, if it is missing.")
 @click.option("--merge", is_flag=True, help="Put the items over those that the table has.")
 @click.option("--state", type=click.Path(path_type=Path), metavar="FILE", help="Where progress is kept; else in DIR.")
@@ -100,7 +97,7 @@ def load(
       penstock tables load backup/orders --table orders --create --db local.db
       penstock tables load backup/orders --table orders --db aws://eu-west-2 --rate 500
 
-    Checksums are verified before anything is written. Interrupted, it continues with the part it was at.
+    Checksums are verified before anything is written. After an interruption, run it again to continue.
     """
     line = ProgressLine(quiet=as_json)
     with (
@@ -120,13 +117,11 @@ def load(
             dry_run=dry_run,
         )
     line.end()
-    if as_json:
-        print_json(asdict(done) | ({"dry_run": True} if dry_run else {}))
-        return
     made = " (made as it was dumped)" if done.created else ""
     earlier = f", {done.parts_before} parts were there from before" if done.parts_before else ""
     deed = "would be loaded" if dry_run else "loaded"
-    click.echo(f"{table}{made}: {done.items:,} items {deed}{earlier}")
+    form = asdict(done) | ({"dry_run": True} if dry_run else {})
+    print_result(form, f"{table}{made}: {done.items:,} items {deed}{earlier}", as_json=as_json)
 
 
 @groups.command("diff-data", exit_codes={DIFFERENT: "they differ"})
@@ -137,7 +132,7 @@ def load(
     "--show", type=click.IntRange(min=0), default=table_compare.SHOWN, show_default=True, help="Differences shown."
 )
 @click.option("--ignore", multiple=True, metavar="ATTRIBUTE", help="An attribute that does not count.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=table_compare.SEGMENTS, show_default=True)
+@segments_option(table_compare.SEGMENTS)
 @db_option()
 @rate_option
 @json_option
@@ -247,20 +242,17 @@ def backup(table: str, name: str | None, definition: Path | None, target: str, d
         live = _table_to_back_up(db, table)
         backup = name or backups.default_name(table, time.time())
         if dry_run:
-            _show_planned_backup(table, backup, live.facts.items, as_json)
+            form = {"table": table, "name": backup, "items": live.facts.items, "dry_run": True}
+            print_result(form, f"{table}: {live.facts.items:,} items would be backed up as {backup}", as_json=as_json)
             return
         if definition is not None:
             replace_file(definition, export_text(live.table).encode())
         made = backups.back_up(db, table, backup, tell=line.tell)
     line.end()
     details, source = made["BackupDetails"], made["SourceTableDetails"]
-    if as_json:
-        print_json(
-            {"table": table, "arn": details["BackupArn"], "name": details["BackupName"], "items": source["ItemCount"]}
-        )
-        return
-    click.echo(f"{table}: {source['ItemCount']:,} items backed up as {details['BackupName']}")
-    click.echo(f"  {details['BackupArn']}")
+    arn, name, items = details["BackupArn"], details["BackupName"], source["ItemCount"]
+    form = {"table": table, "arn": arn, "name": name, "items": items}
+    print_result(form, f"{table}: {items:,} items backed up as {name}\n  {arn}", as_json=as_json)
 
 
 def _table_to_back_up(db: Database, name: str) -> Live:
@@ -274,16 +266,12 @@ def _table_to_back_up(db: Database, name: str) -> Live:
         raise
 
 
-def _show_planned_backup(table: str, backup: str, items: int, as_json: bool) -> None:
-    if as_json:
-        print_json({"table": table, "name": backup, "items": items, "dry_run": True})
-    else:
-        click.echo(f"{table}: {items:,} items would be backed up as {backup}")
-
-
 @groups.command("restore", exit_codes={FAILED: "failed, or the restored table differs from its definition"})
 @click.argument("table", metavar="NEW")
-@click.option("--from", "origin", metavar="TABLE", help="Restore from this table's point-in-time recovery.")
+@click.option(
+    "--from", "origin", metavar="TABLE", shell_complete=complete_tables,
+    help="Restore from this table's point-in-time recovery.",
+)  # fmt: skip
 @click.option("--at", metavar="TIME", help="The moment, such as 2025-06-16T21:19:33Z; else the latest.")
 @click.option("--backup", metavar="ARN", help="Restore from this backup.")
 @click.option("--dump", type=click.Path(path_type=Path), metavar="DIR", help="Restore from a dumped folder.")
@@ -306,7 +294,7 @@ def restore(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Restore into the new table NEW, and finish the job: TTL, tags, stream, recovery, protection; then verify.
+    """Restore into the new table NEW, set its TTL, tags, stream, recovery and protection, and verify it.
 
     \b
     Examples:
@@ -314,12 +302,12 @@ def restore(
       penstock tables restore orders-2 --backup arn:aws:dynamodb:… --definition orders.json --db aws://eu-west-2
       penstock tables restore orders-2 --dump backup/orders --db local.db
 
-    Nothing that exists is written over.
+    It never writes to an existing table.
     """
     source = _source(origin, at, backup, dump)
     line = ProgressLine(quiet=as_json)
     absent = absent_file(dump is not None, dry_run=dry_run)
-    # A dump is loaded by us and goes on by itself; DynamoDB's own restores go on without us.
+    # A dump is loaded by this process, and continues when it is run again; DynamoDB's own restores continue without it.
     with (
         policy_hint("restore", *_tables(source, table)),
         open_database(target, absent) as db,
@@ -350,7 +338,7 @@ def restore(
 
 
 def _tables(source: Source, new: str) -> tuple[str, ...]:
-    """Whose rights are needed: a backup's name has its table's."""
+    """The tables that permissions are needed for: a backup's ARN contains its table's name."""
     match source:
         case PointInTime(origin):
             return origin, new

@@ -150,8 +150,8 @@ def terraform(named: NamedTables, out: Path | None, as_json: bool) -> None:
     show_default=True,
     help="A command that the policy allows; repeatable.",
 )
-@click.option("--region", metavar="NAME", help="[AWS_REGION, else any: *]")
-@click.option("--account", default="*", show_default=True, metavar="ID")
+@click.option("--region", metavar="NAME", help="The tables' region. [AWS_REGION, else any: *]")
+@click.option("--account", default="*", show_default=True, metavar="ID", help="The tables' AWS account.")
 @click.option("--partition", default="aws", show_default=True, metavar="NAME", help="aws, aws-cn, aws-us-gov.")
 @out_file_option
 @json_option

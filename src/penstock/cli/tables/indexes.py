@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli.kit import groups
+from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import FAILED
 from penstock.cli.kit.options import confirm, db_option
@@ -24,7 +25,7 @@ from penstock.cli.tables.options import (
     naming_options,
     optional_definitions_argument,
 )
-from penstock.cli.tables.schema import carry_out, propose, show_plan, survey_json
+from penstock.cli.tables.schema import carry_out, confirm_plan, show_plan, survey_json
 from penstock.tables.definitions.definition import Attribute, Index, Key, Table
 from penstock.tables.indexes import (
     IndexPlan,
@@ -42,25 +43,18 @@ from penstock.tables.plan.survey import Live
 F = TypeVar("F", bound=Callable[..., Any])
 
 _TYPE = click.Choice(["S", "N", "B"], case_sensitive=False)
+_PROJECTION = click.Choice(["ALL", "KEYS_ONLY", "INCLUDE"], case_sensitive=False)
 
 _OPTIONS = (
-    click.option("--table", required=True, metavar="NAME"),
-    click.option("--index", required=True, metavar="NAME"),
-    click.option("--partition-key", metavar="ATTRIBUTE"),
-    click.option("--partition-key-type", type=_TYPE, help="[S]"),
-    click.option("--sort-key", metavar="ATTRIBUTE"),
-    click.option("--sort-key-type", type=_TYPE, help="[S]"),
-    click.option(
-        "--projection-type",
-        type=click.Choice(["ALL", "KEYS_ONLY", "INCLUDE"], case_sensitive=False),
-        help="[ALL]",
-    ),
-    click.option(
-        "--projection-attributes",
-        metavar="NAMES",
-        help="With INCLUDE: names, with commas between them.",
-    ),
-    click.option("--force", is_flag=True, help="Make it even if stored items do not fit it."),
+    click.option("--table", required=True, metavar="NAME", shell_complete=complete_tables, help="The table."),
+    click.option("--index", required=True, metavar="NAME", help="The index."),
+    click.option("--partition-key", metavar="ATTRIBUTE", help="The index's partition key."),
+    click.option("--partition-key-type", type=_TYPE, help="Its type. [S]"),
+    click.option("--sort-key", metavar="ATTRIBUTE", help="The index's sort key."),
+    click.option("--sort-key-type", type=_TYPE, help="Its type. [S]"),
+    click.option("--projection-type", type=_PROJECTION, help="Which attributes the index keeps. [ALL]"),
+    click.option("--projection-attributes", metavar="NAMES", help="With INCLUDE: their names, separated by commas."),
+    click.option("--force", is_flag=True, help="Make the index even if stored items do not fit it."),
 )
 
 
@@ -72,7 +66,7 @@ def index_options(command: F) -> F:
 
 @dataclass(frozen=True, slots=True)
 class GivenIndex:
-    """What was given of an index; None where nothing was."""
+    """The index as the options describe it; None for what they leave out."""
 
     partition_key: str | None
     partition_key_type: str | None
@@ -117,7 +111,7 @@ def defined_table(named: NamedTables | None, name: str) -> Table | None:
 
 
 def full_name(named: NamedTables | None, name: str) -> str:
-    """A table that no definition names is called what it is called."""
+    """The table's full name; a table that no definition has is given by its full name."""
     table = defined_table(named, name)
     return name if table is None or named is None else named.naming.full_name(table.name)
 
@@ -140,7 +134,7 @@ def add_index(
     options: ChangeOptions,
     **given: str | None,
 ) -> None:
-    """Add one index to a live table, after a look at its items, and wait until it is ready.
+    """Check the items of a live table, add one index, and wait until it is ready.
 
     \b
     Examples:
@@ -150,7 +144,7 @@ def add_index(
           --partition-key state --sort-key due --sort-key-type N --yes
 
     The table is one of DEFINITIONS, by suffix or full name; without DEFINITIONS it is a full name. An index that
-    DEFINITIONS has needs no key here. One that is there is skipped, one that is being made is waited for.
+    DEFINITIONS has needs no key here. An existing index is skipped; if one is being created, the command waits for it.
     Up to 1,000 items are read first: an index whose key has another type than the stored values is refused, because
     every later write of such an item would fail.
     """
@@ -164,7 +158,9 @@ def add_index(
         if not force:
             refuse_misfits(plan)
         question = f"Add the index to {db.name}?"
-        propose(db, plan.survey, options, policy, question, show=lambda _: show_index(plan), more=index_json(plan))
+        more = index_json(plan)
+        if confirm_plan(plan.survey, options, question, show=lambda _: show_index(plan), more=more):
+            carry_out(db, plan.survey, options, policy, more=more)
 
 
 def _index_to_add(named: NamedTables | None, table: str, index: str, given: GivenIndex) -> Index:
@@ -180,7 +176,7 @@ def _index_to_add(named: NamedTables | None, table: str, index: str, given: Give
 
 
 def show_index(plan: IndexPlan) -> None:
-    """What the look at real items found, and the plan."""
+    """What the sampled items show, and the plan."""
     if plan.exists:
         state = "is being made, and waited for" if plan.is_building else "is there already"
         click.echo(f"Index {plan.index.name} of {plan.live.facts.name} {state}.")

@@ -54,9 +54,20 @@ max_wait_option = click.option(
 rate_option = click.option(
     "--rate", type=click.FloatRange(min=1), metavar="UNITS", help="At most so many capacity units a second, per table."
 )
+
+
+def segments_option(default: int) -> Callable[[F], F]:
+    """--segments of a command that scans a table."""
+    return click.option(
+        "--segments", type=click.IntRange(1, 1000), default=default, show_default=True,
+        help="Parts of the table that are scanned in parallel.",
+    )  # fmt: skip
+
+
 only_option = click.option(
-    "--table", "only", multiple=True, metavar="NAME", help="Only this table, by suffix or full name; repeatable."
-)
+    "--table", "only", multiple=True, metavar="NAME", shell_complete=complete_tables,
+    help="Only this table, by suffix or full name; repeatable.",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from penstock.cli.kit import groups
+from penstock.cli.kit.completion import complete_tables
 from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.options import confirm, db_option, json_option, resumable, yes_option
-from penstock.cli.kit.output import ProgressLine, print_json
-from penstock.cli.tables.options import pacer_of, policy_hint, rate_option
+from penstock.cli.kit.output import ProgressLine, print_json, print_result
+from penstock.cli.tables.options import pacer_of, policy_hint, rate_option, segments_option
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.tables.definitions.export_file import read_export
@@ -23,21 +24,31 @@ _ACTIONS = ("status", "confirm", "rollback")
 
 
 @groups.command("rekey")
-@click.argument("words", nargs=-1, required=True, metavar="[status|confirm|rollback] TABLE")
+@click.argument(
+    "words", nargs=-1, required=True, metavar="[status|confirm|rollback] TABLE", shell_complete=complete_tables
+)
 @click.option("--key", metavar="KEY", help="The new key, such as job_id:S,conversation_id:S.")
 @click.option("--into", metavar="NEW", help="The new table's name.")
 @click.option(
     "--map", "mapping", metavar="MAP", help="module:function, or new=old,… ; without it items stay as they are."
 )
 @click.option("--index", "indexes", multiple=True, metavar="NAME=KEY", help="A further index of the new table.")
-@click.option("--segments", type=click.IntRange(1, 1000), default=rekey.SEGMENTS, show_default=True)
+@segments_option(rekey.SEGMENTS)
 @click.option(
-    "--max-lag", type=float, default=rekey.MAX_LAG_SECONDS, show_default=True, help="Seconds behind, to be ready."
+    "--max-lag",
+    type=float,
+    default=rekey.MAX_LAG_SECONDS,
+    show_default=True,
+    help="Seconds that the new table may be behind.",
 )
 @click.option(
-    "--lease", type=float, default=LEASE_SECONDS, show_default=True, help="Seconds a killed run holds the job."
+    "--lease",
+    type=float,
+    default=LEASE_SECONDS,
+    show_default=True,
+    help="Seconds that a killed run keeps its lease.",
 )
-@click.option("--force", is_flag=True, help="confirm: although the old table is still written to.")
+@click.option("--force", is_flag=True, help="confirm: even if the old table is still written to.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done.")
 @db_option()
 @rate_option
@@ -53,9 +64,9 @@ def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) 
       penstock tables rekey confirm Embeddings --db aws://eu-west-2
       penstock tables rekey rollback Embeddings --db aws://eu-west-2
 
-    A new table is made, filled by scan and kept up by the old one's stream until you confirm; the old table is not
-    changed. DynamoDB cannot rename a table: your programs must be given the new name. Killed at any point, it
-    continues when it is run again. Until `confirm`, `rollback` deletes the new table and leaves all as it was.
+    The command creates a new table, fills it by a scan, and keeps it up to date from the old one's stream until you
+    confirm; the old table is not changed. DynamoDB cannot rename a table: give your programs the new name. If the
+    command is killed, run it again to continue. Until `confirm`, `rollback` deletes the new table.
     """
     action, table = _words(words)
     line = ProgressLine(quiet=as_json)
@@ -64,11 +75,11 @@ def command(words: tuple[str, ...], target: str, as_json: bool, **options: Any) 
         if action == "status":
             _status(db, table, as_json)
         elif options["dry_run"] and action != "work":
-            _show_planned(db, action, table)
+            _show_dry_run(db, action, table, as_json)
         elif action == "rollback":
-            _rollback(db, run, table, yes=options["yes"])
+            _rollback(db, run, table, as_json, yes=options["yes"])
         elif action == "confirm":
-            with resumable("nothing was confirm."):
+            with resumable("nothing was confirmed."):
                 job = run.confirm(table, force=options["force"])
             line.end()
             _show(job, as_json, _CONFIRMED)
@@ -98,7 +109,8 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
     if found is not None and found.phase != "confirmed":
         _same_job(found, given)
         if given["dry_run"]:
-            click.echo(f"Would go on with the rekey of {table} into {found.into}, which is {found.phase}.")
+            text = f"Would continue the rekey of {table} into {found.into}, which is {found.phase}."
+            print_result(_form(found) | {"dry_run": True}, text, as_json=as_json)
             return
         with resumable("what was done is kept."):
             job = run.resume(table, given["mapping"])
@@ -108,10 +120,11 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
         planned = plan_rekey(
             db, table, given["into"], given["key"], map=given["mapping"] or "", indexes=given["indexes"]
         )
+        if given["dry_run"]:
+            print_result(_form(planned) | {"dry_run": True}, _plan(db, planned), as_json=as_json)
+            return
         if not as_json:
             click.echo(_plan(db, planned))
-        if given["dry_run"]:
-            return
         with resumable("what was done is kept."):
             job = run.start(planned)
     line.end()
@@ -119,12 +132,12 @@ def _work(db: Database, run: rekey.Rekey, table: str, line: ProgressLine, as_jso
 
 
 def _same_job(found: RekeyRun, given: dict[str, Any]) -> None:
-    """A job that was begun is not changed by the way, except for its mapping."""
+    """A rekey that has begun keeps its options, except for its mapping."""
     for name, old in (("key", found.key), ("into", found.into)):
         if given[name] and given[name] != old:
             raise PenstockError(
                 f"A rekey of {found.source} with --{name} {old} is {found.phase}. "
-                f"Go on with it, or end it with `penstock tables rekey rollback {found.source}`."
+                f"Continue it, or end it with `penstock tables rekey rollback {found.source}`."
             )
 
 
@@ -138,23 +151,25 @@ def _plan(db: Database, job: RekeyRun) -> str:
     )
 
 
-def _rollback(db: Database, run: rekey.Rekey, table: str, *, yes: bool) -> None:
+def _rollback(db: Database, run: rekey.Rekey, table: str, as_json: bool, *, yes: bool) -> None:
     job = RekeyStore(db).read(table)
     if job is not None and job.phase != "confirmed":
         confirm(f"This deletes {job.into}; {table} stays as it is. Go on?", yes=yes)
     with resumable("the rollback is not finished."):
         job = run.rollback(table)
-    click.echo(f"Rolled back: {job.into} is deleted, {table} is as it was.")
+    text = f"Rolled back: {job.into} is deleted, {table} is as it was."
+    print_result({"source": table, "into": job.into, "phase": "rolled back"}, text, as_json=as_json)
 
 
-def _show_planned(db: Database, action: str, table: str) -> None:
+def _show_dry_run(db: Database, action: str, table: str, as_json: bool) -> None:
     job = _job(db, table)
     deed = (
         f"delete {job.into}"
         if action == "rollback"
         else f"catch up, compare once more and put the settings on {job.into}"
     )
-    click.echo(f"Would {deed}; the rekey of {table} is {job.phase}.")
+    text = f"Would {deed}; the rekey of {table} is {job.phase}."
+    print_result(_form(job) | {"dry_run": True}, text, as_json=as_json)
 
 
 def _job(db: Database, table: str) -> RekeyRun:
@@ -189,12 +204,14 @@ Confirmed: {into} is complete. Give your programs that name; {source} is left as
 and `penstock tables destroy` deletes it when you no longer want it."""
 
 
+def _form(job: RekeyRun) -> dict[str, Any]:
+    inner = ("places", "shards", "doubts", "definition")
+    return {name: value for name, value in asdict(job).items() if name not in inner}
+
+
 def _show(job: RekeyRun, as_json: bool, text: str, *, held_by: str | None = None) -> None:
     if as_json:
-        form = asdict(job) | {"held_by": held_by}
-        for inner in ("places", "shards", "doubts", "definition"):
-            del form[inner]
-        print_json(form)
+        print_json(_form(job) | {"held_by": held_by})
         return
     click.echo(f"{job.source} → {job.into}: {_progress(job)}")
     if held_by:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +11,7 @@ from penstock.cli.kit import groups
 from penstock.cli.kit.databases import missing_file, note_missing_file, open_database
 from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, INTERRUPTED, end_with
 from penstock.cli.kit.options import confirm, db_option, json_option, same_command
-from penstock.cli.kit.output import print_json, shows_progress
+from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.cli.tables.options import ChangeOptions, NamedTables, change_options, tables_options
 from penstock.client.database import Database
 from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
@@ -64,14 +63,14 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
       penstock tables apply construction-expenses --db tables.db --yes
       penstock tables apply infrastructure/schemas --db aws://us-east-1 --env staging
 
-    Several tables side by side, one index of a table at a time, each waited for. Interrupted or failed, the next run
-    finishes it. A table that no definition names is never touched.
+    Tables change in parallel, each one index at a time. The command waits for all of them. If it is interrupted or
+    fails, run it again to finish. A table that no definition names is never touched.
     """
     policy = named.policy_command("apply")
     if options.dry_run:
         note_missing_file(target)
     surveyed = _survey_target(target, named, policy)
-    if confirm_changes(surveyed, options, f"Apply this to {target}?", show=_show_apply):
+    if confirm_plan(surveyed, options, f"Apply this to {target}?", show=_show_apply):
         with open_database(target, "made") as db:  # a file is made only now that somebody wants it
             carry_out(db, surveyed, options, policy)
 
@@ -142,7 +141,8 @@ def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
         surveyed = survey_to_delete(db, names, named.naming, policy=policy)
         doomed = surveyed.plan.counts["delete"]
         question = f"Delete {doomed} of the tables in {db.name}, with all their items?"
-        propose(db, surveyed, options, policy, question, show=_show_destroy)
+        if confirm_plan(surveyed, options, question, show=_show_destroy):
+            carry_out(db, surveyed, options, policy)
 
 
 def _show_destroy(survey: Survey) -> None:
@@ -194,25 +194,7 @@ def _show_findings(findings: Iterable[Finding], as_json: bool) -> None:
 # ── carrying out a plan ──────────────────────────────────────────────────────────────────────────
 
 
-def propose(
-    db: Database,
-    survey: Survey,
-    options: ChangeOptions,
-    policy: str,
-    question: str,
-    *,
-    show: Callable[[Survey], object],
-    more: dict[str, Any] | None = None,
-) -> None:
-    """Shows what would be done, asks if it is to be done, and does it.
-
-    `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
-    """
-    if confirm_changes(survey, options, question, show=show, more=more):
-        carry_out(db, survey, options, policy, more=more)
-
-
-def confirm_changes(
+def confirm_plan(
     survey: Survey,
     options: ChangeOptions,
     question: str,
@@ -220,7 +202,10 @@ def confirm_changes(
     show: Callable[[Survey], object],
     more: dict[str, Any] | None = None,
 ) -> bool:
-    """Shows what would be done, and asks; whether there is something to carry out. Mere waiting needs no asking."""
+    """Shows the plan and asks. Returns whether there is something to carry out; mere waiting needs no question.
+
+    `more` is printed with the JSON.
+    """
     if not options.as_json:
         show(survey)
     if options.dry_run:
@@ -241,9 +226,10 @@ def carry_out(
     more: dict[str, Any] | None = None,
     last: bool = True,
 ) -> ApplyReport:
-    """Applies a survey, and shows what became of it. Exits with 1 after failures, with 130 after Ctrl-C.
+    """Applies a survey and shows the outcome. Exits with 1 after failures, with 130 after Ctrl-C.
 
-    One that is not the `last` of its command shows JSON only where it ends the command.
+    `policy` is the command that writes the IAM policy for it, `more` is printed with the JSON.
+    If another one follows in the same command (not `last`), JSON is printed only if this one ends the command.
     """
     screen = Screen(quiet=options.as_json)
     try:
@@ -251,12 +237,12 @@ def carry_out(
             db, survey, pace=Pace(max_wait_seconds=options.max_wait), report=screen.report, policy=policy
         )
     except Interrupted as error:
-        screen.clear()
+        screen.end()
         _print_report(error.report, options.as_json, {**(more or {}), "interrupted": True})
         note = "Interrupted. What was begun goes on in the database; to finish, run it again:"
         click.echo(f"{note}\n  {same_command()}", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
-    screen.clear()
+    screen.end()
     if last or report.failures or not options.as_json:
         _print_report(report, options.as_json, more)
     if report.failures:
@@ -352,43 +338,27 @@ def show_failures(failures: Iterable[Failure]) -> None:
         click.echo(click.style("failed ", fg="red") + str(failure), err=True)
 
 
-class Screen:
-    """Told of progress: on a terminal one line that is written again and again; each finished change has its own."""
+class Screen(ProgressLine):
+    """The progress of several tables in one line on a terminal; each finished change has a line of its own."""
 
     def __init__(self, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
         self._quiet = quiet
-        self._live = shows_progress(quiet=quiet)
         self._now: dict[str, str] = {}
-        self._length = 0
 
     def report(self, event: object) -> None:
         match event:
             case Progress():
                 self._now[event.table] = progress_text(event)
-                if self._live:
-                    self._draw()
             case Finished(table, change):
                 self._now.pop(table, None)
-                self.clear()
+                self.end()
                 if not self._quiet:
                     click.echo(f"  done  {table}   {change}")
-                if self._live:
-                    self._draw()
-
-    def clear(self) -> None:
-        if self._live and self._length:
-            click.echo("\r" + " " * self._length + "\r", nl=False, err=True)
-            self._length = 0
-
-    def _draw(self) -> None:
-        if not self._now:
-            return
-        first, *others = self._now.values()
-        # A narrow terminal cuts the end off: how far it is comes first.
-        text = (f"{len(others) + 1} tables under way; " if others else "") + first
-        text = text[: shutil.get_terminal_size().columns - 1]
-        click.echo("\r" + text.ljust(self._length), nl=False, err=True)
-        self._length = len(text)
+        if self._now:
+            first, *others = self._now.values()
+            # A narrow terminal cuts the end off: the progress comes first.
+            self.tell((f"{len(others) + 1} tables under way; " if others else "") + first)
 
 
 def progress_text(progress: Progress) -> str:

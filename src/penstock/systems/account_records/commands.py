@@ -457,7 +457,7 @@ def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool
     bar = Bar(quiet=quiet)
     table = processor.model.table
     try:
-        return recorded(processor, function, table.database, table.name, name=place, tell=bar.tell)
+        return recorded(processor, function, table.database, table.name, name=place, tell=bar.show)
     except Interrupted as stopped:
         return replace(stopped.report, interrupted=True)
     finally:

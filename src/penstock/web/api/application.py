@@ -1,4 +1,4 @@
-"""An HTTP API: a router of FastAPI, with what all of our APIs share around it.
+"""An HTTP API: a FastAPI router, and what all of our APIs share.
 
     router = ApiRouter()
 
@@ -7,13 +7,13 @@
 
     app = make_api("Excel reports", router, state=service)
 
-1. What an endpoint declares is what is checked, and what `GET /openapi.json` and `GET /docs` show: there is no second
-   description. A query parameter that it does not declare is refused.
-2. Whatever goes wrong is answered as JSON with kind, message and next step (penstock.web.problems).
-3. Handlers that are plain functions run in threads; `async def` ones may read the request as it comes.
-4. Everything has passed the guard (penstock.web.guard): host, origin, size.
+1. An endpoint's declaration is what is checked, and what `GET /openapi.json` and `GET /docs` show. A query parameter
+   that it does not declare is refused.
+2. Every error is JSON with kind, message and next step (penstock.web.problems).
+3. Plain functions run in threads; an `async def` handler may read the request as it arrives.
+4. The guard checks host, origin and size first (penstock.web.guard).
 
-`GET /health`, `GET /openapi.json` and `GET /docs` are always there.
+Every API has `GET /health`, `GET /openapi.json` and `GET /docs`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from penstock import __version__
 from penstock.errors import PenstockError
 from penstock.web.api.reference import reference_page
 from penstock.web.api.validation import ErrorAnswer, sentences
-from penstock.web.guard import Guard, SecurityHeaders
+from penstock.web.guard import API_HEADERS, Guard, SecurityHeaders
 from penstock.web.problems import Problem, json_answer, problem_of
 
 BODY_BYTES: Final = 64 * 1024
@@ -63,11 +63,11 @@ def make_api(
 ) -> FastAPI:
     """The ASGI application.
 
-    Handlers find `state` as `request.app.state.service`. `health` gives facts, or raises where something that the API
-    needs is away (503). `statuses` maps errors of ours to HTTP's. `hosts` are names beside this machine's own that it
-    may be called by. `body_bytes` has the limits of paths whose bodies are longer than BODY_BYTES.
+    Handlers find `state` as `request.app.state.service`. `health` returns facts, or raises if something that the API
+    needs does not answer (503). `statuses` maps Penstock's errors to HTTP statuses. `hosts` are host names to accept
+    beside this machine's own. `body_bytes` has the limits of paths whose bodies may be longer than BODY_BYTES.
     """
-    handlers: Any = {Problem: _problem, HTTPException: _refused, RequestValidationError: _invalid}
+    handlers: Any = {Problem: _problem, HTTPException: _http_error, RequestValidationError: _invalid}
     limits = _BodyLimits(router.routes, body_bytes or {})
     app = _Api(
         title=title,
@@ -75,7 +75,10 @@ def make_api(
         description=description,
         docs_url=None,  # FastAPI's own pages load their scripts from elsewhere
         redoc_url=None,
-        middleware=[Middleware(SecurityHeaders), Middleware(Guard, hosts=tuple(hosts), body_bytes=limits)],
+        middleware=[
+            Middleware(SecurityHeaders, headers=API_HEADERS),
+            Middleware(Guard, hosts=tuple(hosts), body_bytes=limits),
+        ],
         exception_handlers=handlers,
         generate_unique_id_function=_operation_id,
         lifespan=lifespan,
@@ -241,7 +244,7 @@ async def _problem(request: Request, error: Problem) -> Response:
     return error.response()
 
 
-async def _refused(request: Request, error: HTTPException) -> Response:
+async def _http_error(request: Request, error: HTTPException) -> Response:
     """What Starlette refuses: no such path, or not by this method."""
     what = f"{request.method} {request.url.path[:100]}"
     words = {404: f"There is no {request.url.path[:100]}.", 405: f"{what} is not possible."}

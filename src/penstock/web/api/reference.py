@@ -26,7 +26,7 @@ def reference_page(document: Mapping[str, Any]) -> Response:
 
 @cache
 def _template() -> Template:
-    # StrictUndefined: a name that the template gets wrong is an error of ours, not an empty place.
+    # StrictUndefined: a wrong name in the template is an error, not an empty text.
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["type_text"] = _type_text
     return environment.from_string(files(__package__).joinpath("reference.html").read_text())

@@ -1,9 +1,8 @@
-"""Request bodies, and what is wrong with them in sentences.
+"""Request bodies, and their errors as sentences.
 
-1. A body is read strictly: text is no number, a number is no flag, and a member that the model does not have is an
-   error.
-2. Every error is told, each with its path: `options.images is from 0 to 500, not 501`. The limits in the sentence are
-   those of the JSON Schema that the API shows.
+1. A body is read strictly: text is not a number, a number is not a flag, and an unknown member is an error.
+2. Every error is reported with its path: `options.images is from 0 to 500, not 501`. The limits in the sentence are
+   those of the API's JSON Schema.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ Schema = Mapping[str, Any]
 
 
 class StrictModel(BaseModel):
-    """The base of what is sent to an API."""
+    """The base of request bodies."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class ErrorFacts(BaseModel):
-    """What is wrong: a word for programs, a sentence for people, and what to do."""
+    """An error: a word for programs, a sentence for people, and the next step."""
 
     kind: str
     message: str
@@ -38,15 +37,15 @@ class ErrorAnswer(BaseModel):
 
 
 def error_sentences(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """All that is wrong with a value that should have been the model's."""
+    """All errors of a value that does not fit the model, as sentences."""
     schema = model.model_json_schema()
     return sentences([(one["loc"], one) for one in error.errors(include_url=False)], schema, schema)
 
 
 def sentences(errors: Sequence[tuple[tuple[str | int, ...], Any]], schema: Schema, document: Schema) -> list[str]:
-    """A sentence for each of pydantic's errors; `document` is what the references in `schema` lead into.
+    """A sentence for each of pydantic's errors; `document` resolves the references in `schema`.
 
-    What an object should not have is told before what is wrong with its members.
+    Unknown members of an object come before errors of its members.
     """
     ordered: list[tuple[tuple[str | int, ...], Any]] = []
     for path, error in errors:
@@ -100,14 +99,14 @@ def _sentence(path: tuple[str | int, ...], error: Any, schema: Schema, document:
 
 def _node(path: Sequence[str | int], schema: Schema, document: Schema) -> Schema:
     """The part of a JSON Schema that describes what is at the path; an empty one where there is none."""
-    node = _resolved(schema, document)
+    node = _resolve(schema, document)
     for part in path:
         inner = node.get("items", {}) if isinstance(part, int) else node.get("properties", {}).get(part, {})
-        node = _resolved(inner, document)
+        node = _resolve(inner, document)
     return node
 
 
-def _resolved(node: Schema, document: Schema) -> Schema:
+def _resolve(node: Schema, document: Schema) -> Schema:
     choices = [one for one in node.get("anyOf", ()) if one.get("type") != "null"]
     if len(choices) == 1:  # something or null
         node = choices[0]
@@ -116,7 +115,7 @@ def _resolved(node: Schema, document: Schema) -> Schema:
     found: Any = document
     for part in node["$ref"].removeprefix("#/").split("/"):
         found = found[part]
-    return _resolved(found, document)
+    return _resolve(found, document)
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -22,12 +22,12 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.model.job import JobNotFound
 from penstock.web.dashboard import pages
 from penstock.web.dashboard.poller import DEFAULT_PAUSE_SECONDS, Poller, running_poller
-from penstock.web.dashboard.security import HEADERS, AccessControl, SecurityMiddleware
+from penstock.web.dashboard.security import HEADERS, AccessControl, AccessMiddleware
 from penstock.web.dashboard.site import Site
 from penstock.web.dashboard.source import NoJobs, Source
-from penstock.web.guard import Guard
+from penstock.web.guard import Guard, SecurityHeaders
 from penstock.web.problems import Problem
-from penstock.web.server import running, serve
+from penstock.web.server import running_app, serve
 
 BODY_BYTES: Final = 512 * 1024
 """A form with five hundred jobs, or an item to be stored."""
@@ -61,7 +61,8 @@ def make_dashboard(
     app = Starlette(
         routes=[*pages.routes(site), _live_route(poller), _static_route()],
         middleware=[
-            Middleware(SecurityMiddleware, access=access),
+            Middleware(SecurityHeaders, headers=HEADERS),
+            Middleware(AccessMiddleware, access=access),
             Middleware(Guard, hosts=tuple(hosts), body_bytes=lambda method, path: BODY_BYTES),
         ],
         exception_handlers=_handlers(site),
@@ -155,4 +156,4 @@ def serve_dashboard(app: Starlette, sockets: list[socket.socket], ready: Callabl
 def running_dashboard(app: Starlette, port: int = 0) -> AbstractContextManager[str]:
     """Serves in a thread on a port of this machine; the URL."""
     close = app.state.poller.close
-    return running(app, port, connections=_CONNECTIONS, grace_seconds=_GRACE_SECONDS, ending=close)
+    return running_app(app, port, connections=_CONNECTIONS, grace_seconds=_GRACE_SECONDS, ending=close)

@@ -226,7 +226,7 @@ class Poller:
         is_waiting = False
         while not self._closed:
             try:
-                found = await asyncio.to_thread(self.feeds[feed].lines_after, key, after)
+                messages = await asyncio.to_thread(self.feeds[feed].lines_after, key, after)
             except (PenstockError, OSError) as error:
                 if not is_waiting:
                     yield Message("trouble", str(error)).encode()
@@ -235,7 +235,7 @@ class Poller:
                 continue
             if is_waiting:
                 yield Message("fine", _ANSWERS_AGAIN).encode()
-            for message in found:
+            for message in messages:
                 subscription.after = message.number
                 yield message.encode()
             return
@@ -249,14 +249,14 @@ class Poller:
         self.polls += 1
         for feed, keys in followed.items():
             try:
-                found = await asyncio.to_thread(self.feeds[feed].poll, keys)
+                polled = await asyncio.to_thread(self.feeds[feed].poll, keys)
             except (PenstockError, OSError) as error:
                 self._report_trouble(str(error))
                 return
             except Exception:  # one poller serves all pages: a feed must not stop it
                 _LOG.exception("The feed %s has failed", feed)
                 continue
-            for key, messages in found.items():
+            for key, messages in polled.items():
                 topic = self._topics.get((feed, key))
                 if topic is not None:
                     topic.send(messages)

@@ -15,10 +15,10 @@ import secrets
 from typing import Final
 from urllib.parse import parse_qsl
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.web.problems import Problem
 
@@ -32,7 +32,9 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
 }
+"""Of a response that does not set its own: a picture has a stricter policy, a static file may be cached."""
 SESSION: Final = "penstock_session"
 PASS: Final = "penstock_pass"  # noqa: S105 - the name of a cookie
 FORM_FIELD: Final = "csrf"
@@ -40,28 +42,16 @@ LOGIN: Final = "/login"
 _STATIC: Final = "/static/"
 
 
-class SecurityMiddleware:
-    """ASGI middleware: sets the headers of every response, and refuses requests (1, 3, 4)."""
+class AccessMiddleware:
+    """ASGI middleware: refuses requests (3, 4)."""
 
     def __init__(self, app: ASGIApp, access: AccessControl) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)  # a picture sets a stricter policy
-                headers.setdefault("Cache-Control", "no-store")
-            await send(message)
-
-        refusal = self._access.refusal(scope)
-        await (refusal or self._app)(scope, receive, with_headers)
+        refusal = self._access.refusal(scope) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
 
 
 class AccessControl:

@@ -21,9 +21,6 @@ from penstock.jobs.store.store import JobStore
 from penstock.registry import job_source_types
 from penstock.tables.definitions.sources import Definitions
 
-LABEL: Final = "dashboard"
-
-
 _TABLES_SECONDS: Final = 15.0
 
 
@@ -81,11 +78,11 @@ class Source:
         with self._opening:
             if self._jobs is None or time.monotonic() - self._jobs[0] > _TABLES_SECONDS:
                 self._jobs = time.monotonic(), AllJobs.in_database(self.db, job_source_types(), files=self.files)
-            found = self._jobs[1]
-            if not found.sources:
+            jobs = self._jobs[1]
+            if not jobs.sources:
                 self._jobs = None
                 raise NoJobs(self.table, self.place)
-        return found
+        return jobs
 
     def forget(self) -> None:
         """Looks for the table again next time: it was deleted."""

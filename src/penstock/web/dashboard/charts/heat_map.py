@@ -180,7 +180,7 @@ def _stretch(one: Resource, spot: Spot, top: int) -> str:
         f"{100 * spot.share:.1f} % of it" + (f", {spot.throttled:,} throttled" if spot.throttled else "")
     )
     place = f'x="{left:.2f}" y="{top}" width="{wide:.2f}" height="{_ROW}"'
-    found = f'<rect class="heat heat-{shade(spot.heat)}" {place} rx="2"><title>{escape(what)}</title></rect>'
+    drawing = f'<rect class="heat heat-{shade(spot.heat)}" {place} rx="2"><title>{escape(what)}</title></rect>'
     if spot.throttled:
-        found += f'<rect class="heat-throttled" x="{left:.2f}" y="{top + _ROW - 5}" width="{wide:.2f}" height="5"/>'
-    return found
+        drawing += f'<rect class="heat-throttled" x="{left:.2f}" y="{top + _ROW - 5}" width="{wide:.2f}" height="5"/>'
+    return drawing

@@ -137,21 +137,21 @@ _ENDS: Final = frozenset({"handed_over", "retrying", "completed", "failed", "par
 
 def stretches(job: Job, events: Sequence[Event], now: float) -> list[Stretch]:
     """The job's life in order, without a gap."""
-    found: list[Stretch] = []
+    life: list[Stretch] = []
     since, attempt, owner = job.created_at, 0, ""
     for event in events:
         if event.type not in _BEGINS and event.type not in _ENDS and event.type != "retried":
             continue
         if attempt:
             outcome = "lost" if event.type == "taken_over" else event.label
-            found.append(Stretch(since, event.at, attempt, owner, outcome))
+            life.append(Stretch(since, event.at, attempt, owner, outcome))
         elif event.at > since and event.type != "retried":
-            found.append(Stretch(since, event.at, 0, "", "waiting"))
+            life.append(Stretch(since, event.at, 0, "", "waiting"))
         since = event.at
         attempt, owner = (event.attempt, event.owner) if event.type in _BEGINS else (0, "")
     if job.state not in TERMINAL:
-        found.append(Stretch(since, max(now, since), attempt, owner, "running" if attempt else "waiting"))
-    return found
+        life.append(Stretch(since, max(now, since), attempt, owner, "running" if attempt else "waiting"))
+    return life
 
 
 _LANE: Final = 26

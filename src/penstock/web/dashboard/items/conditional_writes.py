@@ -1,4 +1,4 @@
-"""Saving and deleting an item from a form, without overwriting anything newer.
+"""Saves and deletes an item from a form, without overwriting newer changes.
 
 1. The form carries a hash for each attribute that it showed. If the item has changed since, nothing is written and the
    changes are reported.
@@ -8,10 +8,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.client.items.expressions import Aliases, And, F, condition_text, update_text
+from penstock.client.items.values import decode, decode_item
 from penstock.errors import ConditionalCheckFailedException, PenstockError
 from penstock.tables.definitions.definition import Table
 from penstock.web.dashboard.items.item_text import AttributeChange, BadItem, changes_since
@@ -35,8 +37,8 @@ class EditConflict(PenstockError):
 def get(db: Database, table: Table, key: Item) -> Item | None:
     """The item as it is now."""
     request = {"TableName": table.name, "Key": key, "ConsistentRead": True}
-    found: Item | None = db.execute("GetItem", request).get("Item")
-    return found
+    item: Item | None = db.execute("GetItem", request).get("Item")
+    return item
 
 
 def key_of(table: Table, item: Item) -> Item:
@@ -76,17 +78,10 @@ def save(db: Database, table: Table, key: Item, item: Item, seen: Mapping[str, s
         raise BadItem(
             f"{len(changed) + len(removed)} attributes would change: change {_MOST_CHANGES} at a time, at most"
         )
-    request = _conditional(table, key, now, [*changed, *removed])
-    names, values = request["ExpressionAttributeNames"], request["ExpressionAttributeValues"]
-    sets = []
-    for number, (name, value) in enumerate(changed.items()):
-        names[f"#s{number}"], values[f":s{number}"] = name, value
-        sets.append(f"#s{number} = :s{number}")
-    for number, name in enumerate(removed):
-        names[f"#r{number}"] = name
-    removals = [f"#r{number}" for number in range(len(removed))]
-    parts = ([f"SET {', '.join(sets)}"] if sets else []) + ([f"REMOVE {', '.join(removals)}"] if removals else [])
-    _write(db, "UpdateItem", {**request, "UpdateExpression": " ".join(parts)}, seen)
+    aliases = Aliases()
+    request = _conditional(table, key, now, [*changed, *removed], aliases)
+    request["UpdateExpression"] = update_text(aliases, decode_item(changed), removed)
+    _write(db, "UpdateItem", aliases.into(request), seen)
     return len(changed) + len(removed)
 
 
@@ -96,7 +91,8 @@ def delete(db: Database, table: Table, key: Item, seen: Mapping[str, str]) -> No
     An item with more than 150 attributes: a change of the others between the read and the delete goes unnoticed.
     """
     now = _read_unchanged(db, table, key, seen)
-    _write(db, "DeleteItem", _conditional(table, key, now, ()), seen)
+    aliases = Aliases()
+    _write(db, "DeleteItem", aliases.into(_conditional(table, key, now, (), aliases)), seen)
 
 
 def _read_unchanged(db: Database, table: Table, key: Item, seen: Mapping[str, str]) -> Item:
@@ -107,25 +103,14 @@ def _read_unchanged(db: Database, table: Table, key: Item, seen: Mapping[str, st
     return now
 
 
-def _conditional(table: Table, key: Item, now: Item, first: Any) -> dict[str, Any]:
-    """Conditional on every attribute having its present value, and on new ones being absent."""
-    wanted = list(dict.fromkeys([*table.key.names, *first, *now]))[:_MOST_CONDITIONS]
-    names: dict[str, str] = {}
-    values: dict[str, Any] = {}
-    parts = []
-    for number, name in enumerate(wanted):
-        names[f"#c{number}"] = name
-        if name in now:
-            values[f":c{number}"] = now[name]
-            parts.append(f"#c{number} = :c{number}")
-        else:
-            parts.append(f"attribute_not_exists(#c{number})")
+def _conditional(table: Table, key: Item, now: Item, first: Iterable[str], aliases: Aliases) -> dict[str, Any]:
+    """A request that is conditional on every attribute having its present value, and on new ones being absent."""
+    names = list(dict.fromkeys([*table.key.names, *first, *now]))[:_MOST_CONDITIONS]
+    conditions = [F(name) == decode(now[name]) if name in now else F(name).missing() for name in names]
     return {
         "TableName": table.name,
         "Key": key,
-        "ConditionExpression": " AND ".join(parts),
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": values,
+        "ConditionExpression": condition_text(And(tuple(conditions)), aliases),
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
     }
 

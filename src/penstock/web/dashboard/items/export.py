@@ -1,7 +1,7 @@
 """Items as a file to download, a page in memory at a time, up to a limit.
 
-CSV is for spreadsheets. A text that a spreadsheet would take for a formula gets an apostrophe before it: what somebody
-else has stored must not run in the reader's spreadsheet. JSON is exact.
+CSV is for spreadsheets. A text that a spreadsheet would take for a formula gets an apostrophe before it, so that stored
+text never runs in the reader's spreadsheet. JSON is exact.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import orjson
 
 from penstock.tables.definitions.definition import Table
-from penstock.web.dashboard.items.search import Execute, Found, Search, find, key_of
+from penstock.web.dashboard.items.search import Execute, ItemPage, Search, find, key_of
 from penstock.wire.values import AttributeValue, Item
 
 MOST_ITEMS: Final = 100_000
@@ -70,7 +70,7 @@ class Export:
                 return
             page = self._next(page.token)
 
-    def _next(self, token: str) -> Found:
+    def _next(self, token: str) -> ItemPage:
         return find(self._execute, self._table, self._search, token, _PAGE)
 
     def _columns(self, items: Sequence[Item]) -> list[str]:

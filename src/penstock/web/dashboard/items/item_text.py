@@ -110,12 +110,12 @@ def seen_text(seen: Mapping[str, str]) -> str:
 def read_seen(text: str) -> dict[str, str]:
     """The hashes that a form carries. Raises BadItem."""
     try:
-        found = orjson.loads(text)
+        hashes = orjson.loads(text)
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict) or not found or not all(isinstance(one, str) for one in found.values()):
+        hashes = None
+    if not isinstance(hashes, dict) or not hashes or not all(isinstance(one, str) for one in hashes.values()):
         raise BadItem("the form does not say what was seen")
-    return found
+    return hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +130,15 @@ class AttributeChange:
 def changes_since(seen: Mapping[str, str], now: Item | None) -> list[AttributeChange]:
     """How the item differs from what the form showed; every attribute is removed if there is no item."""
     now = now or {}
-    found: list[AttributeChange] = []
+    changes: list[AttributeChange] = []
     for name in sorted({*seen, *now}):
         if name not in now:
-            found.append(AttributeChange(name, "removed", None))
+            changes.append(AttributeChange(name, "removed", None))
         elif name not in seen:
-            found.append(AttributeChange(name, "added", now[name]))
+            changes.append(AttributeChange(name, "added", now[name]))
         elif seen[name] != _hash(now[name]):
-            found.append(AttributeChange(name, "changed", now[name]))
-    return found
+            changes.append(AttributeChange(name, "changed", now[name]))
+    return changes
 
 
 # ── parsing ──────────────────────────────────────────────────────────────────────────────────────
@@ -147,7 +147,7 @@ def changes_since(seen: Mapping[str, str], now: Item | None) -> list[AttributeCh
 def read_item(text: str) -> Item:
     """The item in the text, checked and in canonical form. Raises BadItem."""
     try:
-        found = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+        item = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise BadItem(f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except BadItem:
@@ -156,12 +156,12 @@ def read_item(text: str) -> Item:
         raise BadItem("it is nested too deep") from None
     except ValueError as error:  # a whole number of thousands of digits
         raise BadItem(str(error)) from None
-    if not isinstance(found, dict):
+    if not isinstance(item, dict):
         raise BadItem('an item is an object: {"id": {"S": "1"}}')
-    for name, value in found.items():
+    for name, value in item.items():
         _check(value, name, 1)
     try:
-        return wire.check_item(found)[0]
+        return wire.check_item(item)[0]
     except DynamoDBError as error:
         raise BadItem(error.message) from None
     except UnicodeEncodeError:
@@ -174,12 +174,12 @@ def read_key(text: str) -> Item:
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         times = Counter(name for name, _ in pairs)
         duplicate = next(name for name, count in times.items() if count > 1)
         raise BadItem(f"{duplicate!r} is there twice")
-    return found
+    return members
 
 
 def _no_constant(name: str) -> Any:

@@ -7,18 +7,20 @@ With a partition key it is a Query, without one a Scan. Conditions have a type e
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
 
+from penstock.client.items.expressions import Aliases, And, Comparison, Condition, F, Function, condition_text
+from penstock.client.items.values import decode
 from penstock.client.reads.pages import read_token, write_token
 from penstock.errors import DynamoDBError
 from penstock.tables.definitions.definition import Attribute, Key, Table
 from penstock.wire import values as wire
-from penstock.wire.values import AttributeValue, Item
+from penstock.wire.values import Item
 
 PAGE_ITEMS: Final = 50
 _MOST_READ: Final = 2_000
@@ -100,15 +102,15 @@ class Search:
 
     def pairs(self) -> list[tuple[str, str]]:
         """The fields that parse to this."""
-        found = [("index", self.index)] if self.index else []
-        found += [("h", text) for text in self.hash] + [("r", text) for text in self.range]
+        pairs = [("index", self.index)] if self.index else []
+        pairs += [("h", text) for text in self.hash] + [("r", text) for text in self.range]
         if any(self.range):
-            found += [("op", self.operator), ("upto", self.upto)]
+            pairs += [("op", self.operator), ("upto", self.upto)]
         if self.newest_first:
-            found.append(("desc", "1"))
+            pairs.append(("desc", "1"))
         for one in self.filters:
-            found += [("fa", one.name), ("fo", one.operator), ("ft", one.type), ("fv", one.value)]
-        return found
+            pairs += [("fa", one.name), ("fo", one.operator), ("ft", one.type), ("fv", one.value)]
+        return pairs
 
     def query(self, **others: str) -> str:
         return urlencode([*self.pairs(), *others.items()])
@@ -126,126 +128,104 @@ class Search:
 # ── the request ──────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(slots=True)
-class _Expressions:
-    """Names and values get aliases: whatever they are, they cannot become part of an expression."""
-
-    names: dict[str, str] = field(default_factory=dict)
-    values: dict[str, AttributeValue] = field(default_factory=dict)
-
-    def name(self, text: str) -> str:
-        alias = f"#n{len(self.names)}"
-        self.names[alias] = text
-        return alias
-
-    def value(self, value: AttributeValue) -> str:
-        alias = f":v{len(self.values)}"
-        self.values[alias] = value
-        return alias
-
-
 def key_of(table: Table, index: str) -> Key:
     """The key of the table or of its index. Raises BadSearch."""
     if not index:
         return table.key
-    found = table.index(index)
-    if found is None:
+    named_index = table.index(index)
+    if named_index is None:
         raise BadSearch(f"{table.name} has no index {index[:100]}.")
-    return found.key
+    return named_index.key
 
 
 def request_of(table: Table, search: Search) -> tuple[str, dict[str, Any]]:
     """The operation and its request, without a limit. Raises BadSearch."""
     key = key_of(table, search.index)
-    made = _Expressions()
+    aliases = Aliases()
     request: dict[str, Any] = {"TableName": table.name}
     if search.index:
         request["IndexName"] = search.index
     if search.is_query:
-        request["KeyConditionExpression"] = " AND ".join(_key_parts(key, search, made))
+        request["KeyConditionExpression"] = condition_text(And(tuple(_key_conditions(key, search))), aliases)
         if search.newest_first:
             request["ScanIndexForward"] = False
     elif any(search.range):
         raise BadSearch(f"A condition on {key.range[0].name} needs a value of {key.hash[0].name} too.")
-    filters = [_filter_part(one, made) for one in search.filters]
-    if filters:
-        request["FilterExpression"] = " AND ".join(filters)
-    if made.names:
-        request["ExpressionAttributeNames"] = made.names
-    if made.values:
-        request["ExpressionAttributeValues"] = made.values
-    return ("Query" if search.is_query else "Scan"), request
+    if search.filters:
+        filters = And(tuple(_filter_condition(one) for one in search.filters))
+        request["FilterExpression"] = condition_text(filters, aliases)
+    return ("Query" if search.is_query else "Scan"), aliases.into(request)
 
 
-def _key_parts(key: Key, search: Search, made: _Expressions) -> list[str]:
+def _key_conditions(key: Key, search: Search) -> list[Condition]:
     if len(search.hash) != len(key.hash) or not all(search.hash):
         raise BadSearch(f"A query needs a value of {' and of '.join(one.name for one in key.hash)}.")
-    parts = [_equals(one, text, made) for one, text in zip(key.hash, search.hash, strict=True)]
+    parts = [_equals(one, text) for one, text in zip(key.hash, search.hash, strict=True)]
     given = [text for text in search.range if text]
     if not given:
         return parts
     if len(given) > len(key.range) or list(search.range[: len(given)]) != given:
         raise BadSearch(f"Values of {', '.join(one.name for one in key.range)} are given from the first on.")
     ordered = list(zip(key.range, given, strict=False))
-    parts += [_equals(one, text, made) for one, text in ordered[:-1]]
-    return [*parts, _sort_part(*ordered[-1], search, made)]
+    parts += [_equals(one, text) for one, text in ordered[:-1]]
+    return [*parts, _sort_condition(*ordered[-1], search)]
 
 
-def _equals(one: Attribute, text: str, made: _Expressions) -> str:
-    return f"{made.name(one.name)} = {made.value(typed_value(one.type, text, one.name))}"
+def _equals(one: Attribute, text: str) -> Condition:
+    return Comparison("=", F(one.name), typed_value(one.type, text, one.name))
 
 
-def _sort_part(one: Attribute, text: str, search: Search, made: _Expressions) -> str:
-    name, value = made.name(one.name), made.value(typed_value(one.type, text, one.name))
+def _sort_condition(one: Attribute, text: str, search: Search) -> Condition:
+    value = typed_value(one.type, text, one.name)
     match search.operator:
         case "begins":
             if one.type == "N":
                 raise BadSearch(f"{one.name} is a number: numbers do not begin with anything.")
-            return f"begins_with({name}, {value})"
+            return F(one.name).begins_with(value)
         case "between":
             if not search.upto:
                 raise BadSearch(f"“From … to” needs both values of {one.name}.")
-            return f"{name} BETWEEN {value} AND {made.value(typed_value(one.type, search.upto, one.name))}"
+            return F(one.name).between(value, typed_value(one.type, search.upto, one.name))
         case "=" | "<" | "<=" | ">" | ">=" as sign:
-            return f"{name} {sign} {value}"
+            return Comparison(sign, F(one.name), value)
     raise BadSearch(f"A sort key cannot be compared by {search.operator[:20]!r}.")
 
 
-def _filter_part(one: Filter, made: _Expressions) -> str:
-    name = made.name(one.name)
+def _filter_condition(one: Filter) -> Condition:
+    attribute = F(one.name)
     match one.operator:
         case "exists":
-            return f"attribute_exists({name})"
+            return attribute.exists()
         case "missing":
-            return f"attribute_not_exists({name})"
+            return attribute.missing()
         case "type":
             kind = one.value.strip().upper()
             if kind not in wire.TYPES:
                 raise BadSearch(f"{one.name}: there is no type {one.value[:20]!r}; there are {', '.join(wire.TYPES)}.")
-            return f"attribute_type({name}, {made.value({'S': kind})})"
-    value = made.value(typed_value(one.type, one.value, one.name))
+            return Function("attribute_type", attribute, (kind,))
+    value = typed_value(one.type, one.value, one.name)
     match one.operator:
         case "begins":
             if one.type not in ("S", "B"):
                 raise BadSearch(f"{one.name}: only texts and bytes begin with something.")
-            return f"begins_with({name}, {value})"
+            return attribute.begins_with(value)
         case "contains":
-            return f"contains({name}, {value})"
+            return attribute.contains(value)
         case "lacks":
-            return f"NOT contains({name}, {value})"
+            return ~attribute.contains(value)
         case "=" | "<>" | "<" | "<=" | ">" | ">=" as sign:
-            return f"{name} {sign} {value}"
+            return Comparison(sign, attribute, value)
     raise BadSearch(f"{one.name}: there is no operator {one.operator[:20]!r}.")
 
 
-def typed_value(kind: str, text: str, name: str) -> AttributeValue:
-    """The text as a value of a type. Raises BadSearch."""
+def typed_value(kind: str, text: str, name: str) -> Any:
+    """The text as a value of a type, in Python's values. Raises BadSearch."""
     match kind:
         case "S":
-            return {"S": text}
+            return text
         case "N" | "B":
             try:
-                return wire.check_value({kind: text.strip()})
+                return decode(wire.check_value({kind: text.strip()}))
             except DynamoDBError:
                 what = "number" if kind == "N" else "base64"
                 raise BadSearch(f"{name}: {text[:50]!r} is no {what}.") from None
@@ -253,9 +233,9 @@ def typed_value(kind: str, text: str, name: str) -> AttributeValue:
             word = text.strip().lower()
             if word not in ("true", "false"):
                 raise BadSearch(f"{name}: write true or false, not {text[:50]!r}.")
-            return {"BOOL": word == "true"}
+            return word == "true"
         case "NULL":
-            return {"NULL": True}
+            return None
     raise BadSearch(f"{name}: there is no type {kind[:20]!r} to look for.")
 
 
@@ -263,7 +243,7 @@ def typed_value(kind: str, text: str, name: str) -> AttributeValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ItemPage:
     """A page of items. `looked_at` is how many were read to find them."""
 
     items: list[Item]
@@ -274,25 +254,25 @@ class Found:
 Execute = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 
 
-def find(execute: Execute, table: Table, search: Search, token: str | None, limit: int = PAGE_ITEMS) -> Found:
+def find(execute: Execute, table: Table, search: Search, token: str | None, limit: int = PAGE_ITEMS) -> ItemPage:
     """The items from the token on; a filter sees at most two thousand items. Raises BadSearch, InvalidToken, and the
     database's errors."""
     operation, request = request_of(table, search)
     question = sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
     start = None if token is None else read_token(token, question)[0]
     names = dict.fromkeys([*table.key.names, *key_of(table, search.index).names])
-    found: list[Item] = []
+    items: list[Item] = []
     looked_at = 0
     for _ in range(_CALLS):
-        size = _FILTERED_PAGE if search.filters else limit - len(found)
+        size = _FILTERED_PAGE if search.filters else limit - len(items)
         more = {"Limit": size} if start is None else {"Limit": size, "ExclusiveStartKey": start}
         answer = execute(operation, {**request, **more})
         looked_at += answer.get("ScannedCount", 0)
-        found += answer["Items"]
+        items += answer["Items"]
         start = answer.get("LastEvaluatedKey")
-        if len(found) > limit:
-            found = found[:limit]
-            start = {name: found[-1][name] for name in names}
-        if start is None or len(found) == limit or looked_at >= _MOST_READ:
+        if len(items) > limit:
+            items = items[:limit]
+            start = {name: items[-1][name] for name in names}
+        if start is None or len(items) == limit or looked_at >= _MOST_READ:
             break
-    return Found(found, None if start is None else write_token(question, start, 0), looked_at)
+    return ItemPage(items, None if start is None else write_token(question, start, 0), looked_at)

@@ -23,7 +23,7 @@ from penstock.web.dashboard.items import search as search_form
 from penstock.web.dashboard.items.conditional_writes import EditConflict
 from penstock.web.dashboard.items.export import MOST_ITEMS, Export
 from penstock.web.dashboard.items.item_text import BadItem, cell, key_text
-from penstock.web.dashboard.items.search import BadSearch, Filter, Found, Search, find
+from penstock.web.dashboard.items.search import BadSearch, Filter, ItemPage, Search, find
 from penstock.web.dashboard.pages.tables import TableView, read_table
 from penstock.web.dashboard.site import Site, disposition
 from penstock.web.problems import Problem
@@ -38,9 +38,9 @@ def routes(site: Site) -> list[Route]:
         view = read_table(site.source.db, request.path_params["name"], ttl=False)
         search = Search.parse(request.query_params.multi_items())
         token = request.query_params.get("from") or None
-        found, problem = _search(site, view.table, search, token)
+        page, problem = _search(site, view.table, search, token)
         return site.page(
-            request, "items.html", 200 if problem is None else 400, **_list_context(view, search, token, found, problem)
+            request, "items.html", 200 if problem is None else 400, **_list_context(view, search, token, page, problem)
         )
 
     def export(request: Request) -> Response:
@@ -64,32 +64,32 @@ def routes(site: Site) -> list[Route]:
     return [*items, *_item_routes(site), *_change_routes(site)]
 
 
-def _search(site: Site, table: Table, search: Search, token: str | None) -> tuple[Found, str | None]:
+def _search(site: Site, table: Table, search: Search, token: str | None) -> tuple[ItemPage, str | None]:
     """The items; or none, and the error in the search."""
     try:
         return find(site.source.db.execute, table, search, token), None
     except (BadSearch, InvalidToken) as error:
-        return Found([], None, 0), str(error)
+        return ItemPage([], None, 0), str(error)
     except DynamoDBError as error:
         if error.retryable:
             raise
-        return Found([], None, 0), error.message
+        return ItemPage([], None, 0), error.message
 
 
 def _list_context(
-    view: TableView, search: Search, token: str | None, found: Found, problem: str | None
+    view: TableView, search: Search, token: str | None, page: ItemPage, problem: str | None
 ) -> dict[str, Any]:
     table = view.table
     known = search.index == "" or table.index(search.index) is not None
     key = search_form.key_of(table, search.index if known else "")
-    columns, more = _columns(list(dict.fromkeys([*table.key.names, *key.names])), found.items)
+    columns, more = _columns(list(dict.fromkeys([*table.key.names, *key.names])), page.items)
     rows = [
         (
             urlencode({"key": key_text({name: item[name] for name in table.key.names})}),
             [cell(item[name]) if name in item else None for name in columns],
             sum(1 for name in item if name not in columns),
         )
-        for item in found.items
+        for item in page.items
     ]
     return {
         "here": "items",
@@ -106,11 +106,11 @@ def _list_context(
         "numbers": {one.name for one in table.attributes if one.type == "N"},
         "rows": rows,
         "more_columns": more,
-        "found": found,
+        "page": page,
         "problem": problem,
         "is_first": token is None,
         "first": search.query(),
-        "next": None if found.token is None else search.query(**{"from": found.token}),
+        "next": None if page.token is None else search.query(**{"from": page.token}),
         "exports": [(form, search.query(format=form)) for form in ("csv", "json")],
         "most_exported": MOST_ITEMS,
     }

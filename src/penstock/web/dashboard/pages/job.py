@@ -15,11 +15,11 @@ from starlette.routing import Route
 from penstock.errors import PenstockError
 from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.job import Checkpoint, Entry, History, Job, JobNotFound, Payload
+from penstock.jobs.sources import JobSource
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.poller import Feed, Message, fragment
 from penstock.web.dashboard.site import Site, download, pretty
-from penstock.web.dashboard.system_jobs import system_job
 from penstock.web.problems import Problem
 from penstock.wire.values import item_size
 
@@ -30,7 +30,7 @@ def routes(site: Site) -> list[Route]:
     def show(request: Request) -> Response:
         source, history = site.source.jobs().history(request.path_params["job_id"])
         if source.store is None:
-            return system_job(site, request, source, history)
+            return _system_job(site, request, source, history)
         store, job = source.store, history.job
         lines = _lines_upto(history.entries, request.query_params.get("upto", ""))
         is_newest = not lines or lines[-1].number == history.entries[-1].number
@@ -53,14 +53,24 @@ def routes(site: Site) -> list[Route]:
         store = site.source.store()
         history = store.history(request.path_params["job_id"])
         name = request.path_params["name"]
-        found = next((file for file in history.files if file.name == name), None)
-        if found is None:
+        job_file = next((one for one in history.files if one.name == name), None)
+        if job_file is None:
             raise Problem(404, f"{history.job.id} has no file {name[:100]}.", "See the list on the job's page.")
         if store.files is None:
             raise Problem(404, "This dashboard does not know where the files are.", "Give `penstock up --files PLACE`.")
-        return download(store.files.open(found.saved.key, expect=found.saved), name, found.saved.size)
+        return download(store.files.open(job_file.saved.key, expect=job_file.saved), name, job_file.saved.size)
 
     return [Route("/jobs/{job_id}", show), Route("/jobs/{job_id}/files/{name:path}", file)]
+
+
+_REFRESH_SECONDS: Final = 5
+
+
+def _system_job(site: Site, request: Request, source: JobSource, history: History) -> Response:
+    """A job of a system that has its own table: shown, not changed, and read again while it runs."""
+    refresh = None if history.job.is_terminal else _REFRESH_SECONDS
+    lines = history.entries[-LOG_LINES:]
+    return site.page(request, "system_job.html", job=history.job, source=source, lines=lines, refresh_seconds=refresh)
 
 
 def feeds(site: Site) -> dict[str, Feed]:
@@ -80,7 +90,7 @@ _LINES_A_SECOND: Final = 500
 
 
 @dataclass(slots=True)
-class _Seen:
+class _FollowedJob:
     """What the feed knows of a followed job."""
 
     version: int = 0
@@ -95,24 +105,24 @@ class _JobFeed:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _FollowedJob] = {}
 
     def poll(self, keys: Sequence[str]) -> Mapping[str, Sequence[Message]]:
         store = self._site.source.store()
-        self._seen = {key: self._seen.get(key) or _Seen() for key in keys}
+        self._seen = {key: self._seen.get(key) or _FollowedJob() for key in keys}
         now = store.clock.now()
         jobs = store.get_those_there(keys)
         changed = [job for job in jobs if job.version != self._seen[job.id].version]
         stale = [job for job in jobs if not job.is_terminal and now - self._seen[job.id].drawn_at > _EXPLAIN_SECONDS]
         changed.sort(key=lambda job: self._seen[job.id].drawn_at)
         stale = sorted((job for job in stale if job not in changed), key=lambda job: self._seen[job.id].drawn_at)
-        found = {}
+        messages = {}
         for job in [*changed[:_RENDERED_A_POLL], *stale[:_EXPLAINED_A_POLL]]:
             try:
-                found[job.id] = self._messages(store, job, now)
+                messages[job.id] = self._messages(store, job, now)
             except JobNotFound:
                 continue  # it has expired just now
-        return found
+        return messages
 
     def _messages(self, store: JobStore, job: Job, now: float) -> list[Message]:
         seen = self._seen[job.id]
@@ -128,7 +138,7 @@ class _JobFeed:
         seen.line = max([after, *(entry.number for entry in entries)])
         return [*lines, fragment("job", drawn)]
 
-    def _history(self, store: JobStore, job: Job, entries: list[Entry], seen: _Seen, now: float) -> History:
+    def _history(self, store: JobStore, job: Job, entries: list[Entry], seen: _FollowedJob, now: float) -> History:
         """Reads a short log whole. A long one is read whole every 10 seconds or more, and extended in between."""
         last = seen.history
         wait = max(_LONG_LOG_SECONDS, job.entries / _LINES_A_SECOND)

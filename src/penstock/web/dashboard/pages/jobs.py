@@ -38,7 +38,7 @@ _LONGEST: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which jobs are wanted. `problems` lists the parts that were not understood: they are left out."""
+    """Which jobs to list. `problems` lists the parts that were not understood: they are left out."""
 
     state: State | None = None
     task: str | None = None
@@ -48,19 +48,19 @@ class Filter:
 
     @classmethod
     def parse(cls, text: str) -> Filter:
-        found = cls()
+        criteria = cls()
         for part in _parts(text[:_LONGEST]):
             name, colon, value = part.partition(":")
             match name.lower() if colon else "":
                 case "status" | "state":
-                    found = found._with_state(value)
+                    criteria = criteria._with_state(value)
                 case "kind" | "task":
-                    found = replace(found, task=value or None)
+                    criteria = replace(criteria, task=value or None)
                 case "tenant":
-                    found = replace(found, tenant=value)
+                    criteria = replace(criteria, tenant=value)
                 case _:
-                    found = replace(found, words=(*found.words, part))
-        return found
+                    criteria = replace(criteria, words=(*criteria.words, part))
+        return criteria
 
     def _with_state(self, value: str) -> Filter:
         state = _STATES.get(value.lower())
@@ -129,37 +129,37 @@ class JobPage:
     notes: tuple[str, ...] = ()
 
 
-def find_jobs(jobs: AllJobs, wanted: Filter, token: str | None, limit: int = PAGE_JOBS) -> JobPage:
+def find_jobs(jobs: AllJobs, criteria: Filter, token: str | None, limit: int = PAGE_JOBS) -> JobPage:
     """The jobs that the filter wants, newest first. A page searches at most a thousand jobs for words."""
-    found: list[Job] = []
+    matches: list[Job] = []
     sources: dict[str, JobSource] = {}
     looked_at = 0
-    step = limit if not wanted.words else _MOST_SEARCHED // 4
-    query = JobQuery(wanted.state, wanted.task, wanted.tenant, limit=step, most_scanned=_MOST_SCANNED)
+    step = limit if not criteria.words else _MOST_SEARCHED // 4
+    query = JobQuery(criteria.state, criteria.task, criteria.tenant, limit=step, most_scanned=_MOST_SCANNED)
     while True:
         page = jobs.find(replace(query, before=token))
         sources |= page.sources
         for number, job in enumerate(page.jobs):
-            if not wanted.has_words(job):
+            if not criteria.has_words(job):
                 continue
-            found.append(job)
-            if len(found) == limit:
+            matches.append(job)
+            if len(matches) == limit:
                 is_last = number + 1 == len(page.jobs) and page.token is None
                 next_token = None if is_last else place_of(job)
-                return JobPage(tuple(found), next_token, looked_at + number + 1, sources, page.notes)
+                return JobPage(tuple(matches), next_token, looked_at + number + 1, sources, page.notes)
         looked_at += len(page.jobs)
         token = page.token
         if token is None or looked_at >= _MOST_SEARCHED:
-            return JobPage(tuple(found), token, looked_at, sources, page.notes)
+            return JobPage(tuple(matches), token, looked_at, sources, page.notes)
 
 
 def routes(site: Site) -> list[Route]:
     def show(request: Request) -> Response:
         text = request.query_params.get("q", "")
         token = request.query_params.get("from") or None
-        wanted = Filter.parse(text)
-        if len(wanted.words) == 1 and token is None and _is_known(site.source.jobs(), wanted.words[0]):
-            return RedirectResponse(f"/jobs/{wanted.words[0]}", 303)
+        criteria = Filter.parse(text)
+        if len(criteria.words) == 1 and token is None and _is_known(site.source.jobs(), criteria.words[0]):
+            return RedirectResponse(f"/jobs/{criteria.words[0]}", 303)
         live = "jobs?" + urlencode({"key": _key(text, token)})
         return site.page(request, "jobs.html", live=live, **_context(site, text, token))
 
@@ -190,27 +190,27 @@ def _is_known(jobs: AllJobs, word: str) -> bool:
 
 
 def _context(site: Site, text: str, token: str | None) -> dict[str, Any]:
-    wanted = Filter.parse(text)
+    criteria = Filter.parse(text)
     jobs = site.source.jobs()
-    found = find_jobs(jobs, wanted, token)
-    tabs: list[tuple[str, Filter, Count | None]] = [("All", wanted.with_state(None), None)]
-    counts = site.overview.counts() if _counts_apply(jobs, wanted) else {}
-    tabs += [(state.value.capitalize(), wanted.with_state(state), counts.get(state)) for state in State]
+    page = find_jobs(jobs, criteria, token)
+    tabs: list[tuple[str, Filter, Count | None]] = [("All", criteria.with_state(None), None)]
+    counts = site.overview.counts() if _counts_apply(jobs, criteria) else {}
+    tabs += [(state.value.capitalize(), criteria.with_state(state), counts.get(state)) for state in State]
     return {
         "text": text,
-        "wanted": wanted,
-        "found": found,
-        "changeable": {job_id for job_id, source in found.sources.items() if source.table == site.source.table},
-        "tabs": [(label, urlencode({"q": str(to)}), to.state is wanted.state, number) for label, to, number in tabs],
-        "next": None if found.token is None else urlencode({"q": text, "from": found.token}),
+        "criteria": criteria,
+        "page": page,
+        "changeable": {job_id for job_id, source in page.sources.items() if source.table == site.source.table},
+        "tabs": [(label, urlencode({"q": str(to)}), to.state is criteria.state, number) for label, to, number in tabs],
+        "next": None if page.token is None else urlencode({"q": text, "from": page.token}),
         "is_first": token is None,
     }
 
 
-def _counts_apply(jobs: AllJobs, wanted: Filter) -> bool:
+def _counts_apply(jobs: AllJobs, criteria: Filter) -> bool:
     """The counts are of all jobs of one store: beside a filter, or other jobs, they would mislead."""
     is_one_store = len(jobs.sources) == 1 and jobs.sources[0].store is not None
-    return is_one_store and wanted.task is None and wanted.tenant is None and not wanted.words
+    return is_one_store and criteria.task is None and criteria.tenant is None and not criteria.words
 
 
 # ── cancelling and retrying ──────────────────────────────────────────────────────────────────────
@@ -223,7 +223,7 @@ _REASON: Final = "from the dashboard"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class JobEffect:
     """What will happen to a job; `happens` is false where nothing can."""
 
     job: Job
@@ -242,9 +242,9 @@ class StateChanged(PenstockError):
     """The job is no longer in the state that the page showed."""
 
 
-def plan(verb: Verb, jobs: Sequence[Job]) -> list[Line]:
+def plan(verb: Verb, jobs: Sequence[Job]) -> list[JobEffect]:
     """Pure: what the verb would do to each job in its present state."""
-    return [Line(job, *_effect(verb, job)) for job in jobs]
+    return [JobEffect(job, *_effect(verb, job)) for job in jobs]
 
 
 def _effect(verb: Verb, job: Job) -> tuple[bool, str]:
@@ -252,9 +252,9 @@ def _effect(verb: Verb, job: Job) -> tuple[bool, str]:
         case "cancel", State.QUEUED:
             return True, "is cancelled at once: it will not run"
         case "cancel", State.PROCESSING if job.cancel_reason is not None:
-            return False, "has been told already, and stops at its next report"
+            return False, "has been asked already, and stops at its next report"
         case "cancel", State.PROCESSING:
-            return True, "is told to stop, and does at its next report"
+            return True, "is asked to stop, and stops at its next report"
         case "retry", State.FAILED:
             return True, "is queued again; its checkpoints are kept, its failures count from 0"
         case "retry", _:
@@ -268,7 +268,7 @@ def apply(store: JobStore, verb: Verb, job_id: str, seen: State) -> Outcome:
         after = _cancel(store, job_id, seen) if verb == "cancel" else _retry(store, job_id, seen)
     except PenstockError as error:
         return Outcome(job_id, False, str(error))
-    what = "told to stop" if after.state is State.PROCESSING else f"{after.state.value} now"
+    what = "asked to stop" if after.state is State.PROCESSING else f"{after.state.value} now"
     return Outcome(job_id, True, what)
 
 
@@ -340,12 +340,12 @@ def _selected_jobs(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tupl
     if "all" not in fields:
         ids = fields.get("job", [])
         return store.get_those_there(ids[:MOST_JOBS]), len(ids) > MOST_JOBS
-    wanted = Filter.parse(fields.get("q", [""])[0])
+    criteria = Filter.parse(fields.get("q", [""])[0])
     states = (State.QUEUED, State.PROCESSING) if verb == "cancel" else (State.FAILED,)
     jobs: list[Job] = []
     more = False
-    for state in states if wanted.state is None else (wanted.state,):
-        page = find_jobs(AllJobs([StoreSource(store)]), wanted.with_state(state), None, MOST_JOBS)
+    for state in states if criteria.state is None else (criteria.state,):
+        page = find_jobs(AllJobs([StoreSource(store)]), criteria.with_state(state), None, MOST_JOBS)
         jobs += page.jobs
         more = more or page.token is not None
     return jobs[:MOST_JOBS], more or len(jobs) > MOST_JOBS

@@ -29,19 +29,19 @@ def feeds(site: Site) -> dict[str, Feed]:
     return {"overview": PageFeed("overview", draw)}
 
 
-def _context(site: Site, found: Overview) -> dict[str, Any]:
-    ends = [(job.ended_at, job.state is State.FAILED) for job in found.finished.jobs if job.ended_at is not None]
+def _context(site: Site, overview: Overview) -> dict[str, Any]:
+    ends = [(job.ended_at, job.state is State.FAILED) for job in overview.finished.jobs if job.ended_at is not None]
     failed = sum(1 for _, is_failed in ends if is_failed)
     spent = site.spent
     return {
-        "found": found,
+        "overview": overview,
         "states": list(State),
-        "chart": job_charts.throughput(ends, found.finished.at),
+        "chart": job_charts.throughput(ends, overview.finished.at),
         "ended": len(ends),
         "failed": failed,
-        "busy": sum(worker.running for worker in found.workers),
-        "places": sum(worker.concurrency for worker in found.workers),
-        "polling_units": sum(worker.read_units for worker in found.workers),
+        "busy": sum(worker.running for worker in overview.workers),
+        "places": sum(worker.concurrency for worker in overview.workers),
+        "polling_units": sum(worker.read_units for worker in overview.workers),
         "spent": spent,
         "prices": site.source.meter.prices,
     }

@@ -35,7 +35,7 @@ _ROUND: Final = re.compile(r"~(\d+)$")
 _BEGINS: Final = "begins: "
 _REUSED: Final = "reused"
 
-How = Literal["ran", "reused", "running", "failed", "stopped"]
+StepOutcome = Literal["ran", "reused", "running", "failed", "stopped"]
 
 
 def base_id(job_id: str) -> str:
@@ -44,8 +44,8 @@ def base_id(job_id: str) -> str:
 
 
 def round_of(job_id: str) -> int:
-    found = _ROUND.search(job_id)
-    return 1 if found is None else int(found.group(1))
+    suffix = _ROUND.search(job_id)
+    return 1 if suffix is None else int(suffix.group(1))
 
 
 # ── finding runs ─────────────────────────────────────────────────────────────────────────────────
@@ -67,16 +67,16 @@ class RunFinder:
         self._tasks: dict[str, tuple[bool, float]] = {}
 
     def page(self, store: JobStore, token: str | None) -> RunPage:
-        found = store.find(limit=PAGE_JOBS, token=token)
+        page = store.find(limit=PAGE_JOBS, token=token)
         checks = _TASKS_CHECKED
         runs: dict[str, Job] = {}
-        for job in found.jobs:
+        for job in page.jobs:
             if job.queue != QUEUE and checks and self._is_new(job):
                 checks -= 1
                 self._tasks[job.task] = (carries_pipeline(store, job), time.monotonic())
             if job.queue == QUEUE or self._tasks.get(job.task, (False, 0.0))[0]:
                 runs.setdefault(base_id(job.id), job)
-        return RunPage(tuple(runs.values()), found.token, len(found.jobs))
+        return RunPage(tuple(runs.values()), page.token, len(page.jobs))
 
     def _is_new(self, job: Job) -> bool:
         known = self._tasks.get(job.task)
@@ -104,7 +104,7 @@ class StepLine:
     """A step in the newest round."""
 
     name: str
-    how: How
+    how: StepOutcome
     why: str = ""
     at: float | None = None
     seconds: float | None = None
@@ -129,7 +129,7 @@ class PipelineRun:
     def id(self) -> str:
         return base_id(self.job.id)
 
-    def count(self, how: How) -> int:
+    def count(self, how: StepOutcome) -> int:
         return sum(1 for step in self.steps if step.how == how)
 
 
@@ -152,14 +152,14 @@ def read_run(store: JobStore, job_id: str) -> PipelineRun:
 
 def _notes(store: JobStore, histories: Sequence[History]) -> dict[str, Mapping[str, Any]]:
     """What the steps' checkpoints say, of the newest round that has each."""
-    found: dict[str, Mapping[str, Any]] = {}
+    notes: dict[str, Mapping[str, Any]] = {}
     for history in histories:
         for point in history.checkpoints:
             if point.name == INPUTS_NOTE or point.name.startswith(note_name("")):
                 note = store.load(history.job, point.data)
                 if isinstance(note, Mapping):
-                    found[point.name] = note
-    return found
+                    notes[point.name] = note
+    return notes
 
 
 def steps_of(history: History, notes: Mapping[str, Mapping[str, Any]]) -> list[StepLine]:
@@ -252,10 +252,10 @@ def routes(site: Site) -> list[Route]:
 
     def listing(request: Request) -> Response:
         token = request.query_params.get("from") or None
-        found = finder.page(site.source.store(), token)
-        following = None if found.token is None else urlencode({"from": found.token})
+        page = finder.page(site.source.store(), token)
+        following = None if page.token is None else urlencode({"from": page.token})
         return site.page(
-            request, "pipelines.html", found=found, next=following, is_first=token is None, base_id=base_id,
+            request, "pipelines.html", page=page, next=following, is_first=token is None, base_id=base_id,
             round_of=round_of,
         )  # fmt: skip
 
@@ -312,12 +312,12 @@ def _requested_output(site: Site, request: Request) -> tuple[JobStore, Origin]:
     store = site.source.store()
     name = request.path_params["name"]
     try:
-        found: Lineage = lineage(store, request.path_params["job_id"])
+        origins: Lineage = lineage(store, request.path_params["job_id"])
     except (KeyError, TypeError, ValueError):
         raise Problem(404, "This job is no run of a pipeline.", "Find it among the jobs.") from None
-    origin = next((one for one in found if one.name == name), None)
+    origin = next((one for one in origins if one.name == name), None)
     if origin is None:
-        raise Problem(404, f"{found.job_id} has nothing called {name[:100]}.", "See the run's page.")
+        raise Problem(404, f"{origins.job_id} has nothing called {name[:100]}.", "See the run's page.")
     return store, origin
 
 
@@ -340,12 +340,12 @@ def _results(store: JobStore, run: PipelineRun) -> dict[str, Any]:
     topics: list[tuple[str, str]] = []
     if run.made is not None:
         try:
-            found = outputs(store, run.id)
+            results = outputs(store, run.id)
         except (PenstockError, OSError, KeyError, ValueError):
-            found = {}
+            results = {}
         files = {origin.name for origin in run.made if origin.file is not None}
-        values = {name: pretty(value) for name, value in found.items() if name not in files}
-        topics = topics_of(found.get("names"))
+        values = {name: pretty(value) for name, value in results.items() if name not in files}
+        topics = topics_of(results.get("names"))
     return {
         "values": values,
         "pictures": pictures_of(run.made) if store.files is not None else [],

@@ -116,9 +116,9 @@ def _number(item: Item, name: str) -> float:
 
 def _runs(site: Site) -> dict[str, Any]:
     now = site.clock.now()
-    found = [run_line(item, now) for item in islice(runs(site.source.db), _MOST_RUNS)]
-    found.sort(key=lambda run: (-run.started_at, run.id))
-    return {"runs": found[:_SHOWN_RUNS], "more": len(found) > _SHOWN_RUNS}
+    lines = [run_line(item, now) for item in islice(runs(site.source.db), _MOST_RUNS)]
+    lines.sort(key=lambda run: (-run.started_at, run.id))
+    return {"runs": lines[:_SHOWN_RUNS], "more": len(lines) > _SHOWN_RUNS}
 
 
 def feeds(site: Site) -> dict[str, Feed]:
@@ -150,33 +150,33 @@ class Selection:
         return self.kind in (None, group.kind) and self.message in (None, group.message)
 
 
-def _processor(site: Site, wanted: Selection) -> RecordProcessor:
+def _processor(site: Site, selection: Selection) -> RecordProcessor:
     """Raises Problem for a table that does not exist, or is too large for a page."""
-    if not wanted.table:
+    if not selection.table:
         raise Problem(400, "Whose failures?", "Choose a run's table at /records.")
-    view = read_table(site.source.db, wanted.table, ttl=False)
+    view = read_table(site.source.db, selection.table, ttl=False)
     if view.facts.items > _MOST_RECORDS:
         raise Problem(
             400,
-            f"{wanted.table} has {view.facts.items:,} items: too many to be read for a page.",
-            f"Use `penstock records failures {wanted.table}` and `penstock records redrive {wanted.table}`.",
+            f"{selection.table} has {view.facts.items:,} items: too many to be read for a page.",
+            f"Use `penstock records failures {selection.table}` and `penstock records redrive {selection.table}`.",
         )
-    return RecordProcessor(site.source.db.table(wanted.table), bookkeeping=wanted.bookkeeping)
+    return RecordProcessor(site.source.db.table(selection.table), bookkeeping=selection.bookkeeping)
 
 
-def _groups(site: Site, wanted: Selection) -> list[FailureGroup]:
-    with _refusing_foreign_records(wanted):
-        return [group for group in _processor(site, wanted).failures() if wanted.matches(group)]
+def _groups(site: Site, selection: Selection) -> list[FailureGroup]:
+    with _refusing_foreign_records(selection):
+        return [group for group in _processor(site, selection).failures() if selection.matches(group)]
 
 
 @contextmanager
-def _refusing_foreign_records(wanted: Selection) -> Iterator[None]:
+def _refusing_foreign_records(selection: Selection) -> Iterator[None]:
     try:
         yield
     except NotOurs:
         raise Problem(
             400,
-            f"{wanted.table} has records whose {wanted.bookkeeping[:100]} was written by something else.",
+            f"{selection.table} has records whose {selection.bookkeeping[:100]} was written by something else.",
             "See them among the table's items; records are processed with another attribute by --bookkeeping.",
         ) from None
 
@@ -186,26 +186,31 @@ def routes(site: Site) -> list[Route]:
         return site.page(request, "records.html", live="records", **_runs(site))
 
     def failures(request: Request) -> Response:
-        wanted = Selection.of(dict(request.query_params))
-        groups = _groups(site, wanted)
+        selection = Selection.of(dict(request.query_params))
+        groups = _groups(site, selection)
         count = sum(group.count for group in groups)
         return site.page(
-            request, "record_failures.html", wanted=wanted, groups=groups[:_SHOWN_GROUPS], count=count,
+            request, "record_failures.html", selection=selection, groups=groups[:_SHOWN_GROUPS], count=count,
             kinds=len(groups), others=OTHERS,
         )  # fmt: skip
 
     async def preview(request: Request) -> Response:
-        wanted = await _posted_selection(site, request)
-        groups = await run_in_threadpool(_groups, site, wanted)
+        selection = await _posted_selection(site, request)
+        groups = await run_in_threadpool(_groups, site, selection)
         count = sum(group.count for group in groups)
         return site.page(
-            request, "redrive.html", wanted=wanted, groups=groups[:_SHOWN_GROUPS], count=count, most=_MOST_REDRIVEN
+            request,
+            "redrive.html",
+            selection=selection,
+            groups=groups[:_SHOWN_GROUPS],
+            count=count,
+            most=_MOST_REDRIVEN,
         )
 
     async def redrive(request: Request) -> Response:
-        wanted = await _posted_selection(site, request)
-        count = await run_in_threadpool(_redrive, site, wanted)
-        return site.page(request, "redriven.html", wanted=wanted, count=count, is_all=count < _MOST_REDRIVEN)
+        selection = await _posted_selection(site, request)
+        count = await run_in_threadpool(_redrive, site, selection)
+        return site.page(request, "redriven.html", selection=selection, count=count, is_all=count < _MOST_REDRIVEN)
 
     return [
         Route("/records", listing),
@@ -220,6 +225,6 @@ async def _posted_selection(site: Site, request: Request) -> Selection:
     return Selection.of({name: values[0] for name, values in fields.items()})
 
 
-def _redrive(site: Site, wanted: Selection) -> int:
-    with _refusing_foreign_records(wanted):
-        return _processor(site, wanted).redrive(kind=wanted.kind, message=wanted.message, limit=_MOST_REDRIVEN)
+def _redrive(site: Site, selection: Selection) -> int:
+    with _refusing_foreign_records(selection):
+        return _processor(site, selection).redrive(kind=selection.kind, message=selection.message, limit=_MOST_REDRIVEN)

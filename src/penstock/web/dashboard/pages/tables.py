@@ -98,11 +98,11 @@ def _index_line(description: Json, index: Json, *, local: bool) -> IndexLine:
     )
 
 
-def _seconds(told: Any) -> float | None:
+def _seconds(moment: Any) -> float | None:
     """A description has a number; boto3 makes a datetime of it."""
-    if told is None:
+    if moment is None:
         return None
-    return float(told.timestamp()) if hasattr(told, "timestamp") else float(told)
+    return float(moment.timestamp()) if hasattr(moment, "timestamp") else float(moment)
 
 
 def read_table(db: Database, name: str, *, ttl: bool = True) -> TableView:
@@ -199,7 +199,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DriftLine:
     """One change that would make a table what its definition says."""
 
     table: str
@@ -216,7 +216,7 @@ class Drift:
     """The form's name for them."""
     source: str
     environment: str
-    lines: tuple[Line, ...]
+    lines: tuple[DriftLine, ...]
     same: tuple[str, ...]
     """Tables that match their definitions."""
     not_compared: tuple[str, ...]
@@ -232,8 +232,8 @@ class Drift:
 
 
 def choices(own: Definitions | None) -> list[Choice]:
-    found = [Choice(name, name) for name in system_tables()]
-    return found if own is None else [Choice(OWN, own.source), *found]
+    choices_of_systems = [Choice(name, name) for name in system_tables()]
+    return choices_of_systems if own is None else [Choice(OWN, own.source), *choices_of_systems]
 
 
 def read_drift(db: Database, own: Definitions | None, chosen: str, environment: str, layout: str) -> Drift:
@@ -246,14 +246,14 @@ def read_drift(db: Database, own: Definitions | None, chosen: str, environment: 
     definitions = _definitions(own, chosen, layout)
     naming = Naming(definitions.prefix, environment or PRODUCTION)
     try:
-        found = survey(db, definitions.tables, naming)
+        surveyed = survey(db, definitions.tables, naming)
     except DefinitionError as error:
         raise Problem(400, str(error), "Choose another environment.") from None
-    there = {one.name: one.live is not None for one in found.tables}
-    lines = [line for one in found.plan.tables for line in _lines(one, there[one.name])]
-    same = tuple(one.name for one in found.plan.tables if not one.changes)
+    there = {one.name: one.live is not None for one in surveyed.tables}
+    lines = [line for one in surveyed.plan.tables for line in _lines(one, there[one.name])]
+    same = tuple(one.name for one in surveyed.plan.tables if not one.changes)
     source, environment = definitions.source, naming.environment
-    return Drift(chosen, source, environment, tuple(lines), same, found.not_compared, render_summary(found.plan))
+    return Drift(chosen, source, environment, tuple(lines), same, surveyed.not_compared, render_summary(surveyed.plan))
 
 
 def _definitions(own: Definitions | None, chosen: str, layout: str) -> Definitions:
@@ -272,9 +272,9 @@ def _definitions(own: Definitions | None, chosen: str, layout: str) -> Definitio
         raise Problem(400, str(error), "Choose another layout.") from None
 
 
-def _lines(plan: TablePlan, there: bool) -> list[Line]:
+def _lines(plan: TablePlan, there: bool) -> list[DriftLine]:
     return [
-        Line(
+        DriftLine(
             plan.name,
             there,
             plan.fate,
