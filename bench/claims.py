@@ -18,8 +18,7 @@ from bench.kept import grown, kept
 from bench.options import Options
 from bench.report import Section, Table, count, times
 from bench.sections import alone
-from penstock.jobs.model.job import Job, Payload, new_id
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, NewJob, Payload, new_id
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 

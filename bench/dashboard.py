@@ -22,10 +22,9 @@ from bench.options import Options
 from bench.report import Section, Table, times
 from bench.sections import alone
 from penstock.client.database import Database, connect
-from penstock.jobs.model.job import Job, JobError
-from penstock.jobs.model.new_job import NewJob, first_version
+from penstock.jobs.model.job import Job, JobError, NewJob, first_version
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import altered, created
+from penstock.jobs.model.transitions import copy_with, create
 from penstock.jobs.store.store import JobStore
 from penstock.leases import grant
 from penstock.web.dashboard.app import make_dashboard
@@ -84,7 +83,7 @@ def fill(store: JobStore, number: int) -> None:
     for place in range(number):
         at = now - 6 * 3600 * (1 - place / number)
         new = NewJob(f"task_{place % 7}", {"project": f"project {place % 100}"})
-        job = _in_state(created(first_version(new, at, int(now + 30 * 86_400))).job, kinds[place * 37 % 100], at, now)
+        job = _in_state(create(first_version(new, at, int(now + 30 * 86_400))).job, kinds[place * 37 % 100], at, now)
         items.append({"PutRequest": {"Item": store.layout.main(job)}})
     for start in range(0, number, BATCH):
         store.db.execute("BatchWriteItem", {"RequestItems": {store.layout.table: items[start : start + BATCH]}})
@@ -96,10 +95,10 @@ def _in_state(job: Job, state: State, at: float, now: float) -> Job:
             return job
         case State.PROCESSING:
             lease = grant(0, "bench:1:a", now, 60.0)
-            return altered(job, {"state": state, "attempt": 1, "token": 1, "lease": lease, "started_at": at})
+            return copy_with(job, {"state": state, "attempt": 1, "token": 1, "lease": lease, "started_at": at})
     ended = {"state": state, "attempt": 1, "started_at": at, "ended_at": min(now, at + 30), "progress": 100.0}
     error = {"error": JobError("ValueError", "no such project")} if state is State.FAILED else {}
-    return altered(job, {**ended, **error})
+    return copy_with(job, {**ended, **error})
 
 
 # ── server time ──────────────────────────────────────────────────────────────────────────────────

@@ -10,19 +10,26 @@ counts another checkout's `src`. Needs valgrind (Debian: `apt install valgrind`)
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from unittest.mock import Mock
 
 import penstock
+from penstock.engine import Engine
 from penstock.jobs.tasks import Task
 from penstock.records.processor import RecordProcessor
+from penstock.server.connection import Connection
+from penstock.server.group_commit import GroupCommit
+from penstock.server.server import Options, Server
 from penstock.tables.apply.apply import make
+from penstock.tables.definitions.aws_shapes import create_request
 from penstock.tables.definitions.definition import Index, Table
 
 ROOT = Path(__file__).parent.parent
@@ -99,7 +106,58 @@ def _app(folder: Path) -> tuple[penstock.App, Task[[], None]]:
     return app, no_op
 
 
-PARTS: dict[str, Callable[[Path, int], None]] = {one.__name__: one for one in (get, put, enqueue, job, record)}
+def http_get(folder: Path, count: int) -> None:
+    """A GetItem over HTTP, the server's side, eight connections at a time."""
+    body = b'{"TableName":"Records","Key":{"AccountId":{"S":"a"},"RunTime":{"S":"1"}}}'
+    _serve(folder, "GetItem", (body for _ in range(count)))
+
+
+def http_put(folder: Path, count: int) -> None:
+    """A PutItem over HTTP, likewise."""
+    item = b'{"TableName":"Records","Item":{"AccountId":{"S":"a"},"RunTime":{"S":"%08d"},"Text":{"S":"%b"}}}'
+    _serve(folder, "PutItem", (item % (number, b"x" * 100) for number in range(count)))
+
+
+CONNECTIONS = 8
+HEAD = (
+    "POST / HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nContent-Type: application/x-amz-json-1.0\r\n"
+    "X-Amz-Target: DynamoDB_20120810.{}\r\nX-Amz-Date: 20260101T{:06}Z\r\nAuthorization: AWS4-HMAC-SHA256 "
+    "Credential=KEY/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host;x-amz-date, Signature={:064}\r\n"
+    "Content-Length: {}\r\n\r\n"
+)
+
+
+def _serve(folder: Path, operation: str, bodies: Iterable[bytes]) -> None:
+    """Gives requests to connections as a transport would, and runs what these ask an event loop for."""
+    pending: list[Callable[[], None]] = []
+    loop = Mock(spec=["call_soon", "time"], call_soon=pending.append, time=lambda: 0.0)
+    with Engine(str(folder / "x.db")) as engine:
+        engine.execute("CreateTable", create_request(TABLE, TABLE.name))
+        server = Server(engine, [], Options())
+        server.group_commit = GroupCommit(engine, loop)
+        connections = [Connection(server) for _ in range(CONNECTIONS)]
+        written: list[bytes] = []
+        for connection in connections:
+            connection.connection_made(_Transport(written))
+        for number, body in enumerate(bodies):
+            head = HEAD.format(operation, number, number, len(body)).encode()
+            connections[number % CONNECTIONS].data_received(head + body)
+            while pending and number % CONNECTIONS == CONNECTIONS - 1:
+                pending.pop(0)()
+        assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in written)
+        server.group_commit.close()
+
+
+class _Transport(asyncio.Transport):
+    def __init__(self, written: list[bytes]) -> None:
+        super().__init__()
+        self.write = written.append  # type: ignore[assignment,method-assign]
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
+
+
+_COUNTED = (get, put, http_get, http_put, enqueue, job, record)
+PARTS: dict[str, Callable[[Path, int], None]] = {one.__name__.replace("_", "-"): one for one in _COUNTED}
 
 
 def counted(part: str, count: int, source: Path) -> int:

@@ -98,10 +98,10 @@ def sqlite_alone(where: str, rows: list[Item]) -> Callable[[], object]:
     import orjson
 
     from penstock.client.items.values import encode_item
+    from penstock.engine.catalog import row_keys
     from penstock.engine.storage import database_file
-    from penstock.wire import keys
 
-    made = sorted((keys.partition({"S": row["id"]}), 1024, orjson.dumps(encode_item(row))) for row in rows)
+    made = sorted((row_keys.partition({"S": row["id"]}), 1024, orjson.dumps(encode_item(row))) for row in rows)
     connection = sqlite3.connect(where, isolation_level=None)
     connection.execute(f"PRAGMA page_size = {database_file.PAGE_BYTES}")
     connection.execute("PRAGMA journal_mode = WAL")

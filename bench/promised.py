@@ -275,7 +275,7 @@ KEPT_BY_TESTS = (
         ("client/wrappers/test_faults_exactly.py",),
     ),
     Kept("Jobs", "A frozen worker's writes are refused when it wakes up", ("jobs/test_fault_lab.py",)),
-    Kept("Jobs", "A job with its history is one Query, whatever the table's size", ("jobs/test_job_lists.py",)),
+    Kept("Jobs", "A job with its history is one Query, whatever the table's size", ("jobs/store/test_job_lists.py",)),
     Kept("Records and files", "No finished step of a killed pipeline runs twice",
          ("pipelines/test_pipeline_killed.py",)),
 )  # fmt: skip

@@ -50,7 +50,7 @@ def test_5_a_renewal_moves_the_end_forward_and_changes_nothing_else(length: floa
     """4: a clock that was set back shortens nothing."""
     lease = grant(6, "w1", NOW, length)
     for moment in moments:
-        renewed = lease.renewed(NOW + moment)
+        renewed = lease.renew(NOW + moment)
         assert renewed.until == max(lease.until, NOW + moment + length)
         assert (renewed.owner, renewed.token, renewed.seconds) == ("w1", 7, length)
         lease = renewed

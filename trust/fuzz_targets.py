@@ -23,8 +23,8 @@ from penstock.errors import DynamoDBError, InternalServerError, PenstockError
 from penstock.files.content import checked_type
 from penstock.jobs.cron import Schedule
 from penstock.server.auth.signature import Verifier
-from penstock.server.encodings import BodyTooLarge, chosen_encoding
 from penstock.server.http1 import H11Parser, ParserError
+from penstock.server.replies import BodyTooLarge, chosen_encoding
 from penstock.server.routing import Refused as RefusedReply
 from penstock.server.routing import Router
 from penstock.systems.delphi.analysis.conversation import parse_conversation

@@ -17,8 +17,7 @@ from contextlib import suppress
 import penstock
 from penstock.client.database import Database
 from penstock.errors import PenstockError
-from penstock.jobs.model.job import Job
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, NewJob
 from penstock.jobs.store.store import JobStore
 from trust.linearizable_leases import LEASE_SECONDS
 

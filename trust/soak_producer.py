@@ -12,8 +12,7 @@ from typing import Any, Final
 from penstock import App
 from penstock.client.items.expressions import F
 from penstock.errors import ConditionalCheckFailedException, PenstockError
-from penstock.jobs.model.job import Job
-from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.model.state import BadTransition, State
 from trust.ledger import Ledger
 

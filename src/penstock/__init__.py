@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from penstock.jobs.app import App, JobFailed
     from penstock.jobs.context import AsyncJobContext, JobContext
     from penstock.jobs.cron import BadCron
-    from penstock.jobs.model.job import Job, JobCancelled, JobNotFound, JobRequeued
+    from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobNotFound, JobRequeued
     from penstock.jobs.model.json_text import NotJson
-    from penstock.jobs.model.new_job import BadJob
     from penstock.jobs.model.state import BadTransition, State
     from penstock.jobs.tasks import Task
     from penstock.jobs.worker.worker import Worker
@@ -72,7 +71,7 @@ _HOMES = {
     "JobRequeued": "penstock.jobs.model.job",
     "LeaseLost": "penstock.leases",
     "BadTransition": "penstock.jobs.model.state",
-    "BadJob": "penstock.jobs.model.new_job",
+    "BadJob": "penstock.jobs.model.job",
     "NotJson": "penstock.jobs.model.json_text",
     "BadCron": "penstock.jobs.cron",
     "BadLease": "penstock.leases",

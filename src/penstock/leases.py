@@ -74,7 +74,7 @@ class Lease:
         """From when on another worker may take it (3)."""
         return self.until + allowance_seconds(self.seconds)
 
-    def renewed(self, now: float) -> Lease:
+    def renew(self, now: float) -> Lease:
         """The same with a later end (5). A clock that was set back shortens nothing."""
         return replace(self, until=max(self.until, now + self.seconds))
 

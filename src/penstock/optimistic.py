@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import PenstockError
@@ -52,18 +53,18 @@ class Contended(PenstockError):
         self.what = what
 
 
+@dataclass(slots=True)
 class Contention:
     """Other writers of the same thing, as one that was slower meets them."""
 
-    def __init__(self, what: str, most_attempts: int = MOST_ATTEMPTS) -> None:
-        self._what = what
-        self._most = most_attempts
-        self._refused = 0
+    what: str
+    most_attempts: int = MOST_ATTEMPTS
+    refused: int = 0
 
     def wait(self) -> None:
         """Lets others write, before the next attempt (3). Raises Contended when there have been enough."""
-        self._refused += 1
-        if self._refused >= self._most:
-            raise Contended(self._what, self._refused)
-        if self._refused > _AT_ONCE:
-            time.sleep(random.random() * min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * self._refused))
+        self.refused += 1
+        if self.refused >= self.most_attempts:
+            raise Contended(self.what, self.refused)
+        if self.refused > _AT_ONCE:
+            time.sleep(random.random() * min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * self.refused))

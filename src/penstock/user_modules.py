@@ -24,7 +24,7 @@ def import_user_module(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def named(place: str, *, what: str, example: str) -> tuple[ModuleType, str, Any]:
+def load_attribute(place: str, *, what: str, example: str) -> tuple[ModuleType, str, Any]:
     """The module, the attribute's name, and what it is (None where there is none). Raises PenstockError."""
     module_name, colon, attribute = place.partition(":")
     if not colon or not module_name or not attribute:

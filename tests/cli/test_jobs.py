@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 
 import penstock
 from penstock.cli.main import cli
-from penstock.jobs.app_names import load_app
+from penstock.jobs.app import load_app
 from penstock.jobs.model.job import JobError
 from penstock.jobs.model.state import State
-from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.worker import Worker
 from penstock.tables.apply.apply import make
 
@@ -190,7 +190,7 @@ def test_why_is_one_line_whatever_the_error_says(app: penstock.App) -> None:
 
 def test_workers_with_many_tasks_fit_on_a_screen(app: penstock.App) -> None:
     tasks = tuple(f"count_the_{number}th" for number in range(30))
-    Registry(app.store.db, app.store.layout).beat(
+    WorkerRegistry(app.store.db, app.store.layout).beat(
         WorkerInfo("host:1:a", time.time(), time.time(), ("default",), tasks, 8, 1, 0, 0.0)
     )
     lines = run("workers").stdout.splitlines()

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 import penstock
 from penstock.cli.kit.exit_codes import DIFFERENT, EVERYWHERE, NOT_FOUND
 from penstock.cli.kit.groups import Command, Group, group
-from penstock.cli.kit.options import db_option
+from penstock.cli.kit.options import db_option, place_options
 from penstock.cli.main import COMMANDS, SECTIONS, cli
 from penstock.jobs.store.store import JobStore
 from penstock.tables.apply.apply import apply
@@ -269,3 +269,20 @@ def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
     assert not modules & set(HEAVY)
     if words == ("--help",):
         assert "penstock.client" not in done.stdout and "penstock.engine" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "output"), [((), "a file None twice 1"), (("--db", "x", "--env", "dev"), "x dev twice 1")]
+)
+def test_options_that_say_where_something_is_are_one_argument(words: tuple[str, ...], output: str) -> None:
+    def make(target: str, env: str | None) -> str:
+        return f"{target} {env}"
+
+    @click.command()
+    @click.argument("name")
+    @place_options(make, db_option(default="a file"), click.option("--env"))
+    @click.option("--limit", default=1)
+    def show(place: str, name: str, limit: int) -> None:
+        click.echo(f"{place} {name} {limit}")
+
+    assert CliRunner().invoke(show, ["twice", *words]).output == f"{output}\n"

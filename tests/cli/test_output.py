@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from penstock import connect
 from penstock.cli.kit.output import SafeStream, log_warnings, one_line, printable
 from penstock.cli.main import cli
-from penstock.jobs.model.job import JobError
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import JobError, NewJob
 from penstock.jobs.store.store import JobStore
 
 EVIL = (

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from penstock.cli.main import cli
 from penstock.engine import Engine, Pending
+from penstock.engine.catalog import row_keys
 from penstock.engine.repair.damaged_tables import Reading, key_text
 from penstock.engine.repair.examine import Findings, examine
 from penstock.engine.repair.file_snapshot import Snapshot
@@ -241,7 +242,7 @@ def test_keys_are_named_in_words(whole: str) -> None:
         table = reading.tables[0]
         for number in (-12.5, -1, 0, 1, 100, 12345.678):
             key = {"id": {"S": "größe, 1"}, "at": {"N": str(number)}}
-            assert key_text(table, table.row_key(key)) == f"id=größe, 1, at={number}"
+            assert key_text(table, row_keys.row_key(table, key)) == f"id=größe, 1, at={number}"
 
 
 def test_a_file_whose_end_is_missing_gives_what_is_left(shop: str, tmp_path: Path) -> None:

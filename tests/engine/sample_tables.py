@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from penstock.engine import Engine
+from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.table_schema import TableInfo
 
 Definition = dict[str, Any]
@@ -96,14 +97,16 @@ def assert_indexes_agree(engine: Engine, name: str) -> None:
     found = rows(engine, name)
     items = {key: orjson.loads(item) for key, _, item in found[info.storage]}
     for one in info.index_list:
-        wanted = sorted((entry, key) for key, item in items.items() if (entry := one.entry(item, key)) is not None)
+        wanted = sorted(
+            (entry, key) for key, item in items.items() if (entry := row_keys.index_key(one, item, key)) is not None
+        )
         assert found[one.storage] == wanted, f"index {one.name} disagrees with its table"
     _assert_keys(info, items)
 
 
 def _assert_keys(info: TableInfo, items: dict[bytes, dict[str, Any]]) -> None:
     for key, item in items.items():
-        assert info.row_key(item) == key
+        assert row_keys.row_key(info, item) == key
 
 
 def _schema(key: str) -> list[dict[str, str]]:

@@ -34,7 +34,7 @@ from penstock.engine.recovery.restores import restore_tables
 from penstock.engine.repair.examine import examine
 from penstock.engine.repair.rescue import rescue
 from penstock.engine.settings import DEFAULT_SCOPE
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.engine.storage.database_file import Connection
 from penstock.engine.ttl_sweeper import sweep
 from penstock.errors import (
@@ -164,7 +164,7 @@ def changes_of_transactions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
     dropped = 0
     db = engine.store.connection()
     before = db.total_changes
-    drop = database_file.drop
+    drop = file_format.drop
 
     def counting(connection: Connection, name: str) -> None:
         nonlocal dropped
@@ -178,7 +178,7 @@ def changes_of_transactions(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> 
             found.append(db.total_changes - before + dropped)
             before, dropped = db.total_changes, 0
 
-    monkeypatch.setattr(database_file, "drop", counting)
+    monkeypatch.setattr(file_format, "drop", counting)
     db.set_trace_callback(note)
     try:
         yield found

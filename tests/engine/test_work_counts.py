@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -52,6 +53,28 @@ def test_a_plain_get_is_one_statement_and_decodes_nothing(plain: Engine, decoded
     assert answer.startswith(b'{"Item":{')
     assert len(found) == 1 and found[0].startswith("SELECT item")
     assert decoded == []
+
+
+def test_gets_that_arrive_together_are_one_statement_each_in_one_snapshot(plain: Engine, decoded: list[Any]) -> None:
+    calls = [Pending("GetItem", {"TableName": "plain", "Key": key(number)}) for number in range(3)]
+    with statements(plain) as found:
+        answers = plain.answer_many(calls)
+    assert all(isinstance(answer, bytes) and answer.startswith(b'{"Item":{') for answer in answers)
+    assert [one.split()[0] for one in found] == ["BEGIN", "SELECT", "SELECT", "SELECT", "COMMIT"]
+    assert all("SELECT item" in one for one in found[1:-1])
+    assert decoded == []
+
+
+def test_gets_that_arrive_together_see_a_table_that_another_process_made_anew(tmp_path: Path) -> None:
+    path = str(tmp_path / "shared.db")
+    with Engine(path) as engine, Engine(path) as other:
+        make(engine, table("moved", "pk:S / sk:N"))
+        engine.execute("PutItem", {"TableName": "moved", "Item": item(1)})
+        get = Pending("GetItem", {"TableName": "moved", "Key": {"id": {"S": "new"}}})
+        other.execute("DeleteTable", {"TableName": "moved"})
+        make(other, table("moved", "id:S"))
+        other.execute("PutItem", {"TableName": "moved", "Item": {"id": {"S": "new"}}})
+        assert engine.answer_many([get, get]) == [b'{"Item":{"id":{"S":"new"}}}'] * 2
 
 
 def test_a_plain_put_is_one_upsert_in_one_transaction(plain: Engine, decoded: list[Any]) -> None:

@@ -14,7 +14,6 @@ from penstock.expressions import (
     compile_update,
 )
 from penstock.expressions.syntax.parser import parse_condition, parse_projection, parse_update
-from penstock.expressions.syntax.render import render
 from penstock.expressions.syntax.tree import (
     AddAction,
     And,
@@ -33,6 +32,7 @@ from penstock.expressions.syntax.tree import (
     SetAction,
     UpdateTree,
     Value,
+    render,
 )
 
 # Enough to find what is wrong, few enough to be run at every change.

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import ValidationException
 from penstock.expressions import compile_condition, compile_update, render
 from penstock.expressions import request as request_expressions
-from penstock.expressions.compiled.named import PlainUpdate, named
-from penstock.expressions.request import condition_of, update_of
+from penstock.expressions.request import PlainUpdate, condition_of, named_expressions, update_of
 from penstock.expressions.syntax.tree import And, Call, Comparison, Not, Or, Path, Term, Value
 
 NAMES = {"#a": "a", "#b": "b"}
@@ -44,7 +43,7 @@ terms = st.recursive(
 
 def without_named() -> Any:
     """For the length of a block, every expression takes the full path."""
-    return patch.object(request_expressions, "named", lambda *_: None)
+    return patch.object(request_expressions, "named_expressions", lambda *_: None)
 
 
 @settings(max_examples=300, deadline=None)
@@ -63,7 +62,7 @@ def test_a_named_condition_holds_where_that_of_the_full_path_does(
         or None,
     }
     asked = {name: one for name, one in given.items() if one is not None}
-    assert named(None, text, asked.get("ExpressionAttributeNames")) is not None
+    assert named_expressions(None, text, asked.get("ExpressionAttributeNames")) is not None
     fast = condition_of(asked)
     with without_named():
         full = condition_of(asked)
@@ -137,7 +136,7 @@ def test_a_value_without_an_order_is_left_to_the_full_path() -> None:
 def test_which_updates_are_plain(text: str, plain: bool) -> None:
     update = compile_update(text)
     values = {name: {"SS": ["x"]} for name in update.values}
-    known = named(text, None, {name: name[1:] for name in update.names} or None)
+    known = named_expressions(text, None, {name: name[1:] for name in update.names} or None)
     assert known is not None
     assert isinstance(known.update(values), PlainUpdate) is plain
 
@@ -151,7 +150,7 @@ def test_a_plain_update_leaves_what_the_bound_one_does(text: str, item: dict[str
     compiled = compile_update(text)
     names = {name: name[1:] for name in compiled.names}
     values = {name: {"S": name} for name in compiled.values}
-    known = named(text, None, names or None)
+    known = named_expressions(text, None, names or None)
     assert known is not None
     plain, bound = known.update(values), compiled.bind(names, values)
     assert isinstance(plain, PlainUpdate)

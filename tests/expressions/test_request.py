@@ -6,8 +6,7 @@ import pytest
 
 from penstock.errors import ValidationException
 from penstock.expressions import KeyTerm
-from penstock.expressions.compiled.placeholders import in_java_order
-from penstock.expressions.request import condition_of, projection_of, query_of, scan_of, update_of
+from penstock.expressions.request import condition_of, in_java_order, projection_of, query_of, scan_of, update_of
 
 FUNCTIONS = {
     "put": condition_of,

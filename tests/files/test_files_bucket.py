@@ -20,9 +20,9 @@ from penstock.files import (
     FileMissing,
     Files,
     FileTooLarge,
-    HomeMissing,
-    HomeUnreachable,
     NotAllowed,
+    StoreMissing,
+    StoreUnreachable,
     open_files,
 )
 from penstock.files import bucket as bucket_module
@@ -106,7 +106,7 @@ def test_an_upload_that_fails_is_aborted_and_the_old_file_stays(s3: Any, bucket:
     open_files(f"s3://{bucket}", client=s3).save("x", b"old")
     busy = ClientError({"Error": {"Code": "SlowDown", "Message": "Reduce your rate."}}, "UploadPart")
     home = open_files(f"s3://{bucket}", client=Watched(s3, {"upload_part": busy}))
-    with pytest.raises(HomeUnreachable, match=r"S3 is busy \(SlowDown: Reduce your rate\)\. Try again") as caught:
+    with pytest.raises(StoreUnreachable, match=r"S3 is busy \(SlowDown: Reduce your rate\)\. Try again") as caught:
         home.save("x", data(LARGE))
     assert caught.value.retryable and caught.value.code == "SlowDown"
     assert home.read("x") == b"old"
@@ -161,7 +161,7 @@ def test_an_object_of_others_is_listed_read_and_hashed(home: Files, s3: Any, buc
     s3.put_object(Bucket=bucket, Key="pre/fix/theirs.txt", Body=b"abc")
     s3.put_object(Bucket=bucket, Key="pre/fix/folder/", Body=b"")
     assert [one.key for one in home.list()] == ["theirs.txt"]
-    assert home.saved("theirs.txt") is None
+    assert home.saved_info("theirs.txt") is None
     assert home.info("theirs.txt").sha256.startswith("ba7816bf")
     assert home.read("theirs.txt") == b"abc"
 
@@ -250,7 +250,7 @@ def test_a_file_replaced_while_it_is_read_is_not_mixed(s3: Any, bucket: str) -> 
 def test_a_download_that_never_gets_on_is_given_up(s3: Any, bucket: str) -> None:
     open_files(f"s3://{bucket}", client=s3).save("x", b"12345")
     client = BreakingClient(s3, 0)
-    with pytest.raises(HomeUnreachable, match="S3 did not answer"):
+    with pytest.raises(StoreUnreachable, match="S3 did not answer"):
         open_files(f"s3://{bucket}", client=client).read("x")
     assert len(client.ranges) == 5
 
@@ -272,7 +272,7 @@ def test_a_missing_bucket_is_told_whatever_is_asked(s3: Any) -> None:
         lambda: home.sweep(),
     ]
     for ask in asks:
-        with pytest.raises(HomeMissing, match=r"s3://no-such-bucket-here: there is no such bucket\. Make it:"):
+        with pytest.raises(StoreMissing, match=r"s3://no-such-bucket-here: there is no such bucket\. Make it:"):
             ask()
 
 
@@ -302,7 +302,7 @@ def test_an_s3_that_does_not_answer_is_told_and_worth_repeating(monkeypatch: pyt
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
     monkeypatch.setattr("penstock.files.bucket._ATTEMPTS", 1)
-    with pytest.raises(HomeUnreachable, match="S3 did not answer") as caught:
+    with pytest.raises(StoreUnreachable, match="S3 did not answer") as caught:
         open_files("s3://some-bucket?region=eu-west-2").exists("x")
     assert caught.value.retryable
 
@@ -313,10 +313,10 @@ def test_an_s3_that_does_not_answer_is_told_and_worth_repeating(monkeypatch: pyt
         ("AccessDenied", 403, NotAllowed),
         ("ExpiredToken", 400, NotAllowed),
         ("NoSuchKey", 404, FileMissing),
-        ("NoSuchBucket", 404, HomeMissing),
+        ("NoSuchBucket", 404, StoreMissing),
         ("PermanentRedirect", 301, FileError),
-        ("InternalError", 500, HomeUnreachable),
-        ("Whatever", 503, HomeUnreachable),
+        ("InternalError", 500, StoreUnreachable),
+        ("Whatever", 503, StoreUnreachable),
         ("Whatever", 400, FileError),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_kill_at_any_moment_leaves_one_whole_version(tmp_path: Path) -> None:
         content = files.read("x")
         assert content == content[:1] * len(content)
         files.sweep(older_than_seconds=0)
-        assert staged(tmp_path) == [] and list(files.lost()) == []
+        assert staged(tmp_path) == [] and list(files.missing()) == []
     files.save("x", b"after")
     assert files.read("x") == b"after"
 
@@ -116,7 +116,7 @@ def test_a_crash_between_entry_and_rename_keeps_the_old_file_readable(
     monkeypatch.undo()
     assert files.read("x") == b"old"
     assert files.info("x") == old
-    assert not files.exists("never") and list(files.lost()) == []
+    assert not files.exists("never") and list(files.missing()) == []
     shutil.copyfile(tmp_path / "x", tmp_path / "copy")  # without its time
     (tmp_path / "copy").replace(tmp_path / "x")
     assert files.info("x") == old, "where times were lost, the hash tells which of the two it is (2)"
@@ -229,10 +229,10 @@ def test_a_file_removed_by_hand_is_missing_and_told_as_lost(tmp_path: Path) -> N
     (tmp_path / "a/x").unlink()
     with pytest.raises(FileMissing):
         files.read("a/x")
-    assert list(files.lost("a/")) == [saved]
-    assert list(files.lost("b/")) == []
+    assert list(files.missing("a/")) == [saved]
+    assert list(files.missing("b/")) == []
     assert files.sweep(older_than_seconds=0).leftovers == 1
-    assert list(files.lost()) == []
+    assert list(files.missing()) == []
 
 
 def test_a_copied_folder_keeps_its_hashes(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_something_that_is_no_file_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileInTheWay, match="a part of its name"):
         files.save("a/b/c", b"1")
     assert [one.key for one in files.list()] == ["a/b"]
-    assert list(files.lost()) == []
+    assert list(files.missing()) == []
 
 
 # ── no room ──────────────────────────────────────────────────────────────────────────────────────
@@ -406,7 +406,7 @@ def test_a_disk_that_fails_after_the_rename_leaves_a_whole_file_with_its_hash(
     with pytest.raises(FileError, match="input/output error"):
         files.save("folder/x", b"new")
     monkeypatch.undo()
-    saved = files.saved("folder/x")
+    saved = files.saved_info("folder/x")
     assert saved is not None and files.read("folder/x", expect=saved) == b"new"
     assert staged(tmp_path) == []
 

@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
-from penstock.files import HomeMissing
+from penstock.files import StoreMissing
 from penstock.files.bucket import S3
 from penstock.files.lifecycle import (
-    Live,
+    BucketSettings,
     SetEncryption,
     SetRules,
     SuspendVersioning,
     apply,
-    described,
-    inspected,
-    planned,
+    describe,
+    inspect,
+    plan,
 )
 
 FOREIGN = {"ID": "theirs", "Filter": {"Prefix": "logs/"}, "Status": "Enabled", "Expiration": {"Days": 7}}
-BARE = Live((), "", "")
+BARE = BucketSettings((), "", "")
 
 
 def test_a_bare_bucket_wants_all_of_it() -> None:
-    rules, encryption = planned(BARE)
+    rules, encryption = plan(BARE)
     assert isinstance(rules, SetRules) and isinstance(encryption, SetEncryption)
-    assert described(rules) == (
+    assert describe(rules) == (
         "move to Intelligent-Tiering at once: every file",
         "delete after 90 days: every file",
         "delete after 1 day: _temp/, and uploads that were not finished",
@@ -38,31 +38,31 @@ def test_a_bare_bucket_wants_all_of_it() -> None:
 
 
 def test_what_is_as_it_should_be_is_left_alone() -> None:
-    [rules] = planned(Live((), "AES256", "Suspended"))
+    [rules] = plan(BucketSettings((), "AES256", "Suspended"))
     assert isinstance(rules, SetRules)
-    assert planned(Live(rules.rules, "AES256", "")) == ()
-    assert planned(Live(rules.rules, "aws:kms", "Suspended")) == ()
-    assert planned(Live(rules.rules, "AES256", "Enabled")) == (SuspendVersioning(),)
-    assert planned(Live(rules.rules, "AES256", ""), days=30) != ()
+    assert plan(BucketSettings(rules.rules, "AES256", "")) == ()
+    assert plan(BucketSettings(rules.rules, "aws:kms", "Suspended")) == ()
+    assert plan(BucketSettings(rules.rules, "AES256", "Enabled")) == (SuspendVersioning(),)
+    assert plan(BucketSettings(rules.rules, "AES256", ""), days=30) != ()
 
 
 def test_rules_of_others_and_of_other_prefixes_are_kept() -> None:
-    [first] = planned(Live((FOREIGN,), "AES256", ""), "a/b/")
+    [first] = plan(BucketSettings((FOREIGN,), "AES256", ""), "a/b/")
     assert isinstance(first, SetRules)
-    [second] = planned(Live(first.rules, "AES256", ""), "a-b/")
+    [second] = plan(BucketSettings(first.rules, "AES256", ""), "a-b/")
     assert isinstance(second, SetRules)
     assert second.rules[0] == FOREIGN and len(second.rules) == 5
-    assert planned(Live(second.rules, "AES256", ""), "a/b/") == ()
+    assert plan(BucketSettings(second.rules, "AES256", ""), "a/b/") == ()
 
 
 def test_a_real_bucket_is_made_so_and_stays_so(s3: Any, bucket: str) -> None:
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [FOREIGN]})
     calls = S3(bucket, client=s3)
-    changes = planned(inspected(calls))
+    changes = plan(inspect(calls))
     assert SuspendVersioning() in changes
     apply(calls, changes)
-    assert planned(inspected(calls)) == ()
+    assert plan(inspect(calls)) == ()
     found = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
     assert [rule["ID"] for rule in found] == ["theirs", "penstock-files", "penstock-staging"]
     assert s3.get_bucket_versioning(Bucket=bucket)["Status"] == "Suspended"
@@ -71,7 +71,7 @@ def test_a_real_bucket_is_made_so_and_stays_so(s3: Any, bucket: str) -> None:
 
 
 def test_a_setting_beside_the_rules_is_kept() -> None:
-    [rules] = planned(Live((), "AES256", "", "varies_by_storage_class"))
+    [rules] = plan(BucketSettings((), "AES256", "", "varies_by_storage_class"))
 
     class Noting:
         def put_bucket_lifecycle_configuration(self, **request: Any) -> None:
@@ -83,5 +83,5 @@ def test_a_setting_beside_the_rules_is_kept() -> None:
 
 
 def test_a_missing_bucket_is_told(s3: Any) -> None:
-    with pytest.raises(HomeMissing, match="there is no such bucket"):
-        inspected(S3("no-such-bucket-here", client=s3))
+    with pytest.raises(StoreMissing, match="there is no such bucket"):
+        inspect(S3("no-such-bucket-here", client=s3))

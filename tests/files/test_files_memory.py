@@ -14,7 +14,7 @@ import pytest
 
 from penstock.files import open_files
 from penstock.files.bucket import PART_BYTES
-from penstock.files.content import BLOCK_BYTES, Source
+from penstock.files.content import BLOCK_BYTES, ByteSource
 
 PROGRAM = Path(__file__).parent / "file_memory.py"
 MEGABYTE = 1024 * 1024
@@ -66,7 +66,7 @@ def traced() -> Iterator[None]:
 
 def test_pieces_are_not_copied_on_their_way_into_a_part(traced: None) -> None:
     piece, part = bytes(4 * BLOCK_BYTES), io.BytesIO()
-    source = Source(iter([piece] * 4))
+    source = ByteSource(iter([piece] * 4))
     source.fill(part, PART_BYTES)  # the buffer is made
     before = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.files import BadKey
-from penstock.files.keys import is_key, joined, next_version, normalized, version_of, versioned
+from penstock.files.keys import add_version, is_key, join_key, next_version, normalize_name, version_of
 
 
 def test_the_seeds_own_key() -> None:
-    parts = ("7central", normalized("St. Mary's Hospital"), normalized("Emergency Wing"), "job_1734567890")
-    assert joined(*parts, versioned("schedule.xlsx", 1)) == (
+    parts = ("7central", normalize_name("St. Mary's Hospital"), normalize_name("Emergency Wing"), "job_1734567890")
+    assert join_key(*parts, add_version("schedule.xlsx", 1)) == (
         "7central/st_marys_hospital/emergency_wing/job_1734567890/schedule_v1.xlsx"
     )
 
@@ -29,35 +29,35 @@ def test_the_seeds_own_key() -> None:
     ],
 )
 def test_a_name_becomes_one_part(name: str, normal: str) -> None:
-    assert normalized(name) == normal
+    assert normalize_name(name) == normal
 
 
 @given(st.text(max_size=50))
 def test_normalizing_twice_changes_nothing(name: str) -> None:
     try:
-        once = normalized(name)
+        once = normalize_name(name)
     except BadKey:
         return
-    assert normalized(once) == once
+    assert normalize_name(once) == once
     assert "/" not in once and "." not in once
 
 
 def test_a_name_of_nothing_is_refused() -> None:
     with pytest.raises(BadKey, match="no letter and no digit"):
-        normalized("--")
+        normalize_name("--")
 
 
 @pytest.mark.parametrize("part", ["a/b", "..", "", "../x"])
 def test_a_part_that_is_more_than_one_is_refused(part: str) -> None:
     with pytest.raises(BadKey):
-        joined("company", part, "x.pdf")
+        join_key("company", part, "x.pdf")
 
 
 @pytest.mark.parametrize("name", ["schedule.xlsx", "noending", "a.tar.gz", ".hidden", "x_v", "a_vb.txt"])
 def test_a_version_is_put_in_and_found_again(name: str) -> None:
     assert version_of(name) == (name, None)
-    assert version_of(versioned(name, 12)) == (name, 12)
-    assert is_key(versioned(name, 12))
+    assert version_of(add_version(name, 12)) == (name, 12)
+    assert is_key(add_version(name, 12))
 
 
 def test_versions_count_up_from_the_highest_taken() -> None:
@@ -65,4 +65,4 @@ def test_versions_count_up_from_the_highest_taken() -> None:
     assert next_version("schedule.xlsx", taken) == 4
     assert next_version("new.xlsx", taken) == 1
     with pytest.raises(ValueError, match="count from 1"):
-        versioned("x", 0)
+        add_version("x", 0)

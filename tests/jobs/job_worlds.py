@@ -10,8 +10,7 @@ from penstock.clock import Clock
 from penstock.files import Files
 from penstock.jobs.layouts.item_collection import CollectionLayout
 from penstock.jobs.layouts.layout import Item
-from penstock.jobs.model.job import Job, JobError
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, JobError, NewJob
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 
 START = 1_900_000_000.0

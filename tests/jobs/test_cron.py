@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock.clock import ManualClock
 from penstock.jobs.cron import BadCron, Schedule
-from penstock.jobs.worker.registry import Registry
+from penstock.jobs.worker.registry import WorkerRegistry
 from penstock.jobs.worker.worker import Worker
 
 
@@ -163,7 +163,7 @@ def test_a_running_worker_fires_by_itself(tmp_path: Path) -> None:
         thread = threading.Thread(target=worker.run)
         thread.start()
         end = time.monotonic() + 30
-        registry = Registry(app.store.db, app.store.layout)
+        registry = WorkerRegistry(app.store.db, app.store.layout)
         while "hourly" not in registry.firings() and time.monotonic() < end:
             time.sleep(0.02)
         clock.advance(60)

@@ -10,8 +10,7 @@ import pytest
 from penstock.client.database import Database, connect
 from penstock.files import Files
 from penstock.jobs.layouts.item_collection import CollectionLayout
-from penstock.jobs.model.job import History, Job, JobNotFound
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import History, Job, JobNotFound, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import (
     AllJobs,
@@ -20,9 +19,9 @@ from penstock.jobs.sources import (
     NotChangedHere,
     ReadOnlySource,
     TableDescription,
-    newest,
+    newest_jobs,
     place_of,
-    scanned,
+    scan_items,
 )
 from penstock.jobs.store.store import JobStore
 from penstock.records.run_records import RunLog
@@ -42,7 +41,9 @@ class Orders(ReadOnlySource):
     commands: str = "shop orders"
 
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
-        return newest((_order(item) for item in scanned(self.db, self.table, ("order_id",), query, notes)), query)
+        return newest_jobs(
+            (_order(item) for item in scan_items(self.db, self.table, ("order_id",), query, notes)), query
+        )
 
     def history(self, job_id: str) -> History | None:
         item = self.db.table("orders", key="order_id:S").get({"order_id": job_id})

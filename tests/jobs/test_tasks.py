@@ -9,13 +9,11 @@ import pytest
 from worker_worlds import ended, work
 
 import penstock
-from penstock.jobs.attempt import Attempt
-from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
 from penstock.jobs.layouts.item_collection import CollectionLayout
-from penstock.jobs.model.job import JobError, JobRequeued
-from penstock.jobs.model.new_job import BadJob
-from penstock.jobs.model.transitions import KILLED_WORKERS, altered
-from penstock.jobs.tasks import task_settings
+from penstock.jobs.model.job import BadJob, JobError, JobRequeued
+from penstock.jobs.model.transitions import KILLED_WORKERS, copy_with
+from penstock.jobs.tasks import TaskSettings
 
 
 @pytest.fixture
@@ -60,12 +58,12 @@ def test_a_moment_without_a_time_zone_is_refused_and_says_what_to_do(report: pen
 
 
 def test_the_soft_time_limit_is_nine_tenths_of_the_limit_unless_it_is_given() -> None:
-    assert task_settings(time_limit_seconds=900).soft_time_limit_seconds == 810
-    assert task_settings().soft_time_limit_seconds is None
-    assert task_settings(soft_time_limit_seconds=5).soft_time_limit_seconds == 5
+    assert TaskSettings(time_limit_seconds=900).soft_time_limit_seconds == 810
+    assert TaskSettings().soft_time_limit_seconds is None
+    assert TaskSettings(soft_time_limit_seconds=5).soft_time_limit_seconds == 5
     for soft in (0, 11):
         with pytest.raises(BadJob, match="soft_time_limit_seconds is more than 0 and no more than the limit of 10"):
-            task_settings(time_limit_seconds=10, soft_time_limit_seconds=soft)
+            TaskSettings(time_limit_seconds=10, soft_time_limit_seconds=soft)
 
 
 def test_the_soft_time_limit_counts_from_the_start_and_needs_no_other(app: penstock.App, report: Any) -> None:
@@ -104,7 +102,7 @@ def test_a_context_has_only_what_a_task_may_call() -> None:
 def test_words_that_are_stored_stay_as_they_were(app: penstock.App, report: penstock.Task[[], None]) -> None:
     first = report.enqueue()
     options = report.options(unique_key="u", concurrency_key="k", max_concurrent=3, depends_on=[first.id])
-    job = altered(options.enqueue(), {"error": JobError(KILLED_WORKERS, "three")})
+    job = copy_with(options.enqueue(), {"error": JobError(KILLED_WORKERS, "three")})
     layout = CollectionLayout()
     item = layout.main(job)
     assert item["unique"] == {"S": "u"} and item["limit_key"] == {"S": "k"} and item["limit"] == {"N": "3"}

@@ -18,10 +18,10 @@ import pytest
 from penstock.client.transports.messages import PlainReader
 from penstock.errors import PenstockError
 from penstock.files import keys
-from penstock.files.keys import normalized
+from penstock.files.keys import normalize_name
 from penstock.pipelines.lineage import Lineage, Origin
 from penstock.systems.delphi.analysis.conversation import tidy
-from penstock.systems.security_assistant.drawing import components, evaluation, pdf
+from penstock.systems.security_assistant.drawing import components, pdf, schedule
 from penstock.systems.security_assistant.drawing.components import Component, Components
 from penstock.systems.security_assistant.drawing.pdf import Cell, Drawing, Page, Row
 from penstock.web.dashboard.items import item_text
@@ -180,7 +180,7 @@ def test_totals_that_a_drawing_states_are_compared_with_one_count(monkeypatch: p
     def steps(count: int) -> int:
         counts.clear()
         found = tuple(Component(f"D-{at}", "door", "Door", (1,)) for at in range(count))
-        list(evaluation._stated(Components(found, {}, {f"type {at}": at for at in range(count)})))
+        list(schedule._compare_stated(Components(found, {}, {f"type {at}": at for at in range(count)})))
         return sum(counts)
 
     assert_linear(steps)
@@ -225,7 +225,7 @@ def seen_in_a_drawing(text: str) -> None:
     pdf._Pieces().see(text, (1, 0, 0, 1, 0, 0), (1, 0, 0, 1, 0, 0), None, 1)
 
 
-@pytest.mark.parametrize("function", [normalized, tidy, seen_in_a_drawing])
+@pytest.mark.parametrize("function", [normalize_name, tidy, seen_in_a_drawing])
 def test_marks_are_sorted_a_few_at_a_time(function: Callable[[str], object], monkeypatch: pytest.MonkeyPatch) -> None:
     assert_linear(marks_sorted(function, monkeypatch))
 

@@ -12,8 +12,8 @@ from pipeline_samples import words_pipeline
 
 from penstock.errors import PenstockError
 from penstock.files import BadKey
+from penstock.jobs.model.job import BadJob, NewJob
 from penstock.jobs.model.json_text import NotJson, to_json
-from penstock.jobs.model.new_job import BadJob, NewJob
 from penstock.jobs.store.store import JobStore
 from penstock.pipelines import BadPipeline, JobIdRequired, Pipeline, StepContext, lineage, outputs, required_job_id
 from penstock.pipelines.definition import sorted_by_need

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.jobs.attempt import Attempt
-from penstock.jobs.context import JobContext, attempt_of
+from penstock.jobs.context import Attempt, JobContext, attempt_of
 from penstock.jobs.model.state import State
 from penstock.jobs.worker.worker import Worker
 from penstock.pipelines import Pipeline, PipelineFile, StepContext, lineage

@@ -13,8 +13,7 @@ from penstock.clock import ManualClock
 from penstock.files import BadKey, Files, NoSpace, SavedFile
 from penstock.files.content import Data
 from penstock.jobs.app import App
-from penstock.jobs.model.job import JobCancelled, JobNotFound
-from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.job import BadJob, JobCancelled, JobNotFound, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.leases import LeaseLost

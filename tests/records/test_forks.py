@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from penstock.jobs.worker.invocation import protect
 from penstock.records.executors import attempt
-from penstock.records.forks import for_handlers, not_in_children, without_children
+from penstock.records.forks import for_handlers, not_in_children
 from penstock.retry import RetryPolicy
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -55,7 +56,7 @@ def fail() -> None:
 )
 def test_a_child_that_comes_back_ends_there(in_child: Callable[[], Any], code: int) -> None:
     ends: list[int | str] = []
-    without_children(forks(in_child, ends))()
+    protect(forks(in_child, ends))()
     assert ends == [code]
 
 
@@ -65,7 +66,7 @@ def test_a_child_of_a_coroutine_ends_there_too() -> None:
     async def function() -> None:
         forks(lambda: None, ends)()
 
-    asyncio.run(without_children(function)())
+    asyncio.run(protect(function)())
     assert ends == [0]
 
 
@@ -117,8 +118,8 @@ def interrupted(times: int) -> None:
 
 def test_the_first_interrupt_is_left_to_the_parent(calls: list[int]) -> None:
     ends: list[int | str] = []
-    without_children(forks(lambda: interrupted(1), ends))()
-    without_children(forks(lambda: interrupted(2), ends))()
+    protect(forks(lambda: interrupted(1), ends))()
+    protect(forks(lambda: interrupted(2), ends))()
     assert ends == [0, -signal.SIGINT]
     assert calls == []
 

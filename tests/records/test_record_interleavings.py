@@ -166,8 +166,8 @@ class Interleavings(RuleBasedStateMachine):
         now = store.clock.now()
         wanted = {
             "failed": lambda: state.after_failure("E", "m", now, now + 3),
-            "parked": lambda: state.failed_for_good("E", "m", now),
-            "given back": state.given_back,
+            "parked": lambda: state.fail_for_good("E", "m", now),
+            "given back": state.give_back,
         }[how]()
         answer = store.put_state(held.claim, wanted)
         assert isinstance(answer, Written) == current
@@ -199,7 +199,7 @@ class Interleavings(RuleBasedStateMachine):
             from penstock.records.failed_records import Failures
 
             (parked,) = [one for one in Failures(self.stores[store]) if one.key == found(number).key]
-            assert self.stores[store].replace_state(parked.key, parked.seen, parked.state.redriven())
+            assert self.stores[store].replace_state(parked.key, parked.seen, parked.state.redrive())
             model.state, model.crashes = "pending", 0
 
     def _nothing_is_lost(self) -> None:

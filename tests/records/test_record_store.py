@@ -78,7 +78,7 @@ def test_an_expired_lease_is_taken_and_its_old_holder_is_refused(any_db: Databas
     assert (new.state.attempts, new.state.crashes) == (2, 1)
     assert world.a.mark(old, None) == Lost("b")
     assert world.a.renew(old) == Lost("b")
-    assert world.a.put_state(old, old.state.given_back()) == Lost("b")
+    assert world.a.put_state(old, old.state.give_back()) == Lost("b")
     assert isinstance(world.b.mark(new, None), Written)
     assert world.a.mark(old, None) == Lost("")
 
@@ -166,7 +166,7 @@ def test_a_deleted_record_stays_deleted(any_db: Database) -> None:
     world.table.delete(key(0))
     assert world.a.mark(claim, {"Double": 0}) == Gone()
     assert world.a.renew(claim) == Gone()
-    assert world.a.put_state(claim, claim.state.given_back()) == Gone()
+    assert world.a.put_state(claim, claim.state.give_back()) == Gone()
     assert world.b.claim(FOUND) == Gone()
     assert list(world.table.scan()) == []
 
@@ -174,12 +174,12 @@ def test_a_deleted_record_stays_deleted(any_db: Database) -> None:
 def test_a_parked_record_is_claimed_by_nobody_until_it_is_redriven(any_db: Database) -> None:
     world = World(any_db)
     claim = claimed(world.a.claim(FOUND))
-    parked = claim.state.failed_for_good("ValueError", "no", world.clock.now())
+    parked = claim.state.fail_for_good("ValueError", "no", world.clock.now())
     assert isinstance(world.a.put_state(claim, parked), Written)
     world.clock.advance(1e6)
     assert world.b.claim(FOUND) == Settled(failed=True)
-    assert world.a.replace_state(FOUND.key, parked.wire(), parked.redriven())
-    assert not world.b.replace_state(FOUND.key, parked.wire(), parked.redriven())
+    assert world.a.replace_state(FOUND.key, parked.wire(), parked.redrive())
+    assert not world.b.replace_state(FOUND.key, parked.wire(), parked.redrive())
     assert claimed(world.b.claim(FOUND)).state.attempts == 1
 
 

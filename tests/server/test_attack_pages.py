@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from raw_http import EchoEngine, RawClient, request
 
-from penstock.server.auth.origins import Origins
+from penstock.server.auth.authorization import Origins
 from penstock.server.server import Options, running_server
 
 ASKED = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "x-amz-target"}

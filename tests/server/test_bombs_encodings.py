@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from penstock.errors import InternalServerError
-from penstock.server.encodings import BodyTooLarge, unpack
+from penstock.server.replies import BodyTooLarge, unpack
 from penstock.wire.limits import REQUEST_BYTES
 
 

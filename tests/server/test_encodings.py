@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import InternalServerError
-from penstock.server.encodings import chosen_encoding, pack, unpack
+from penstock.server.replies import chosen_encoding, pack, unpack
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.systems.delphi.analysis.conversation import BadConversation, parse_conversation
-from penstock.systems.security_assistant.drawing import read_limits
+from penstock.systems.security_assistant.drawing import pdf as drawing_pdf
 from penstock.systems.security_assistant.drawing.context import BadContext, context_text
 from penstock.systems.security_assistant.drawing.pdf import BadDrawing, DrawingTooLarge, check_drawing, read_drawing
 
@@ -76,8 +76,8 @@ def forms_in_forms(times: int) -> bytes:
 @pytest.fixture
 def little_effort(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bombs for a test: a hundredth of what is allowed."""
-    monkeypatch.setattr(read_limits, "BASE_BYTES", read_limits.BASE_BYTES // 100)
-    monkeypatch.setattr(read_limits, "BYTES_PER_BYTE", 1)
+    monkeypatch.setattr(drawing_pdf, "BASE_BYTES", drawing_pdf.BASE_BYTES // 100)
+    monkeypatch.setattr(drawing_pdf, "BYTES_PER_BYTE", 1)
 
 
 def test_pages_that_share_one_content_count_it_each_time(little_effort: None) -> None:

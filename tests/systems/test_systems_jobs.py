@@ -20,8 +20,8 @@ from penstock.systems.delphi.queue.poller import JobQueue
 from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.security_assistant.drawing.sample import Building
-from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
-from penstock.systems.security_assistant.settings import Settings, open_storage
+from penstock.systems.security_assistant.jobs.stages import NewDrawing, submit_drawing
+from penstock.systems.security_assistant.jobs.storage import Settings, open_storage
 
 
 def run(*words: str, code: int = 0) -> Result:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ValidationException
 from penstock.wire import numbers
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 
 NOT_A_NUMBER = "The parameter cannot be converted to a numeric value"
 TOO_LARGE = "Number overflow. Attempting to store a number with magnitude larger than supported range"
@@ -172,6 +172,6 @@ def test_measured_is_the_normal_text_and_its_size(text: str) -> None:
         normal = numbers.normalise(text)
     except ValidationException as refused:
         with pytest.raises(type(refused)):
-            numbers.measured(text)
+            numbers.measure(text)
     else:
-        assert numbers.measured(text) == (normal, numbers.size(normal))
+        assert numbers.measure(text) == (normal, numbers.size(normal))

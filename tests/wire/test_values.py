@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import values
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 
 SCALARS = st.one_of(
     st.text(max_size=20).map(lambda text: {"S": text}),

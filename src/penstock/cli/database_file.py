@@ -18,8 +18,7 @@ from penstock.client.served_heat import NoHeat, read_heat
 from penstock.engine.capacity import hot_keys
 from penstock.engine.repair.examine import Findings, IndexFindings, TableFindings, examine
 from penstock.engine.repair.rescue import Rescued, rescue
-from penstock.engine.storage.file_copy import copy_file, refuse_place
-from penstock.engine.storage.read_only import open_to_look
+from penstock.engine.storage.file_copy import copy_file, open_to_look, refuse_place
 from penstock.errors import PenstockError, StorageError
 
 _BAR_WIDTH = 24

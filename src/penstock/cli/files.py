@@ -18,12 +18,12 @@ from penstock.cli.kit.groups import Group
 from penstock.cli.kit.options import AgeType, confirm, dry_run_option, json_option, resumable, yes_option
 from penstock.cli.kit.output import ByteLine, count_text, print_json, print_result, size_text
 from penstock.clock import utc_text
-from penstock.files import FileMissing, Files, HomeMissing, ListedFile, Swept, errors, open_files
+from penstock.files import FileMissing, Files, ListedFile, StoreMissing, Swept, errors, open_files
 from penstock.files.content import BLOCK_BYTES
 from penstock.files.file_store import LONGEST_URL_SECONDS, URL_SECONDS, Keep, Verified
 from penstock.files.file_store import verify as verify_files
 from penstock.files.folder import FolderFiles
-from penstock.files.lifecycle import EXPIRY_DAYS, Change, apply, described, inspected, planned
+from penstock.files.lifecycle import EXPIRY_DAYS, Change, apply, describe, inspect, plan
 
 _STDIN = "-"
 _NO_SUCH_FILE = {NOT_FOUND: "no such file"}
@@ -38,7 +38,7 @@ class FilesGroup(Group):
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
-            if isinstance(error.__cause__, FileMissing | HomeMissing):
+            if isinstance(error.__cause__, FileMissing | StoreMissing):
                 raise CommandFailed(NOT_FOUND, error.message) from error.__cause__
             raise
 
@@ -61,7 +61,7 @@ def open_home(home: str) -> Files:
     """The home, for reading: a folder that is not there has nothing, and is more likely misspelt."""
     files = open_files(home)
     if isinstance(files, FolderFiles) and not Path(files.where).is_dir():
-        raise HomeMissing(files.where, "there is no such folder", "Give the folder that files were saved in")
+        raise StoreMissing(files.where, "there is no such folder", "Give the folder that files were saved in")
     return files
 
 
@@ -390,7 +390,7 @@ def lifecycle(home: str, days: int, dry_run: bool, yes: bool, as_json: bool) -> 
     files = open_files(home)
     if not isinstance(files, BucketFiles):
         raise click.UsageError(f"{home} is a folder; only a bucket has a lifecycle. Give s3://bucket.")
-    changes = planned(inspected(files.s3), files.prefix, days)
+    changes = plan(inspect(files.s3), files.prefix, days)
     if not as_json:
         _print_lifecycle(files.where, changes)
     if changes and not dry_run:
@@ -400,14 +400,14 @@ def lifecycle(home: str, days: int, dry_run: bool, yes: bool, as_json: bool) -> 
         if not as_json:
             click.echo("Done.")
     if as_json:
-        lines = [line for change in changes for line in described(change)]
+        lines = [line for change in changes for line in describe(change)]
         print_json({"home": files.where, "changes": lines, "applied": bool(changes) and not dry_run})
 
 
 def _print_lifecycle(where: str, changes: tuple[Change, ...]) -> None:
     click.echo(where)
     for change in changes:
-        for line in described(change):
+        for line in describe(change):
             click.echo(f"  ~ {line}")
     if not changes:
         click.echo("  all as it should be")

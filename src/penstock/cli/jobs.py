@@ -127,7 +127,7 @@ def open_jobs(target: str, table: str | None, job_ids: Sequence[str] = ()) -> It
 
 def _are_in_default_table(db: Database, job_ids: Sequence[str]) -> bool:
     try:
-        return len(JobStore.of_table(db, DEFAULT_TABLE).get_those_there(job_ids)) == len(set(job_ids))
+        return len(JobStore.of_table(db, DEFAULT_TABLE).get_existing(job_ids)) == len(set(job_ids))
     except ResourceNotFoundException:
         return False
 
@@ -319,11 +319,11 @@ def workers(target: str, table: str | None, as_json: bool) -> None:
     Example:
       penstock jobs workers --db reports.db
     """
-    from penstock.jobs.worker.registry import Registry
+    from penstock.jobs.worker.registry import WorkerRegistry
 
     with open_store(target, table) as store:
         now = store.clock.now()
-        alive = Registry(store.db, store.layout).workers(now)
+        alive = WorkerRegistry(store.db, store.layout).workers(now)
         if as_json:
             print_line([asdict(worker) for worker in alive])
             return

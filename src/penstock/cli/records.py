@@ -41,9 +41,9 @@ from penstock.records.forks import for_handlers, not_in_children
 from penstock.records.processor import MOST_WORKERS, RecordProcessor
 from penstock.records.record_state import BOOKKEEPING
 from penstock.records.run.report import Progress, Report, seconds_text
-from penstock.records.run_records import recorded
+from penstock.records.run_records import process_recorded
 from penstock.records.source import key_type
-from penstock.user_modules import NotAPlace, named
+from penstock.user_modules import NotAPlace, load_attribute
 
 _SHOWN_ERRORS = 10
 _SHOWN_EXAMPLES = 2
@@ -212,7 +212,7 @@ def _run(
     bar = Bar(quiet=quiet)
     try:
         with _stopping_on_signals(processor, options["grace"]):
-            return recorded(
+            return process_recorded(
                 processor, function, db, table, name=place, index=options["index"], total=total, tell=bar.show
             )
     finally:
@@ -292,7 +292,7 @@ def _error_form(error: Any) -> dict[str, Any]:
 def load_function(place: str) -> Function:
     """The function that `module:name` names."""
     try:
-        module, name, loaded = named(place, what="function", example="work:handle")
+        module, name, loaded = load_attribute(place, what="function", example="work:handle")
     except NotAPlace as error:
         raise click.UsageError(str(error)) from error
     if not callable(loaded):
@@ -320,7 +320,11 @@ def failures(table: str, target: str, bookkeeping: str, as_json: bool) -> None:
     Reads the whole table.
     """
     with open_database(target) as db:
-        kinds = RecordProcessor(db.table(table), bookkeeping=bookkeeping).failures()
+        show_failures(RecordProcessor(db.table(table), bookkeeping=bookkeeping).failures(), as_json)
+
+
+def show_failures(kinds: Sequence[FailureGroup], as_json: bool) -> None:
+    """Records that failed, grouped by their error."""
     if as_json:
         print_json([kind.form() for kind in kinds])
         return

@@ -15,9 +15,9 @@ from penstock.cli.kit import groups
 from penstock.cli.kit.options import listen_options
 from penstock.engine import Engine
 from penstock.engine.settings import Settings, Throttling
-from penstock.engine.storage.lost_file import LOOK_SECONDS
+from penstock.engine.storage.database_file import LOOK_SECONDS
 from penstock.errors import DatabaseLost, StorageError
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import DEFAULT_PORT, Options, listen, serve
 
 DEFAULT_FILE = "penstock.db"

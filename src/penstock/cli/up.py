@@ -22,12 +22,11 @@ from penstock.client.database import Database
 from penstock.client.transports.endpoints import MEMORY
 from penstock.errors import DatabaseLost
 from penstock.files import Files, open_files
-from penstock.jobs.app import App
-from penstock.jobs.app_names import load_app
+from penstock.jobs.app import App, load_app
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.worker.worker import Worker
 from penstock.registry import system_tables
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen, running_server
 from penstock.tables.definitions.sources import load
 from penstock.web.dashboard.app import make_dashboard, serve_dashboard

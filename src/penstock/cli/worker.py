@@ -19,11 +19,16 @@ from penstock.cli.jobs import names_text
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
 from penstock.cli.kit.output import log_warnings, one_line
-from penstock.jobs.app_names import load_app
+from penstock.jobs.app import load_app
 from penstock.jobs.model.job import Job
-from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
 from penstock.jobs.worker.outcomes import Counts
-from penstock.jobs.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
+from penstock.jobs.worker.worker import (
+    DEFAULT_CONCURRENCY,
+    DEFAULT_GRACE_SECONDS,
+    DEFAULT_IDLE_SECONDS,
+    MOST_CONCURRENCY,
+    Worker,
+)
 from penstock.records.forks import for_handlers, not_in_children
 
 _LINE_CHARACTERS: Final = 300

@@ -21,8 +21,7 @@ import orjson
 
 from penstock.clock import Clock, SystemClock
 from penstock.engine import operations, requests
-from penstock.engine.catalog.catalog import Catalog
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import Catalog, OperationContext
 from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, WRITES, Answer, Operation, Request, Response
 from penstock.engine.requests.error_wording import named_tables, refuse_unreadable
@@ -214,7 +213,7 @@ class Engine:
         with db.busy:
             db.execute("BEGIN")
             try:
-                answers = self._execute_in_order(db, calls, self.catalog.renew)
+                answers = self._execute_in_order(db, calls, is_fresh=False)
                 db.execute("COMMIT")
             except BaseException:
                 self._roll_back(db)
@@ -230,19 +229,21 @@ class Engine:
     def _commit_together(self, db: Connection, calls: Sequence[Pending]) -> list[Answer]:
         """The answers of a group, in the write transaction that has begun, after its commit."""
         try:
-            answers = self._execute_in_order(db, calls, self.catalog.refresh)
+            self.catalog.refresh(db)
+            answers = self._execute_in_order(db, calls, is_fresh=True)
             self.store.commit(db)
         except BaseException:
             self._roll_back(db)
             raise
         return answers
 
-    def _execute_in_order(
-        self, db: Connection, calls: Sequence[Pending], compare_catalog: Callable[[Connection], None]
-    ) -> list[Answer]:
-        """The answers of a group, inside its transaction, by the catalog as this transaction sees it."""
+    def _execute_in_order(self, db: Connection, calls: Sequence[Pending], *, is_fresh: bool) -> list[Answer]:
+        """The answers of a group, inside its transaction, by the catalog as this transaction sees it.
+
+        Where the catalog is not fresh, it is compared before the first call that checks its request. GetItem does not
+        wait for that: its fast path is right by the cached catalog, or fails (catalog.py, 2).
+        """
         answers: list[Answer] = []
-        compare_catalog(db)
         now = self.clock.now()
         context = OperationContext(self, db, calls[0].scope, now)
         for place, (operation, request, scope) in enumerate(calls):
@@ -252,6 +253,9 @@ class Engine:
             if scope is not context.scope:
                 context = OperationContext(self, db, scope, now)
             called = OPERATIONS.get(operation)
+            if not is_fresh and (called is None or called.check is not None):
+                self.catalog.renew(db)
+                is_fresh = True
             if called is not None and called.run_many is not None:
                 together = _same_calls(calls, place)
                 taken = called.run_many(context, together) if len(together) > 1 else ()
@@ -264,7 +268,7 @@ class Engine:
                 response = called.run(context, request if called.check is None else called.check(request))
                 answers.append(response if type(response) is bytes else orjson.dumps(response))
             except DynamoDBError as error:
-                if db.total_changes != before:
+                if not is_fresh or db.total_changes != before:
                     raise _Undo from error
                 answers.append(error.as_answer())
         return answers
@@ -280,9 +284,13 @@ class Engine:
             while changes < _CATALOG_CHANGES:
                 cache = self.catalog.cache
                 try:
-                    if called.kind == "snapshot":
-                        return _run_in_snapshot(called, context, request)
-                    return called.run(context, request)
+                    if called.kind == "read" or db.in_transaction:
+                        return called.run(context, request)
+                    db.execute("BEGIN")
+                    try:
+                        return called.run(context, request)
+                    finally:
+                        db.execute("ROLLBACK")
                 except DynamoDBError:
                     self.catalog.renew(db)
                     if self.catalog.cache[0] == cache[0]:
@@ -330,7 +338,7 @@ class Engine:
     def _roll_back(self, db: Connection) -> None:
         if db.in_transaction:
             db.execute("ROLLBACK")
-        self.catalog.rolled_back()
+        self.catalog.forget_rolled_back()
 
     def _internal(self, error: sqlite3.Error, request: Request) -> PenstockError:
         trouble = self.store.trouble(error, named_tables(request))
@@ -357,15 +365,4 @@ def _unknown() -> Operation:
 
 
 class _Undo(Exception):
-    """A call failed after it had begun to write."""
-
-
-def _run_in_snapshot(called: Operation, context: OperationContext, request: Request) -> Response | bytes:
-    db = context.db
-    if db.in_transaction:
-        return called.run(context, request)
-    db.execute("BEGIN")
-    try:
-        return called.run(context, request)
-    finally:
-        db.execute("ROLLBACK")
+    """A call failed after it had begun to write, or by a catalog that may be stale."""

@@ -27,8 +27,8 @@ from importlib import import_module
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.engine.context import OperationContext
-from penstock.engine.storage import database_file
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.storage import file_format
 from penstock.engine.storage.database_file import Connection
 from penstock.engine.storage.write_lock import is_busy
 from penstock.errors import DatabaseLost
@@ -295,10 +295,10 @@ def is_there(db: Connection, name: str) -> bool:
 
 def _discard(context: OperationContext, name: str, is_small: bool) -> None:
     if is_small:
-        database_file.drop(context.db, name)
+        file_format.drop(context.db, name)
         return
     # A TTL that is switched off, on and off again leaves garbage of the same name.
-    database_file.rename(context.db, name, f"{PATTERN[:-1]}{name}_{secrets.token_hex(4)}")
+    file_format.rename(context.db, name, f"{PATTERN[:-1]}{name}_{secrets.token_hex(4)}")
     context.engine.maintenance.wake()
 
 
@@ -330,7 +330,7 @@ def _sweep(db: Connection, name: str, rows: int) -> None:
     else:
         end = db.execute(f"SELECT {key} FROM {name} ORDER BY {key} LIMIT 1 OFFSET ?", (rows - 1,)).fetchone()  # noqa: S608
     if end is None:  # what is left is less than a step
-        database_file.drop(db, name)
+        file_format.drop(db, name)
         return
     marks = ", ".join("?" * len(end))
     db.execute(f"DELETE FROM {name} WHERE ({key}) <= ({marks})", end)  # noqa: S608

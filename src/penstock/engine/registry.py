@@ -10,7 +10,7 @@ from penstock.engine.requests import REQUESTS
 from penstock.errors import DynamoDBError
 
 if TYPE_CHECKING:
-    from penstock.engine.context import OperationContext
+    from penstock.engine.catalog.catalog import OperationContext
 
 Request = dict[str, Any]
 Response = dict[str, Any]

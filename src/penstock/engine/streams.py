@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record
-from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
 from penstock.engine.storage.database_file import Connection
@@ -44,7 +44,7 @@ from penstock.wire.values import Item, item_size
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
-    from penstock.engine.items.changes import Change
+    from penstock.engine.items.write_steps import Change
 
 RETENTION_SECONDS: Final = 24 * 3600.0
 
@@ -148,7 +148,7 @@ def close_stream(context: OperationContext, record: Record) -> None:
         context.db.execute("UPDATE streams SET closed_at = ? WHERE id = ?", (context.now, stream["id"]))
 
 
-def described(scope: Scope, record: Record) -> dict[str, Any]:
+def describe(scope: Scope, record: Record) -> dict[str, Any]:
     """What a TableDescription says of the table's stream, or of its last one."""
     members: dict[str, Any] = {}
     if record.get("stream"):
@@ -362,14 +362,14 @@ def decode(context: OperationContext, text: str) -> tuple[Stream, int]:
     if _STREAM_ARN.fullmatch(arn) is None:
         raise ValidationException("Invalid ShardIterator")
     stream = stream_of(context, arn)
-    position, made_at = _opened(stream, token)
+    position, made_at = _parse_iterator(stream, token)
     if context.now - made_at > LIFETIME_SECONDS:
         raise ExpiredIteratorException("Shard iterator has expired")
     refuse_trimmed(stream, position)
     return stream, position
 
 
-def _opened(stream: Stream, token: str) -> tuple[int, float]:
+def _parse_iterator(stream: Stream, token: str) -> tuple[int, float]:
     try:
         data = b64decode(token, altchars=b"-_", validate=True)
     except ValueError:  # Not base64, or not ASCII.

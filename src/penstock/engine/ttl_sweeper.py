@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import TableInfo, compile_table
-from penstock.engine.context import OperationContext
-from penstock.engine.items import changes, expiry_rows
+from penstock.engine.items import expiry_rows, write_steps
 from penstock.engine.items.index_backfill import FILL_STEP
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
@@ -51,7 +51,7 @@ def _sweep_table(engine: Engine, stale: TableInfo) -> float:
             return engine.settings.ttl_sweep_seconds
         if expiry_rows.is_filling(table):
             table = expiry_rows.fill(context, table, FILL_STEP)
-        _delete_ended(context, table)
+        _delete_expired(context, table)
         return 0.0 if expiry_rows.is_filling(table) else _wait(context, table)
 
 
@@ -68,19 +68,19 @@ def _wait(context: OperationContext, table: TableInfo) -> float:
     return max(0.0, end + settings.ttl_lag_seconds - context.now)
 
 
-def _delete_ended(context: OperationContext, table: TableInfo) -> None:
+def _delete_expired(context: OperationContext, table: TableInfo) -> None:
     until = context.now - context.engine.settings.ttl_lag_seconds
-    for at, key in expiry_rows.ended(context, table, until, SWEEP_STEP):
-        old = changes.old_item(context, table, key)
-        if old is None or not _has_ended(context, table, old, until):
+    for at, key in expiry_rows.expired_rows(context, table, until, SWEEP_STEP):
+        old = write_steps.old_item(context, table, key)
+        if old is None or not _has_expired(context, table, old, until):
             expiry_rows.forget(context, table, at, key)
             continue
-        changes.write(context, changes.Change(table, key, old, None, by_ttl=True))
+        write_steps.write(context, write_steps.Change(table, key, old, None, by_ttl=True))
         # The item's own end may have been another one than this row's.
         expiry_rows.forget(context, table, at, key)
 
 
-def _has_ended(context: OperationContext, table: TableInfo, item: Item, until: float) -> bool:
+def _has_expired(context: OperationContext, table: TableInfo, item: Item, until: float) -> bool:
     assert table.ttl_attribute is not None
     end = expiry_rows.expiry(item, table.ttl_attribute)
     return end is not None and context.now - expiry_rows.LONGEST_PAST_SECONDS <= end <= until

@@ -5,12 +5,18 @@ text ──tokens──▸ parser ──▸ tree ──checks──▸ compiled 
 
 from __future__ import annotations
 
-from penstock.expressions.compiled.conditions import Condition, Predicate, compile_condition
-from penstock.expressions.compiled.key_conditions import KeyCondition, KeyTerm, compile_key_condition
+from penstock.expressions.compiled.conditions import (
+    Condition,
+    KeyCondition,
+    KeyTerm,
+    Predicate,
+    compile_condition,
+    compile_key_condition,
+)
 from penstock.expressions.compiled.paths import Projection, Projector, compile_projection
 from penstock.expressions.compiled.updates import BoundUpdate, Update, compile_update
 from penstock.expressions.syntax.error_wording import ExpressionError
-from penstock.expressions.syntax.render import render
+from penstock.expressions.syntax.tree import render
 
 __all__ = [
     "BoundUpdate",

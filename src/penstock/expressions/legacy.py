@@ -12,6 +12,7 @@ from typing import Any
 from penstock.errors import ValidationException
 from penstock.expressions.compiled.conditions import (
     ORDERED,
+    KeyTerm,
     Predicate,
     all_of,
     any_of,
@@ -19,7 +20,6 @@ from penstock.expressions.compiled.conditions import (
     contains,
     order_key,
 )
-from penstock.expressions.compiled.key_conditions import KeyTerm
 from penstock.expressions.compiled.updates import ADDABLE, SETS, BoundUpdate, Compute, Write, adder, deleter
 from penstock.expressions.syntax import error_wording
 from penstock.wire.values import AttributeValue, Item, check_names, check_value, equal, type_of
@@ -70,14 +70,14 @@ def invalid(why: str) -> ValidationException:
 
 def filter_of(conditions: Mapping[str, Any], operator: str | None) -> Predicate | None:
     """QueryFilter or ScanFilter; None where it asks nothing."""
-    checked = {name: _checked(condition) for name, condition in conditions.items()}
+    checked = {name: _comparison_of(condition) for name, condition in conditions.items()}
     predicates = [_predicate(name, comparison, values) for name, (comparison, values) in checked.items()]
-    return _joined(predicates, operator)
+    return _join(predicates, operator)
 
 
 def key_terms_of(conditions: Mapping[str, Any]) -> tuple[KeyTerm, ...]:
     """KeyConditions; an operator that no key supports keeps its legacy name."""
-    checked = {name: _checked(condition) for name, condition in conditions.items()}
+    checked = {name: _comparison_of(condition) for name, condition in conditions.items()}
     return tuple(
         KeyTerm(name, _KEY_OPERATORS.get(comparison, comparison), values)
         for name, (comparison, values) in checked.items()
@@ -88,16 +88,16 @@ def expected_of(expected: Mapping[str, Any], operator: str | None) -> Predicate 
     """Expected; None where it asks nothing."""
     check_names(expected)
     predicates = [_expectation(name, condition) for name, condition in expected.items()]
-    return _joined(predicates, operator)
+    return _join(predicates, operator)
 
 
-def _joined(predicates: list[Predicate], operator: str | None) -> Predicate | None:
+def _join(predicates: list[Predicate], operator: str | None) -> Predicate | None:
     if not predicates:
         return None
     return any_of(predicates) if operator == "OR" else all_of(predicates)
 
 
-def _checked(condition: Mapping[str, Any]) -> tuple[str, tuple[AttributeValue, ...]]:
+def _comparison_of(condition: Mapping[str, Any]) -> tuple[str, tuple[AttributeValue, ...]]:
     comparison: str = condition["ComparisonOperator"]
     values = tuple(check_value(value) for value in condition.get("AttributeValueList") or ())
     _refuse_arguments(comparison, values)
@@ -151,8 +151,8 @@ def _expected_existence(name: str, condition: Mapping[str, Any]) -> Predicate:
             raise invalid(f"Value cannot be used when Exists is false for Attribute: {name}")
         return _predicate(name, "NULL", ())
     if value is None:
-        shown = "null" if exists is None else "true"
-        raise invalid(f"Value must be provided when Exists is {shown} for Attribute: {name}")
+        exists_text = "null" if exists is None else "true"
+        raise invalid(f"Value must be provided when Exists is {exists_text} for Attribute: {name}")
     return _predicate(name, "EQ", (check_value(value),))
 
 

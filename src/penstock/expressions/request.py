@@ -16,20 +16,29 @@ A request with none of these parameters leaves after a few lookups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from penstock.errors import ValidationException
+from penstock.errors import DynamoDBError, ValidationException
 from penstock.expressions import legacy
-from penstock.expressions.compiled.conditions import Predicate, compile_condition
-from penstock.expressions.compiled.key_conditions import KeyTerm, compile_key_condition
-from penstock.expressions.compiled.named import PlainUpdate, named
-from penstock.expressions.compiled.paths import Projector, compile_projection
-from penstock.expressions.compiled.placeholders import Placeholders
-from penstock.expressions.compiled.updates import BoundUpdate, charge_of, compile_update
+from penstock.expressions.compiled.conditions import (
+    Condition,
+    KeyTerm,
+    Predicate,
+    compile_condition,
+    compile_key_condition,
+    prepare_term,
+)
+from penstock.expressions.compiled.paths import CACHED, BoundPath, Projector, compile_projection
+from penstock.expressions.compiled.updates import BoundUpdate, Update, charge_of, compile_update
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.error_wording import ExpressionError
-from penstock.wire.limits import ITEM_BYTES
+from penstock.expressions.syntax.tree import RemoveAction, SetAction, Value
+from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, EXPRESSION_VALUES_BYTES, ITEM_BYTES, PLACEHOLDER_BYTES
+from penstock.wire.numbers import RefusedValue
+from penstock.wire.values import AttributeValue, Item, check_item, check_value, type_of
 
 Request = Mapping[str, Any]
 Between = Callable[[], object]
@@ -101,7 +110,7 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
             between()
         return None
     _check_parameters(request, _CONDITION, transaction)
-    known = None if text is None else named(None, text, get("ExpressionAttributeNames"))
+    known = None if text is None else named_expressions(None, text, get("ExpressionAttributeNames"))
     if transaction and known is None:
         _compile(None, text)
     if between is not None:
@@ -125,7 +134,7 @@ def update_of(
     _check_parameters(request, _UPDATE, transaction)
     update_text, condition_text = get("UpdateExpression"), get("ConditionExpression")
     legacy_only = update_text is None and condition_text is None
-    known = None if legacy_only else named(update_text, condition_text, get("ExpressionAttributeNames"))
+    known = None if legacy_only else named_expressions(update_text, condition_text, get("ExpressionAttributeNames"))
     if transaction and known is None:
         _compile(update_text, condition_text)
     if between is not None:
@@ -393,3 +402,283 @@ def _attributes_to_get(names: list[str] | None) -> Projector | None:
         return None
     legacy.refuse_duplicates(names)
     return Projector(tuple((name,) for name in names))
+
+
+# ── expressions with their names put in ────────────────────────────────────────────────────────────
+
+# A program sends few texts, each with the same names every time: what these show together is kept, and a call binds its
+# values only. This is a fast path: what is unusual (a placeholder that is missing or unused, a value that is refused)
+# comes back as None, and the full path above refuses it, in DynamoDB's words and order.
+
+
+Names = Mapping[str, str]
+Values = Mapping[str, AttributeValue]
+
+_KEPT_BYTES = 4096  # of names: larger ones are seen too seldom to be worth their room
+
+
+class PlainUpdate:
+    """An update that only sets top-level attributes to values and removes others, as most do: nothing can fail."""
+
+    __slots__ = ("_steps", "_values", "attributes", "charge", "creates")
+
+    nested: frozenset[str] = frozenset()
+
+    def __init__(self, steps: Mapping[str, str | None], attributes: frozenset[str], creates: bool, values: Values):
+        self._steps = steps
+        self._values = values
+        self.attributes = attributes
+        self.creates = creates
+        self.charge = 0
+
+    def apply(self, item: Item) -> Item:
+        """The item as the update leaves it."""
+        updated = dict(item)
+        values = self._values
+        for name, placeholder in self._steps.items():
+            if placeholder is not None:
+                updated[name] = values[placeholder]
+            else:
+                updated.pop(name, None)
+        return updated
+
+    def project(self, item: Item) -> Item:
+        """What UPDATED_OLD and UPDATED_NEW show of `item`."""
+        return {name: item[name] for name in self._steps if name in item}
+
+    def types(self, among: Iterable[str]) -> dict[str, str]:
+        """The types of those of these attributes that are set."""
+        steps, values = self._steps, self._values
+        return {name: type_of(values[steps[name]]) for name in among if steps.get(name) is not None}  # type: ignore[index]
+
+
+class NamedUpdate:
+    """An update whose names are known; ExpressionError where they make its paths clash."""
+
+    def __init__(self, update: Update, names: Names) -> None:
+        self._update = update
+        self._names = names
+        self._paths = update.paths(names)
+        self._steps = _steps(update, self._paths)
+        self._attributes = frozenset(str(path[0]) for path in self._paths)
+        self._creates = not all(isinstance(action, RemoveAction) for action in update.tree.actions)
+
+    def bind(self, values: Values) -> BoundUpdate | PlainUpdate:
+        if self._steps is not None:
+            return PlainUpdate(self._steps, self._attributes, self._creates, values)
+        return self._update.bind_at(self._paths, self._names, values)
+
+
+def _steps(update: Update, paths: list[BoundPath]) -> dict[str, str | None] | None:
+    """What stands at each attribute: a value's placeholder, or nothing. None where an update is not so plain."""
+    steps: dict[str, str | None] = {}
+    for action, path in zip(update.tree.actions, paths, strict=True):
+        if len(path) > 1:
+            return None
+        if isinstance(action, SetAction) and isinstance(action.value, Value):
+            steps[str(path[0])] = action.value.name
+        elif isinstance(action, RemoveAction):
+            steps[str(path[0])] = None
+        else:
+            return None
+    return steps
+
+
+class NamedExpressions:
+    """The update and the condition of one write, either of which may be missing."""
+
+    def __init__(self, update: Update | None, condition: Condition | None, names: Names, names_size: int) -> None:
+        self._names = names
+        self.names_size = names_size
+        self.values = (update.values if update else frozenset()) | (condition.values if condition else frozenset())
+        self._update = None if update is None else NamedUpdate(update, names)
+        self._bind_condition = None if condition is None else prepare_term(condition.tree, names)
+
+    def placeholders(self, values: Item | None) -> Placeholders | None:
+        """The names and these values, checked; None where they are not what the expressions use."""
+        if values is None:
+            return None if self.values else Placeholders(self._names, {}, self.names_size)
+        if values.keys() != self.values or not values:
+            return None
+        try:
+            checked, size = check_item(values)
+        except DynamoDBError:
+            return None
+        size += self.names_size
+        return None if size > EXPRESSION_VALUES_BYTES else Placeholders(self._names, checked, size)
+
+    def update(self, values: Values) -> BoundUpdate | PlainUpdate | None:
+        return None if self._update is None else self._update.bind(values)
+
+    def condition(self, values: Values) -> Predicate | None:
+        """ExpressionError as of `Condition.bind`."""
+        return None if self._bind_condition is None else self._bind_condition(values)
+
+
+_KEPT: dict[Any, NamedExpressions] = {}
+
+
+def named_expressions(
+    update: str | None, condition: str | None, names: dict[str, str] | None
+) -> NamedExpressions | None:
+    """The expressions of these texts with these names in them; None where anything is unusual."""
+    key = (update, condition, None if names is None else tuple(names.items()))
+    found = _KEPT.get(key)
+    if found is not None:
+        return found
+    try:
+        expressions = _compile_named(update, condition, names)
+    except (ExpressionError, DynamoDBError):
+        return None
+    if expressions is not None and expressions.names_size <= _KEPT_BYTES:
+        if len(_KEPT) >= CACHED:
+            _KEPT.clear()
+        _KEPT[key] = expressions
+    return expressions
+
+
+def _compile_named(
+    update_text: str | None, condition_text: str | None, names: dict[str, str] | None
+) -> NamedExpressions | None:
+    update = None if update_text is None else compile_update(update_text)
+    condition = None if condition_text is None else compile_condition(condition_text)
+    used = (update.names if update else frozenset()) | (condition.names if condition else frozenset())
+    size = 0 if names is None else size_of_names(names)
+    if (names or {}).keys() != used:
+        return None
+    expressions = NamedExpressions(update, condition, dict(names or {}), size)
+    check_value_keys(expressions.values)
+    return expressions
+
+
+# ── names and values ───────────────────────────────────────────────────────────────────────────────
+
+
+_NAME = re.compile(r"#[0-9a-zA-Z_]+")
+_VALUE = re.compile(r":[0-9a-zA-Z_]+")
+
+
+class Placeholders:
+    """What a request's placeholders stand for, and which of them its expressions have used."""
+
+    __slots__ = ("_used_names", "_used_values", "names", "size", "values")
+
+    def __init__(self, names: Mapping[str, str], values: Mapping[str, AttributeValue], size: int = 0) -> None:
+        self.names = names
+        self.values = values
+        self.size = size
+        self._used_names: frozenset[str] = frozenset()
+        self._used_values: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> Placeholders:
+        """The request's names and values, checked; its values are normalised."""
+        names = request.get("ExpressionAttributeNames")
+        values = request.get("ExpressionAttributeValues")
+        names_size = 0 if names is None else size_of_names(names)
+        checked, values_size = ({}, 0) if values is None else _checked_values(values)
+        if names_size + values_size > EXPRESSION_VALUES_BYTES:
+            _refuse_size(names_size, values_size)
+        return cls(names or {}, checked, names_size + values_size)
+
+    def use(self, names: frozenset[str], values: frozenset[str]) -> None:
+        """Notes what an expression uses."""
+        self._used_names = self._used_names | names if self._used_names else names
+        self._used_values = self._used_values | values if self._used_values else values
+
+    def refuse_unused(self) -> None:
+        """Refuses what no expression uses."""
+        _refuse_unused("ExpressionAttributeNames", self.names, self._used_names)
+        _refuse_unused("ExpressionAttributeValues", self.values, self._used_values)
+
+
+def size_of_names(names: Mapping[str, str]) -> int:
+    """The size of all keys and names, which are refused where they are not well formed."""
+    if not names:
+        raise ValidationException("ExpressionAttributeNames must not be empty")
+    size = 0
+    for key, name in names.items():
+        _check_key("ExpressionAttributeNames", key, _NAME)
+        length = len(name) if name.isascii() else len(name.encode("utf-8", "surrogatepass"))
+        if not 0 < length <= ATTRIBUTE_NAME_BYTES:
+            why = "Attribute name is too large, must be less than 65536 bytes" if length else "Empty attribute name"
+            raise ValidationException(f"ExpressionAttributeNames contains invalid value: {why} for key {key}")
+        size += len(key) + length
+    return size
+
+
+def check_value_keys(keys: Iterable[str]) -> None:
+    """Refuses :placeholders that are not well formed."""
+    for key in keys:
+        _check_key("ExpressionAttributeValues", key, _VALUE)
+
+
+def _checked_values(values: Item) -> tuple[Item, int]:
+    """The values, normalised, and the size of all keys and values."""
+    if not values:
+        raise ValidationException("ExpressionAttributeValues must not be empty")
+    check_value_keys(values)
+    try:
+        return check_item(values)
+    except ValidationException:
+        for key, value in values.items():
+            _refuse_value(key, value)
+        raise
+
+
+def _refuse_value(key: str, value: AttributeValue) -> None:
+    try:
+        check_value(value)
+    except ValidationException as problem:
+        older = f"ExpressionAttributeValues contains invalid value: {problem.message} for key {key}"
+        if isinstance(problem, RefusedValue):
+            raise RefusedValue(older, problem.current) from None
+        raise ValidationException(older) from None
+
+
+def _refuse_size(names: int, values: int) -> None:
+    if names > EXPRESSION_VALUES_BYTES:
+        raise ValidationException("ExpressionAttributeNames exceeds max size")
+    if values > EXPRESSION_VALUES_BYTES:
+        raise ValidationException("ExpressionAttributeValues exceeds max size")
+    raise ValidationException(
+        "Combined size of ExpressionAttributeNames and ExpressionAttributeValues exceeds max size"
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_placeholder(key: str, form: re.Pattern[str]) -> bool:
+    return len(key) <= PLACEHOLDER_BYTES and form.fullmatch(key) is not None
+
+
+def _check_key(parameter: str, key: str, form: re.Pattern[str]) -> None:
+    if _is_placeholder(key, form):
+        return
+    if form.fullmatch(key) is None:
+        raise ValidationException(f'{parameter} contains invalid key: Syntax error; key: "{key}"')
+    raise ValidationException(
+        f"{parameter} contains invalid key: "
+        f"The expression attribute map contains a key that is too long; size of key: {len(key)}"
+    )
+
+
+def _refuse_unused(parameter: str, given: Mapping[str, Any], used: frozenset[str]) -> None:
+    if given.keys() <= used:
+        return
+    unused = in_java_order([key for key in given if key not in used], len(given))
+    raise ValidationException(f"Value provided in {parameter} unused in expressions: keys: {{{', '.join(unused)}}}")
+
+
+def in_java_order(keys: Iterable[str], total: int) -> list[str]:
+    """Keys in the order of a Java HashSet that was made for `total` of them: so DynamoDB lists them."""
+    capacity = 16
+    while capacity < total / 0.75 + 1:
+        capacity *= 2
+
+    def slot(key: str) -> int:
+        hashed = 0
+        for character in key:
+            hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+        return (hashed ^ (hashed >> 16)) & (capacity - 1)
+
+    return sorted(keys, key=slot)

@@ -21,23 +21,23 @@ from __future__ import annotations
 
 from penstock.files.content import Data, ListedFile, SavedFile, Swept
 from penstock.files.errors import (
-    BadHome,
     BadKey,
+    BadStoreUrl,
     FileChanged,
     FileError,
     FileInTheWay,
     FileMissing,
     FileTooLarge,
-    HomeMissing,
-    HomeUnreachable,
     NoSpace,
     NotAllowed,
+    StoreMissing,
+    StoreUnreachable,
 )
 from penstock.files.file_store import Files, open_files
 
 __all__ = [
-    "BadHome",
     "BadKey",
+    "BadStoreUrl",
     "Data",
     "FileChanged",
     "FileError",
@@ -45,12 +45,12 @@ __all__ = [
     "FileMissing",
     "FileTooLarge",
     "Files",
-    "HomeMissing",
-    "HomeUnreachable",
     "ListedFile",
     "NoSpace",
     "NotAllowed",
     "SavedFile",
+    "StoreMissing",
+    "StoreUnreachable",
     "Swept",
     "open_files",
 ]

@@ -20,15 +20,15 @@ from typing import Any
 from penstock.client.transports.credentials import new_session
 from penstock.clock import Clock, utc_text
 from penstock.files import errors
-from penstock.files.content import OCTETS, ListedFile, SavedFile, Source, changed_size, checked_stream, hash_of
+from penstock.files.content import OCTETS, ByteSource, ListedFile, SavedFile, changed_size, checked_stream, hash_of
 from penstock.files.errors import (
     FileChanged,
     FileError,
     FileMissing,
     FileTooLarge,
-    HomeMissing,
-    HomeUnreachable,
     NotAllowed,
+    StoreMissing,
+    StoreUnreachable,
 )
 from penstock.files.file_store import Files, Sweep
 from penstock.files.keys import STAGING, is_key
@@ -80,7 +80,7 @@ class S3:
             yield from self.client.get_paginator(operation).paginate(Bucket=self.bucket, **request)
 
     def check_bucket(self) -> None:
-        """Raises HomeMissing: a 404 to a HEAD of a file does not say whether the bucket exists."""
+        """Raises StoreMissing: a 404 to a HEAD of a file does not say whether the bucket exists."""
         self.call("head_bucket", f"s3://{self.bucket}")
 
     @contextmanager
@@ -121,7 +121,7 @@ class S3:
             return NotAllowed(file, f"there are no AWS credentials ({error})".rstrip("."), step)
         if isinstance(error, BotoCoreError):
             reason = f"S3 did not answer ({error})".replace(".)", ")")
-            return HomeUnreachable(file, reason, "See if the network is up, then try again")
+            return StoreUnreachable(file, reason, "See if the network is up, then try again")
         return None
 
     def _refusal(self, file: str, response: dict[str, Any]) -> FileError:
@@ -129,8 +129,8 @@ class S3:
         status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         message = str(response.get("Error", {}).get("Message", "")).rstrip(".")
         if code == "NoSuchBucket" or (code in _NOT_THERE and file == f"s3://{self.bucket}"):
-            home = f"s3://{self.bucket}"
-            return HomeMissing(home, "there is no such bucket", f"Make it: aws s3 mb {home}")
+            url = f"s3://{self.bucket}"
+            return StoreMissing(url, "there is no such bucket", f"Make it: aws s3 mb {url}")
         if code in _NOT_THERE:
             return errors.missing(file)
         if code == "PreconditionFailed":
@@ -142,7 +142,7 @@ class S3:
             step = f"Name its region: s3://{self.bucket}?region=…"
             return FileError(file, f"the bucket is in another region ({code})", step)
         if code in _LATER or status >= 500:
-            return HomeUnreachable(file, f"S3 is busy ({code}: {message})", "Try again")
+            return StoreUnreachable(file, f"S3 is busy ({code}: {message})", "Try again")
         return FileError(file, f"S3 said {code}: {message}", "See what it means in the documentation of S3")
 
 
@@ -237,7 +237,7 @@ class BucketFiles(Files):
 
     # ── saving ───────────────────────────────────────────────────────────────────────────────────
 
-    def _save(self, key: str, source: Source, content_type: str) -> SavedFile:
+    def _save(self, key: str, source: ByteSource, content_type: str) -> SavedFile:
         part = io.BytesIO()  # the only buffer: it is refilled
         size = source.fill(part, PART_BYTES)
         if size < PART_BYTES:
@@ -248,7 +248,7 @@ class BucketFiles(Files):
             return self._upload_known(key, source, part, content_type)
         return self._upload_unknown(key, source, part, content_type)
 
-    def _upload_known(self, key: str, source: Source, part: io.BytesIO, content_type: str) -> SavedFile:
+    def _upload_known(self, key: str, source: ByteSource, part: io.BytesIO, content_type: str) -> SavedFile:
         """Reads the source twice: for its hash, then to upload it."""
         source.rewind()
         digest, size = hash_of(source)
@@ -263,7 +263,7 @@ class BucketFiles(Files):
                 raise FileChanged(self.name_of(key), "its source changed while it was saved", "Save it again")
         return saved
 
-    def _upload_unknown(self, key: str, source: Source, part: io.BytesIO, content_type: str) -> SavedFile:
+    def _upload_unknown(self, key: str, source: ByteSource, part: io.BytesIO, content_type: str) -> SavedFile:
         """Reads the source once, to `_temp/`, and copies it from there; `part` holds its beginning."""
         staged = f"{self.prefix}{STAGING}/{token_hex(12)}"
         digest, size, length = hashlib.sha256(), 0, PART_BYTES

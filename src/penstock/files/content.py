@@ -108,7 +108,7 @@ class Readable(Protocol):
 Data = bytes | bytearray | memoryview | Readable | Iterable[bytes]
 
 
-class Source:
+class ByteSource:
     """The bytes of one save: of bytes, a binary file, or anything that yields bytes."""
 
     def __init__(self, data: Data) -> None:

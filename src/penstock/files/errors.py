@@ -1,9 +1,9 @@
 """The errors of files, by what the caller should do next.
 
 FileError
-├── (fix the call)         BadKey, BadHome, FileTooLarge, FileInTheWay, NotAllowed, HomeMissing, NoSpace
+├── (fix the call)         BadKey, BadStoreUrl, FileTooLarge, FileInTheWay, NotAllowed, StoreMissing, NoSpace
 ├── (read again, decide)   FileMissing, FileChanged
-└── (repeat it)            HomeUnreachable
+└── (repeat it)            StoreUnreachable
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 
 
 class FileError(PenstockError):
-    """`file` is the file's or the home's full name, `reason` what happened, `next_step` what to do."""
+    """`file` is the file's or the store's full name, `reason` what happened, `next_step` what to do."""
 
     code: str = ""
     """S3's error code, if S3 refused it."""
@@ -30,15 +30,15 @@ class FileError(PenstockError):
 
 
 class BadKey(FileError):
-    """A key that no home accepts; `file` is the key, with unprintable characters escaped."""
+    """A key that no file store accepts; `file` is the key, with unprintable characters escaped."""
 
 
-class BadHome(FileError):
+class BadStoreUrl(FileError):
     """A URL that names neither a folder nor a bucket."""
 
 
 class FileTooLarge(FileError):
-    """More bytes than the caller's limit, or than the home can hold in one file."""
+    """More bytes than the caller's limit, or than the store can hold in one file."""
 
 
 class FileInTheWay(FileError):
@@ -49,7 +49,7 @@ class NotAllowed(FileError):
     """The file system or S3 denied access, or there are no credentials."""
 
 
-class HomeMissing(FileError):
+class StoreMissing(FileError):
     """There is no such bucket."""
 
 
@@ -65,7 +65,7 @@ class FileChanged(FileError):
     """The bytes are not those that were saved: another size or another hash."""
 
 
-class HomeUnreachable(FileError):
+class StoreUnreachable(FileError):
     """No answer, or a request to try later."""
 
     retryable = True

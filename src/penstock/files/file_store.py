@@ -1,15 +1,15 @@
-"""The one interface. A home is where files are stored: a folder (`folder.py`) or a part of a bucket (`bucket.py`).
+"""The one interface of file stores: a folder (`folder.py`) or a part of a bucket (`bucket.py`).
 
     out/, /srv/files, file:///srv/files     a folder, created by the first save
     s3://bucket, s3://bucket/prefix         a bucket, or a part of it; ?region=… and ?profile=… may follow
 
-AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL select another S3 than AWS's, as they do for every AWS SDK. Both homes promise:
+AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL select another S3 than AWS's, as they do for every AWS SDK. Both promise:
 
 1. A key has a whole file or none: the old bytes until the new ones are complete, whatever happens in between.
-2. Nothing outside the home is read or written: every key passes `checked_key`.
+2. Nothing outside the store is read or written: every key passes `checked_key`.
 3. What is read is what was saved, by size and SHA-256, or FileChanged is raised before the last byte.
 4. Memory is bounded, whatever a file's size.
-5. Any number of threads and processes use a home at once. Of two that save one key, the last to finish wins, whole.
+5. Any number of threads and processes use a store at once. Of two that save one key, the last to finish wins, whole.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from urllib.parse import parse_qsl, urlsplit
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.files.content import (
     BLOCK_BYTES,
+    ByteSource,
     Data,
     ListedFile,
     SavedFile,
-    Source,
     Swept,
     checked_type,
     hash_of,
     type_of,
 )
-from penstock.files.errors import BadHome, FileChanged, FileMissing, FileTooLarge
+from penstock.files.errors import BadStoreUrl, FileChanged, FileMissing, FileTooLarge
 from penstock.files.keys import PREFIX_BYTES, checked_key, checked_prefix
 
 READ_BYTES = 16 * 1024 * 1024
@@ -59,7 +59,7 @@ class Files(ABC):
     """Files by key. `open_files` returns one."""
 
     where: str
-    """The home's own URL or path."""
+    """The store's own URL or path."""
 
     def save(self, key: str, data: Data, *, content_type: str | None = None) -> SavedFile:
         """Saves bytes, a binary file or an iterator of bytes, in blocks; replaces what was there.
@@ -69,7 +69,7 @@ class Files(ABC):
         """
         key = checked_key(key)
         kind = type_of(key) if content_type is None else checked_type(content_type)
-        return self._save(key, Source(data), kind)
+        return self._save(key, ByteSource(data), kind)
 
     def open(self, key: str, *, expect: SavedFile | None = None) -> io.BufferedReader:
         """A stream of the file's bytes, checked while it is read against `expect`, else against what was saved.
@@ -95,7 +95,7 @@ class Files(ABC):
         key = checked_key(key)
         return self._read_saved(key) or self._hash_whole(key)
 
-    def saved(self, key: str) -> SavedFile | None:
+    def saved_info(self, key: str) -> SavedFile | None:
         """What was saved under this key; None for a file that is there, but was not saved by Penstock."""
         return self._read_saved(checked_key(key))
 
@@ -131,7 +131,7 @@ class Files(ABC):
             self._sweep_orphans(keep, sweep)
         return Swept(sweep.leftovers, sweep.orphans, sweep.size)
 
-    def lost(self, prefix: str = "") -> Iterator[SavedFile]:
+    def missing(self, prefix: str = "") -> Iterator[SavedFile]:
         """Files in the manifest that do not exist: removed by hand, or their save was interrupted."""
         checked_prefix(prefix)
         return iter(())
@@ -165,7 +165,7 @@ class Files(ABC):
     def _now(self) -> float: ...
 
     @abstractmethod
-    def _save(self, key: str, source: Source, content_type: str) -> SavedFile: ...
+    def _save(self, key: str, source: ByteSource, content_type: str) -> SavedFile: ...
 
     @abstractmethod
     def _open(self, key: str, expect: SavedFile | None) -> io.BufferedReader: ...
@@ -205,12 +205,12 @@ class Sweep:
         return now - file.changed_at >= self._older_than_seconds
 
     def leftover(self, file: ListedFile, remove: Remove) -> None:
-        self.leftovers += self._took(file, remove)
+        self.leftovers += self._remove(file, remove)
 
     def orphan(self, file: ListedFile, remove: Remove) -> None:
-        self.orphans += self._took(file, remove)
+        self.orphans += self._remove(file, remove)
 
-    def _took(self, file: ListedFile, remove: Remove) -> bool:
+    def _remove(self, file: ListedFile, remove: Remove) -> bool:
         if not self._dry_run and not remove(file):
             return False
         self.size += file.size
@@ -226,9 +226,9 @@ _OURS = "Use a folder's path, a file:// URL, or s3://bucket/prefix"
 
 
 def open_files(where: str | os.PathLike[str], *, clock: Clock | None = None, client: Any = None) -> Files:
-    """The home that `where` names. Nothing is created or requested yet.
+    """The file store that `where` names. Nothing is created or requested yet.
 
-    `client` is a botocore client of S3 to use instead of a new one. Raises BadHome.
+    `client` is a botocore client of S3 to use instead of a new one. Raises BadStoreUrl.
     """
     text, clock = os.fspath(where), clock or SystemClock()
     scheme = _SCHEME.match(text)
@@ -239,14 +239,14 @@ def open_files(where: str | os.PathLike[str], *, clock: Clock | None = None, cli
             return _folder(text, _path_of(text), clock)
         case "s3":
             return _bucket(text, clock, client)
-    raise BadHome(text, "no files are kept there", _OURS)
+    raise BadStoreUrl(text, "no files are kept there", _OURS)
 
 
 def _folder(shown: str, path: str, clock: Clock) -> Files:
     from penstock.files.folder import FolderFiles
 
     if not path or "\0" in path:
-        raise BadHome(repr(shown), "it is no path", _OURS)
+        raise BadStoreUrl(repr(shown), "it is no path", _OURS)
     return FolderFiles(Path(path), clock)
 
 
@@ -255,7 +255,7 @@ def _path_of(url: str) -> str:
 
     parts = urlsplit(url)
     if parts.netloc not in ("", "localhost"):
-        raise BadHome(
+        raise BadStoreUrl(
             url, f"a file URL names no host, and {parts.netloc!r} is one", "Write file:///path, three slashes"
         )
     return url2pathname(parts.path)
@@ -266,13 +266,13 @@ def _bucket(url: str, clock: Clock, client: Any) -> Files:
 
     parts = urlsplit(url)
     if not _BUCKET.fullmatch(parts.netloc):
-        raise BadHome(url, f"{parts.netloc!r} is no bucket's name", _OURS)
+        raise BadStoreUrl(url, f"{parts.netloc!r} is no bucket's name", _OURS)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
     if unknown := set(options) - {"region", "profile"}:
-        raise BadHome(url, f"{', '.join(sorted(unknown))} is no option", "Use region and profile only")
+        raise BadStoreUrl(url, f"{', '.join(sorted(unknown))} is no option", "Use region and profile only")
     prefix = parts.path.strip("/")
     if prefix and len(checked_key(prefix).encode()) > PREFIX_BYTES:
-        raise BadHome(url, f"its prefix has more than {PREFIX_BYTES} bytes", "Shorten it")
+        raise BadStoreUrl(url, f"its prefix has more than {PREFIX_BYTES} bytes", "Shorten it")
     return BucketFiles(S3(parts.netloc, options.get("region"), options.get("profile"), client), prefix, clock)
 
 
@@ -304,7 +304,7 @@ def verify(files: Files, prefix: str = "", tell: Callable[[int], None] = lambda 
     changed: list[tuple[str, str]] = []
     for listed in files.list(prefix):
         try:
-            if files.saved(listed.key) is None:
+            if files.saved_info(listed.key) is None:
                 unknown += 1
             size += _read(files, listed.key, tell)
         except FileChanged as error:
@@ -312,7 +312,7 @@ def verify(files: Files, prefix: str = "", tell: Callable[[int], None] = lambda 
         except FileMissing:
             continue  # deleted since it was listed
         count += 1
-    lost = tuple((saved.key, f"saved at {saved.saved_at}, but not there") for saved in files.lost(prefix))
+    lost = tuple((saved.key, f"saved at {saved.saved_at}, but not there") for saved in files.missing(prefix))
     return Verified(count, size, unknown, tuple(changed), lost)
 
 

@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from penstock.clock import Clock, utc_text
 from penstock.files import errors
-from penstock.files.content import ListedFile, SavedFile, Source, changed_size, checked_stream, hash_of
+from penstock.files.content import ByteSource, ListedFile, SavedFile, changed_size, checked_stream, hash_of
 from penstock.files.errors import FileError
 from penstock.files.file_store import Files, Sweep
 from penstock.files.folder_tree import Place, StagedFile, Tree, is_abandoned, stage_file
@@ -44,7 +44,7 @@ class FolderFiles(Files):
         self._manifest = Manifest(self._tree)
         self._clock = clock
 
-    def lost(self, prefix: str = "") -> Iterator[SavedFile]:
+    def missing(self, prefix: str = "") -> Iterator[SavedFile]:
         begins = checked_prefix(prefix)
         for key, version in self._manifest.newest():
             if key.startswith(begins) and not self._exists(key):
@@ -55,7 +55,7 @@ class FolderFiles(Files):
 
     # ── saving ───────────────────────────────────────────────────────────────────────────────────
 
-    def _save(self, key: str, source: Source, content_type: str) -> SavedFile:
+    def _save(self, key: str, source: ByteSource, content_type: str) -> SavedFile:
         with self._new_staged_file(key) as file:
             size, sha256 = self._fill(file, source, key)
             now = self._clock.now()
@@ -73,7 +73,7 @@ class FolderFiles(Files):
                 file = stack.enter_context(stage_file(self._tree))
             yield file
 
-    def _fill(self, file: StagedFile, source: Source, key: str) -> tuple[int, str]:
+    def _fill(self, file: StagedFile, source: ByteSource, key: str) -> tuple[int, str]:
         digest, size = hashlib.sha256(), 0
         for block in source.blocks():  # its exceptions are the caller's, and pass through
             with self._translated_errors(key):
@@ -222,7 +222,7 @@ class FolderFiles(Files):
             with is_abandoned(self._tree, parts) as is_left:
                 if is_left:
                     sweep.leftover(file, self._remove_staged)
-        for lost in list(self.lost()):
+        for lost in list(self.missing()):
             self._sweep_entry(lost.key, sweep)
 
     def _sweep_entry(self, key: str, sweep: Sweep) -> None:

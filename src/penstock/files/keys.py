@@ -1,7 +1,7 @@
-"""Keys: the names of files within their home, and names made from the names of other things.
+"""Keys: the names of files within their store, and names made from the names of other things.
 
-1. An accepted key names a place inside the home, on every system, whatever its parts are.
-2. What one home accepts, every home accepts: a folder on Linux, macOS or Windows, and S3 behind a prefix.
+1. An accepted key names a place inside the store, on every system, whatever its parts are.
+2. What one store accepts, every store accepts: a folder on Linux, macOS or Windows, and S3 behind a prefix.
 3. Checking is idempotent: `checked_key(checked_key(key)) == checked_key(key)`.
 """
 
@@ -20,7 +20,7 @@ KEY_BYTES = 800
 """In UTF-8. S3 has 1,024 for prefix and key together."""
 
 PREFIX_BYTES = 200
-"""Of a home in a bucket."""
+"""Of a file store in a bucket."""
 
 PART_BYTES = 240
 """Of one name between two slashes. File systems allow 255; staging and copying need some of it."""
@@ -93,7 +93,7 @@ def _check_part(key: str, part: str) -> None:
     if not part:
         raise _bad(key, "it begins or ends with '/', or has '//'", "Give names with one '/' between them")
     if part in (".", ".."):
-        raise _bad(key, f"{part!r} is no name", "Give the whole key, from the home's folder down")
+        raise _bad(key, f"{part!r} is no name", "Give the whole key, from the store's folder down")
     if len(part.encode()) > PART_BYTES:
         raise _bad(key, f"{part[:20]}… has more than {PART_BYTES} bytes", "Shorten it")
     if part[-1] in ". " or part[0] == " ":
@@ -152,15 +152,17 @@ _OTHERS = re.compile(r"[\W_]+")
 _VERSION = re.compile(r"_v([1-9][0-9]{0,8})$")
 
 
-def joined(*parts: str) -> str:
+def join_key(*parts: str) -> str:
     """A key of these parts. A part from outside that contains "/", or is no name, is refused."""
     for part in parts:
         if "/" in part:
-            raise BadKey(f"part {part!r}", "it has a '/', but is one part of a key", "Normalize it: normalized(part)")
+            raise BadKey(
+                f"part {part!r}", "it has a '/', but is one part of a key", "Normalize it: normalize_name(part)"
+            )
     return checked_key("/".join(parts))
 
 
-def normalized(name: str) -> str:
+def normalize_name(name: str) -> str:
     """`St. Mary's Hospital` → `st_marys_hospital`: letters and digits of any script, in lower case, and `_` between."""
     folded = normalize("NFC", normalize("NFKC", name).casefold())
     found = _OTHERS.sub("_", _APOSTROPHES.sub("", folded)).strip("_")
@@ -169,7 +171,7 @@ def normalized(name: str) -> str:
     return found
 
 
-def versioned(name: str, version: int) -> str:
+def add_version(name: str, version: int) -> str:
     """`schedule.xlsx`, 2 → `schedule_v2.xlsx`."""
     if version < 1:
         raise ValueError(f"versions count from 1, not {version}")

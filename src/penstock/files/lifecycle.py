@@ -1,4 +1,4 @@
-"""How long and in which tier S3 keeps the files of a home: `planned` decides, `apply` carries it out.
+"""How long and in which tier S3 keeps the files of a file store: `plan` decides, `apply` carries it out.
 
 Seed 002: moved to Intelligent-Tiering at once, deleted after 90 days, encrypted by S3, no versions (they are in names).
 Also: the leftovers of interrupted saves in `_temp/`, and unfinished uploads, are deleted after a day.
@@ -19,7 +19,7 @@ _TIER = "INTELLIGENT_TIERING"
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class BucketSettings:
     """A bucket's settings as they are; "" for what was never set."""
 
     rules: tuple[dict[str, Any], ...]
@@ -52,9 +52,9 @@ class SuspendVersioning:
 Change = SetRules | SetEncryption | SuspendVersioning
 
 
-def planned(live: Live, prefix: str = "", days: int = EXPIRY_DAYS) -> tuple[Change, ...]:
+def plan(live: BucketSettings, prefix: str = "", days: int = EXPIRY_DAYS) -> tuple[Change, ...]:
     """The changes that make a bucket as seed 002 wants it, for the files under `prefix` ("" or "some/prefix/")."""
-    wanted = _wanted(prefix, days)
+    wanted = _wanted_rules(prefix, days)
     ids = {rule["ID"] for rule in wanted}
     own = tuple(rule for rule in live.rules if rule.get("ID") in ids)
     others = tuple(rule for rule in live.rules if rule.get("ID") not in ids)
@@ -68,7 +68,7 @@ def planned(live: Live, prefix: str = "", days: int = EXPIRY_DAYS) -> tuple[Chan
     return tuple(changes)
 
 
-def described(change: Change) -> tuple[str, ...]:
+def describe(change: Change) -> tuple[str, ...]:
     """What a plan says of a change."""
     match change:
         case SetRules():
@@ -80,13 +80,13 @@ def described(change: Change) -> tuple[str, ...]:
     assert_never(change)
 
 
-def inspected(s3: S3) -> Live:
+def inspect(s3: S3) -> BucketSettings:
     """The settings that a bucket has now."""
     lifecycle = _absent_is(s3, "get_bucket_lifecycle_configuration", {"Rules": []})
     encryption = _absent_is(s3, "get_bucket_encryption", {})
     versioning = s3.call("get_bucket_versioning", f"s3://{s3.bucket}").get("Status", "")
     least_size = lifecycle.get("TransitionDefaultMinimumObjectSize", "")
-    return Live(tuple(lifecycle["Rules"]), _algorithm(encryption), versioning, least_size)
+    return BucketSettings(tuple(lifecycle["Rules"]), _algorithm(encryption), versioning, least_size)
 
 
 def apply(s3: S3, changes: tuple[Change, ...]) -> None:
@@ -111,7 +111,7 @@ def _rules_request(change: SetRules) -> dict[str, Any]:
     return request
 
 
-def _wanted(prefix: str, days: int) -> tuple[dict[str, Any], ...]:
+def _wanted_rules(prefix: str, days: int) -> tuple[dict[str, Any], ...]:
     place = f":{prefix}" if prefix else ""
     unfinished = {"DaysAfterInitiation": STAGING_DAYS}
     kept = {

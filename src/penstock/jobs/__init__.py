@@ -2,10 +2,8 @@
 
 app.py          an app: its tasks, and the database of its jobs
 tasks.py        a task and its options
-context.py      what a task is given
-attempt.py      the same, as the worker sees it: what is written under the lease
+context.py      an attempt at a job, as its worker and as its task see it
 cron.py         when a schedule is due
-app_names.py    `module:app` → the app
 model/          a job as values, and what may happen to it (pure)
 layouts/        how a job becomes items
 store/          everything that may be done to a job in its tables

@@ -30,18 +30,19 @@ from penstock.jobs.cron import Schedule
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
-from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
-from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tasks import Task, task_settings
+from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
-from penstock.retry import RetryPolicy
+from penstock.retry import Backoff, RetryPolicy
+from penstock.user_modules import load_attribute
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_WAIT_SECONDS: Final = (0.02, 1.0)
+_POLLS: Final = Backoff(0.02, 1.5, 1.0)
+"""How often `wait` reads the job."""
 _LEASES_KEPT: Final = 4
 FILES_VARIABLE: Final = "PENSTOCK_FILES"
 
@@ -104,15 +105,8 @@ class App:
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
-        settings = task_settings(
-            queue=queue,
-            priority=priority,
-            retries=retries,
-            lease_seconds=lease_seconds,
-            time_limit_seconds=time_limit_seconds,
-            soft_time_limit_seconds=soft_time_limit_seconds,
-        )
-
+        policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
+        settings = TaskSettings(queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
             raise PenstockError(
@@ -137,18 +131,16 @@ class App:
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
         job, _ = self.store.create(new)
-        self._wake_workers()
+        for wake in self._listeners:
+            wake()
         return job
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
         created = self.store.create_all(news)
-        self._wake_workers()
+        for wake in self._listeners:
+            wake()
         return [job for job, _ in created]
-
-    def _wake_workers(self) -> None:
-        for listener in self._listeners:
-            listener()
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
@@ -165,15 +157,16 @@ class App:
     def wait(self, job_id: str, *, timeout_seconds: float | None = None) -> Job:
         """The job when it has ended. Raises TimeoutError."""
         end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        pause, longest = _WAIT_SECONDS
+        polls = 0
         while True:
             job = self.store.get(job_id)
             if job.is_terminal:
                 return job
+            polls += 1
+            pause = _POLLS.bound(polls)
             if end is not None and time.monotonic() + pause > end:
                 raise TimeoutError(f"{job_id} is still {job.state} after {timeout_seconds:g} s")
             time.sleep(pause)
-            pause = min(pause * 1.5, longest)
 
     def result(self, job_id: str, *, timeout_seconds: float | None = None) -> Any:
         """What the task returned, when it has. Raises JobFailed, TimeoutError."""
@@ -278,3 +271,13 @@ class _Decorator:
         if not inspect.isfunction(function):
             raise PenstockError(f"{function!r} is no function: @app.task() goes above a def.")
         return self._register(function)
+
+
+def load_app(place: str) -> App:
+    """The app that `module:attribute` names."""
+    module, attribute, app = load_attribute(place, what="app", example="reports:app")
+    if not isinstance(app, App):
+        apps = sorted(name for name, value in vars(module).items() if isinstance(value, App))
+        hint = f" It has: {', '.join(apps)}." if apps else ""
+        raise PenstockError(f"{module.__name__} has no app named {attribute}.{hint}")
+    return app

@@ -11,7 +11,7 @@ from penstock.jobs.model.job import Job, JobNotFound
 from penstock.jobs.model.state import State
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def gather(store: JobStore, job: Job) -> Surroundings:
     return Surroundings(
         now=now,
         queue=store.queue(job.queue),
-        workers=tuple(Registry(store.db, store.layout).workers(now, tidy=False)),
+        workers=tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
         slot_holders=tuple(store.side_items.slot_holders(job.concurrency_key))
         if job.concurrency_key is not None
         else (),

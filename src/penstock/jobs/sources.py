@@ -212,9 +212,9 @@ class RecordRuns(ReadOnlySource):
 
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
         runs = (
-            run_job(item) for item in scanned(self.db, self.table, ("run_id",), query, notes) if self._is_ours(item)
+            run_job(item) for item in scan_items(self.db, self.table, ("run_id",), query, notes) if self._is_ours(item)
         )
-        return newest(runs, query)
+        return newest_jobs(runs, query)
 
     def history(self, job_id: str) -> History | None:
         try:
@@ -258,7 +258,7 @@ def record_runs_source(db: Database, table: TableDescription, files: Files | Non
 # ── for sources without a store ──────────────────────────────────────────────────────────────────
 
 
-def scanned(
+def scan_items(
     db: Database, table: str, keys: Sequence[str], query: JobQuery, notes: list[str], **options: Any
 ) -> Iterator[Item]:
     """The items of a table without an index by time, as many as the query allows (4)."""
@@ -270,7 +270,7 @@ def scanned(
         yield item
 
 
-def newest(jobs: Iterable[Job], query: JobQuery) -> list[Job]:
+def newest_jobs(jobs: Iterable[Job], query: JobQuery) -> list[Job]:
     return heapq.nlargest(query.limit, (job for job in jobs if query.matches(job)), key=place_of)
 
 
@@ -344,7 +344,7 @@ class AllJobs:
         The work on a report is in a job store too, but its system must know of a change.
         """
         stores = [source.store for source in self.sources if source.store is not None]
-        store = next((one for one in stores if one.get_those_there([job_id])), None)
+        store = next((one for one in stores if one.get_existing([job_id])), None)
         if store is not None and store.layout.table == tables.DEFAULT_TABLE:
             return store
         for source in self.sources:

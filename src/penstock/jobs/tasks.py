@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
-from penstock.jobs.model.job import DEFAULT_PRIORITY, Job
-from penstock.jobs.model.new_job import BadJob, NewJob, checked_name
+from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob, checked_name
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
 
@@ -39,24 +38,16 @@ class TaskSettings:
     soft_time_limit_seconds: float | None = None
     """So long after its start, the attempt ends at its next report and another worker continues it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What may differ from job to job."""
-
-    idempotency_key: str | None = None
-    unique_key: str | None = None
-    tenant: str = ""
-    queue: str | None = None
-    priority: int | None = None
-    run_at: float | None = None
-    delay_seconds: float | None = None
-    depends_on: tuple[str, ...] = ()
-    concurrency_key: str | None = None
-    max_concurrent: int = 1
-
-
-_NO_OPTIONS: Final = Options()
+    def __post_init__(self) -> None:
+        limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
+        if limit is not None and not limit > 0:
+            raise BadJob(f"time_limit_seconds is more than 0, not {limit}.")
+        if soft_limit is None and limit is not None:
+            object.__setattr__(self, "soft_time_limit_seconds", _SOFT_PART * limit)
+        elif soft_limit is not None and not 0 < soft_limit <= (math.inf if limit is None else limit):
+            most = "" if limit is None else f" and no more than the limit of {limit}"
+            raise BadJob(f"soft_time_limit_seconds is more than 0{most}, not {soft_limit}.")
+        checked_seconds(self.lease_seconds)
 
 
 class JobQueue(Protocol):
@@ -75,17 +66,22 @@ class Task(Generic[P, R]):
         function: Callable[..., R] | Callable[..., Awaitable[R]],
         settings: TaskSettings,
         jobs: JobQueue,
-        options: Options = _NO_OPTIONS,
+        options: dict[str, Any] | None = None,
     ) -> None:
+        """`options` are fields of its jobs that are not the task's own."""
         self.name = checked_name(name, "task")
         self.function = function
         self.settings = settings
         self._jobs = jobs
-        self._options = options
+        self._options = {
+            "queue": settings.queue,
+            "priority": settings.priority,
+            "retries": settings.retries.times,
+            **(options or {}),
+        }
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
         self._parameters = _parameters(name, self._signature)
-        checked_seconds(settings.lease_seconds)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -126,19 +122,20 @@ class Task(Generic[P, R]):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
         if run_at is not None and delay is not None:
             raise BadJob("A job has a run_at or a delay, not both.")
-        options = Options(
-            idempotency_key=idempotency_key,
-            unique_key=unique_key,
-            tenant=tenant,
-            queue=queue,
-            priority=priority,
-            run_at=None if run_at is None else _timestamp(run_at),
-            delay_seconds=None if delay is None else _seconds(delay),
-            depends_on=tuple(depends_on),
-            concurrency_key=concurrency_key,
-            max_concurrent=max_concurrent,
-        )
-        return Task(self.name, self.function, self.settings, self._jobs, options)
+        options = {
+            "idempotency_key": idempotency_key,
+            "unique_key": unique_key,
+            "tenant": tenant,
+            "queue": queue or None,
+            "priority": priority,
+            "run_at": None if run_at is None else _timestamp(run_at),
+            "delay_seconds": None if delay is None else _seconds(delay),
+            "depends_on": tuple(depends_on),
+            "concurrency_key": concurrency_key,
+            "max_concurrent": max_concurrent,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return Task(self.name, self.function, self.settings, self._jobs, given)
 
     if not TYPE_CHECKING:  # a checker would take every other name for an attribute
 
@@ -150,24 +147,9 @@ class Task(Generic[P, R]):
 
     def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         """The job that calls the function so; refuses arguments that it does not take."""
-        options, settings = self._options, self.settings
-        return NewJob(
-            task=self.name,
-            args=self._bound(args, kwargs),
-            queue=options.queue or settings.queue,
-            tenant=options.tenant,
-            priority=settings.priority if options.priority is None else options.priority,
-            retries=settings.retries.times,
-            run_at=options.run_at,
-            delay_seconds=options.delay_seconds,
-            idempotency_key=options.idempotency_key,
-            unique_key=options.unique_key,
-            concurrency_key=options.concurrency_key,
-            max_concurrent=options.max_concurrent,
-            depends_on=options.depends_on,
-        )
+        return NewJob(self.name, self._arguments(args, kwargs), **self._options)
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args and kwargs.keys() == self._parameters:
             return kwargs
         try:
@@ -226,25 +208,3 @@ def _parameters(name: str, signature: inspect.Signature) -> frozenset[str]:
     if any(parameter.kind in wrong for parameter in parameters[1:]):
         raise BadJob(f"The task {name} has parameters without a name: arguments are stored by name.")
     return frozenset(parameter.name for parameter in parameters[1:])
-
-
-def task_settings(
-    *,
-    queue: str = "default",
-    priority: int = DEFAULT_PRIORITY,
-    retries: int | RetryPolicy = 0,
-    lease_seconds: float = DEFAULT_LEASE_SECONDS,
-    time_limit_seconds: float | None = None,
-    soft_time_limit_seconds: float | None = None,
-) -> TaskSettings:
-    """The settings that a decorator names, checked."""
-    limit, soft_limit = time_limit_seconds, soft_time_limit_seconds
-    if limit is not None and not limit > 0:
-        raise BadJob(f"time_limit_seconds is more than 0, not {limit}.")
-    if soft_limit is None and limit is not None:
-        soft_limit = _SOFT_PART * limit
-    if soft_limit is not None and not 0 < soft_limit <= (math.inf if limit is None else limit):
-        most = "" if limit is None else f" and no more than the limit of {limit}"
-        raise BadJob(f"soft_time_limit_seconds is more than 0{most}, not {soft_limit}.")
-    policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
-    return TaskSettings(queue, priority, policy, lease_seconds, limit, soft_limit)

@@ -13,7 +13,7 @@ lineage.py     what was made from what
 from __future__ import annotations
 
 from penstock.pipelines.context import StepContext
-from penstock.pipelines.errors import (
+from penstock.pipelines.definition import (
     BadPipeline,
     ItemFailure,
     ItemsFailed,

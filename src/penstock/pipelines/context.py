@@ -8,8 +8,8 @@ from typing import Any, Literal, TypeVar, cast, overload
 
 from penstock.files import Data, SavedFile
 from penstock.jobs.context import JobContext, attempt_of
-from penstock.jobs.model.new_job import checked_progress
-from penstock.pipelines.errors import ItemFailure, required_job_id
+from penstock.jobs.model.job import checked_progress
+from penstock.pipelines.definition import ItemFailure, required_job_id
 from penstock.pipelines.fanout import IN_FLIGHT, FanOut, Key
 from penstock.pipelines.rounds import Ledger
 from penstock.pipelines.values import PipelineFile, name_in_attempt
@@ -63,9 +63,9 @@ class StepContext:
         stored = name_in_attempt(name, self.attempt)
         file = attempt_of(self._ctx).save_file(f"{self.step}/{stored}", data)
         self.saved[name] = file.saved
-        home = self._ledger.home
-        assert home is not None  # it has just been saved there
-        return PipelineFile(file.saved, home)
+        files = self._ledger.files
+        assert files is not None  # it has just been saved there
+        return PipelineFile(file.saved, files)
 
     # ── reports ──────────────────────────────────────────────────────────────────────────────────
 

@@ -20,8 +20,7 @@ from penstock.clock import Clock, utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
 from penstock.jobs.context import attempt_of
 from penstock.pipelines.context import StepContext
-from penstock.pipelines.definition import INPUTS, Step
-from penstock.pipelines.errors import BadPipeline
+from penstock.pipelines.definition import INPUTS, BadPipeline, Step
 from penstock.pipelines.rounds import Ledger
 from penstock.pipelines.values import PipelineFile, Product, name_in_attempt, path_hash
 
@@ -101,7 +100,7 @@ class Inputs:
         self._check_pipeline(note)
         kept = {name: form for name, form in note.get("inputs", {}).items() if not form.get(_DEFAULT)}
         self._check(kept)
-        own = {name: Product.parse(form) for name, form in kept.items() if name in self._known}
+        own = {name: Product.parse(form) for name, form in kept.items() if name in self._input_names}
         own |= {name: self._product(name, value, own.get(name), ledger) for name, value in self.given.items()}
         missing = {name: value for name, value in self.defaults.items() if name not in own}
         others = {name: Product.of(value, f"parameters.{name}") for name, value in missing.items()}
@@ -118,7 +117,7 @@ class Inputs:
             ledger.write(INPUTS_NOTE, note, summary=", ".join(forms))
 
     @property
-    def _known(self) -> set[str]:
+    def _input_names(self) -> set[str]:
         return {*self.names, *self.defaults}
 
     def _check_pipeline(self, note: Mapping[str, Any]) -> None:
@@ -129,7 +128,8 @@ class Inputs:
 
     def _check(self, kept: Mapping[str, Any]) -> None:
         takes = ", ".join((*self.names, *self.defaults)) or "none"
-        found = [f"{name!r} is no input of it: it takes {takes}" for name in self.given if name not in self._known]
+        unknown = [name for name in self.given if name not in self._input_names]
+        found = [f"{name!r} is no input of it: it takes {takes}" for name in unknown]
         missing = [name for name in self.names if name not in self.given and name not in kept]
         found += [f"its input {name!r} is missing: give inputs={{{name!r}: …}}" for name in missing]
         if found:
@@ -147,7 +147,7 @@ class Inputs:
             reason = (error.strerror or str(error)).lower()
             raise BadPipeline(self.pipeline, [f"its input {name!r} is the file {path}: {reason}"]) from error
         is_kept = before is not None and before.file is not None and before.sha256 == digest
-        if before is not None and is_kept and (ledger.ctx is None or before.is_whole(ledger.home)):
+        if before is not None and is_kept and (ledger.ctx is None or before.is_whole(ledger.files)):
             return before
         if ledger.ctx is None:
             return Product(file=SavedFile(str(path), 0, digest, ""), sha256=digest)  # to be compared, not to be read
@@ -228,13 +228,13 @@ class Execution:
 
     def _damage(self, note: Mapping[str, Any]) -> str:
         """What is wrong with the files that it made; nothing if all are as they were."""
-        home = self.ledger.home
+        files = self.ledger.files
         forms = [*note["files"].values(), *(form["file"] for form in note["outputs"].values() if "file" in form)]
         for saved in {form["key"]: SavedFile.parse(form) for form in forms}.values():
-            if home is None:
+            if files is None:
                 return f"its file {saved.key} cannot be looked at: this store has no place for files"
             try:
-                PipelineFile(saved, home).check()
+                PipelineFile(saved, files).check()
             except FileMissing:
                 return f"its file {saved.key} is missing"
             except FileChanged as error:
@@ -283,7 +283,7 @@ class Execution:
 
     def _call(self, step: Step, context: StepContext, inputs: Mapping[str, Product]) -> dict[str, Product]:
         try:
-            given = {name: product.given(self.ledger.home) for name, product in inputs.items()}
+            given = {name: product.step_value(self.ledger.files) for name, product in inputs.items()}
             return self._products_of(step, step.function(context, **given))
         except Exception as error:
             error.add_note(

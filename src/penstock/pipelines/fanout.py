@@ -21,7 +21,7 @@ from penstock.files import FileChanged, FileMissing
 from penstock.jobs.model.job import JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import NotJson, to_json
 from penstock.leases import LeaseLost
-from penstock.pipelines.errors import ItemFailure, ItemsFailed
+from penstock.pipelines.definition import ItemFailure, ItemsFailed
 from penstock.pipelines.rounds import Ledger
 from penstock.pipelines.values import Product, value_hash
 
@@ -91,18 +91,18 @@ class FanOut:
         finally:
             for future in self._pending:
                 future.cancel()
-        return [self._given(item) for item in items]
+        return [self._result_of(item) for item in items]
 
     def raise_failures(self, results: Sequence[Any]) -> None:
         failures = [result for result in results if isinstance(result, ItemFailure)]
         if failures:
             raise ItemsFailed(self._step, failures, len(results)) from failures[0].error
 
-    def _given(self, item: _Item) -> Any:
+    def _result_of(self, item: _Item) -> Any:
         error = self._failures.get(item.identity)
         if error is not None:
             return ItemFailure(item.place, item.label, error)
-        return self._kept.products[item.identity].given(self._ledger.home)
+        return self._kept.products[item.identity].step_value(self._ledger.files)
 
     # ── calling ──────────────────────────────────────────────────────────────────────────────────
 
@@ -131,7 +131,7 @@ class FanOut:
             try:
                 self._pending[self._executor.submit(function, item.value)] = item
             except RuntimeError as error:  # it is broken, or was shut down
-                self._died(error)
+                self._raise_died(error)
         return bool(self._pending)
 
     def _take(self, done: Iterable[Future[Any]]) -> None:
@@ -151,7 +151,7 @@ class FanOut:
         if stop is not None:
             raise stop
         if broken is not None:
-            self._died(broken)
+            self._raise_died(broken)
 
     def _keep(self, item: _Item, value: Any) -> None:
         try:
@@ -159,7 +159,7 @@ class FanOut:
         except NotJson as error:
             self._failures[item.identity] = error
 
-    def _died(self, error: BaseException) -> None:
+    def _raise_died(self, error: BaseException) -> None:
         self._take([future for future in self._pending if future.done() and not _is_broken(future)])
         self._kept.flush()
         raise ExecutorDied(
@@ -217,7 +217,7 @@ class _Kept:
         while (found := self._read(self._number)) is not None and found.get("of") == self._fingerprint:
             for identity, form in found["items"].items():
                 product = Product.parse(form)
-                if product.is_whole(self._ledger.home):
+                if product.is_whole(self._ledger.files):
                     self.products[identity] = product
             self._number += 1
         self._flushed_at = time.monotonic()

@@ -10,8 +10,7 @@ from typing import Any, Final
 from penstock.files import SavedFile
 from penstock.jobs.model.job import Checkpoint, Job, JobNotFound
 from penstock.jobs.store.store import JobStore
-from penstock.pipelines.definition import sorted_by_need
-from penstock.pipelines.errors import required_job_id
+from penstock.pipelines.definition import required_job_id, sorted_by_need
 from penstock.pipelines.execution import INPUTS_NOTE, note_name
 from penstock.pipelines.rounds import rounds
 from penstock.pipelines.values import Product
@@ -102,7 +101,7 @@ def lineage(store: JobStore, job_id: str | None) -> Lineage:
     by_time = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
     ordered, circular = sorted_by_need([(note, note["inputs"], note["outputs"]) for note in by_time])
     for note in (*ordered, *circular):  # steps that were since declared otherwise may seem to need each other
-        origins += _made(note)
+        origins += _origins_of(note)
     return Lineage(job_id, tuple(origins))
 
 
@@ -111,7 +110,9 @@ def outputs(store: JobStore, job_id: str | None) -> dict[str, Any]:
     notes = _notes(store, required_job_id(job_id))
     notes.pop(INPUTS_NOTE, None)
     by_time = sorted(notes.values(), key=lambda note: str(note["ended_at"]))
-    return {name: Product.parse(form).given(store.files) for note in by_time for name, form in note["outputs"].items()}
+    return {
+        name: Product.parse(form).step_value(store.files) for note in by_time for name, form in note["outputs"].items()
+    }
 
 
 def _notes(store: JobStore, job_id: str) -> dict[str, Any]:
@@ -133,7 +134,7 @@ def _points(store: JobStore, job: Job) -> list[Checkpoint]:
     ]
 
 
-def _made(note: Mapping[str, Any]) -> list[Origin]:
+def _origins_of(note: Mapping[str, Any]) -> list[Origin]:
     step = str(note["step"])
     outputs = {name: Product.parse(form) for name, form in note["outputs"].items()}
     keys = {product.file.key for product in outputs.values() if product.file is not None}

@@ -19,16 +19,14 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from penstock.errors import PenstockError
-from penstock.jobs.attempt import Attempt
-from penstock.jobs.context import JobContext, attempt_of
+from penstock.jobs.context import Attempt, JobContext, attempt_of
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.tasks import task_settings
+from penstock.jobs.tasks import TaskSettings
 from penstock.jobs.worker.outcomes import job_error
 from penstock.leases import DEFAULT_LEASE_SECONDS, LeaseLost, LeaseRenewer
-from penstock.pipelines.definition import Step, in_order, name_problems, problems
-from penstock.pipelines.errors import BadPipeline, JobIdRequired
+from penstock.pipelines.definition import BadPipeline, JobIdRequired, Step, in_order, name_problems, problems
 from penstock.pipelines.execution import Execution, Inputs, NotDone, PipelineReport, Tell
 from penstock.pipelines.rounds import Ledger, checked_job_id, claim_round, rounds
 
@@ -124,7 +122,7 @@ class Pipeline:
         """
         job_id = checked_job_id(self.name, job_id)
         wanted = Inputs(self.name, self.inputs, self.parameters, inputs)
-        limits = task_settings(time_limit_seconds=time_limit_seconds, soft_time_limit_seconds=soft_time_limit_seconds)
+        limits = TaskSettings(time_limit_seconds=time_limit_seconds, soft_time_limit_seconds=soft_time_limit_seconds)
         began_at = time.monotonic()
         self.check()
         while True:
@@ -230,8 +228,8 @@ class Pipeline:
 
     def _report(self, execution: Execution, *, stopped: str = "") -> PipelineReport:
         made = {name for step in self.steps for name in step.outputs}
-        home = execution.ledger.home
-        outputs = {name: one.given(home) for name, one in execution.products.items() if name in made}
+        files = execution.ledger.files
+        outputs = {name: one.step_value(files) for name, one in execution.products.items() if name in made}
         return PipelineReport(self.name, execution.job_id, execution.all_reports(), outputs, stopped)
 
 

@@ -19,12 +19,12 @@ from penstock.errors import PenstockError
 from penstock.files import Files
 from penstock.files.keys import checked_key
 from penstock.jobs.context import JobContext
-from penstock.jobs.model.job import Job, JobCancelled, JobNotFound, JobRequeued
-from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobNotFound, JobRequeued, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.store.store import JobStore
 from penstock.leases import new_owner
-from penstock.pipelines.errors import BadPipeline, PipelineHeld, required_job_id
+from penstock.pipelines.definition import BadPipeline, PipelineHeld, required_job_id
+from penstock.retry import Backoff
 
 MOST_ROUNDS: Final = 1_000
 _ROUND: Final = re.compile(r"~\d+$")
@@ -43,7 +43,7 @@ class Ledger:
         self.ctx = ctx
 
     @property
-    def home(self) -> Files | None:
+    def files(self) -> Files | None:
         return self._store.files
 
     def read(self, name: str) -> Any:
@@ -115,7 +115,7 @@ def checked_job_id(pipeline: str, job_id: str | None) -> str:
 QUEUE: Final = "pipelines"
 """Of jobs that are run by whoever calls `run`: no worker looks there unless it is told to."""
 
-_PAUSES_SECONDS: Final = (0.02, 0.5)
+_POLLS: Final = Backoff(0.02, 1.5, 0.5)
 _TRIES: Final = 100
 
 
@@ -170,5 +170,4 @@ def _wait(job: Job, end: float, tries: int) -> None:
             raise PipelineHeld(job.id, lease.owner, lease.takeable_at)
     elif tries > _TRIES:
         raise PenstockError(f"{job.id}: others took and left it {tries} times. Try again.")
-    shortest, longest = _PAUSES_SECONDS
-    time.sleep(min(longest, shortest * tries))
+    time.sleep(_POLLS.bound(tries))

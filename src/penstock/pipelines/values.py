@@ -33,15 +33,15 @@ class PipelineFile:
     """A file of the job. Other bytes than those that were saved are refused while it is read."""
 
     saved: SavedFile
-    home: Files
+    files: Files
 
     def open(self) -> io.BufferedReader:
         """A stream of its bytes; raises FileMissing, and FileChanged before the last byte."""
-        return self.home.open(self.saved.key, expect=self.saved)
+        return self.files.open(self.saved.key, expect=self.saved)
 
     def read(self, *, limit: int = READ_BYTES) -> bytes:
         """All of a small file; raises FileTooLarge above `limit` bytes."""
-        return self.home.read(self.saved.key, limit=limit, expect=self.saved)
+        return self.files.read(self.saved.key, limit=limit, expect=self.saved)
 
     def check(self) -> None:
         """Reads all of it: raises FileMissing or FileChanged unless it is what was saved."""
@@ -99,22 +99,22 @@ class Product:
         """As it stands in a checkpoint."""
         return {"file": self.file.form()} if self.file is not None else {"value": from_json(self.text)}
 
-    def given(self, home: Files | None) -> Any:
+    def step_value(self, files: Files | None) -> Any:
         """What a step gets: a value of its own to change as it likes, or the file."""
         if self.file is None:
             return from_json(self.text)
-        if home is None:
+        if files is None:
             raise PenstockError(
                 f'{self.file.key} is a file, and this store has no place for files: App(url, files="folder").'
             )
-        return PipelineFile(self.file, home)
+        return PipelineFile(self.file, files)
 
-    def is_whole(self, home: Files | None) -> bool:
+    def is_whole(self, files: Files | None) -> bool:
         """Whether it can be given: a file is there, and is what was saved."""
         if self.file is None:
             return True
         try:
-            self.given(home).check()
+            self.step_value(files).check()
         except (FileMissing, FileChanged):
             return False
         return True

@@ -36,7 +36,7 @@ __all__ = [
     "process_pool",
 ]
 
-_HOMES = {
+_MODULES = {
     "FailureGroup": "failed_records",
     "Interrupted": "run.run",
     "ProcessingStopped": "run.run",
@@ -49,6 +49,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'penstock.records' has no attribute {name!r}")
-    return getattr(import_module(f"penstock.records.{_HOMES[name]}"), name)
+    return getattr(import_module(f"penstock.records.{_MODULES[name]}"), name)

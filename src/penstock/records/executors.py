@@ -170,7 +170,7 @@ class ExecutorRunner:
         self._policy = policy
         self._timeout = timeout_seconds
         self._workers = workers
-        self._turns = _Turns()
+        self._lock_of_runs = _SharedLock()
         self._lock = threading.Lock()
         self._futures: set[Future[Ended]] = set()
         self._hung: list[Future[Ended]] = []
@@ -178,7 +178,7 @@ class ExecutorRunner:
         self._stopping = False
 
     def run(self, function: Function, item: Item, serial: int, *, alone: bool) -> Ended:
-        with self._turns.alone() if alone else self._turns.together():
+        with self._lock_of_runs.exclusive() if alone else self._lock_of_runs.shared():
             executor, future = self._submit(function, item, serial)
             try:
                 return future.result(self._timeout)
@@ -277,37 +277,37 @@ class ExecutorRunner:
         self._executor.shutdown(wait=not now, cancel_futures=True)
 
 
-class _Turns:
-    """Any number together, or one alone."""
+class _SharedLock:
+    """Held by any number together, or by one alone."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._together = 0
-        self._alone = False
+        self._holders = 0
+        self._exclusive = False
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def shared(self) -> Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: not self._alone)
-            self._together += 1
+            self._changed.wait_for(lambda: not self._exclusive)
+            self._holders += 1
         try:
             yield
         finally:
             with self._changed:
-                self._together -= 1
+                self._holders -= 1
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: not self._alone)
-            self._alone = True  # from now on nobody begins
-            self._changed.wait_for(lambda: not self._together)
+            self._changed.wait_for(lambda: not self._exclusive)
+            self._exclusive = True  # from now on nobody begins
+            self._changed.wait_for(lambda: not self._holders)
         try:
             yield
         finally:
             with self._changed:
-                self._alone = False
+                self._exclusive = False
                 self._changed.notify_all()
 
 

@@ -48,7 +48,7 @@ class FailedRecord:
     state: RecordState
 
     def is_one_of(self, kind: str | None, message: str | None) -> bool:
-        return kind in (None, self.state.kind) and message in (None, normalised(self.state.message))
+        return kind in (None, self.state.kind) and message in (None, normalise_message(self.state.message))
 
 
 class Failures:
@@ -62,7 +62,7 @@ class Failures:
         groups: dict[tuple[str, str], FailureGroup] = {}
         for failed in self:
             state = failed.state
-            name = (state.kind, normalised(state.message))
+            name = (state.kind, normalise_message(state.message))
             if name not in groups and len(groups) >= MOST_GROUPS:
                 name = (state.kind, OTHERS)
             _add(groups.setdefault(name, FailureGroup(*name)), failed)
@@ -75,7 +75,7 @@ class Failures:
         count = 0
         for failed in self:
             if failed.is_one_of(kind, message):
-                count += self._store.replace_state(failed.key, failed.seen, failed.state.redriven())
+                count += self._store.replace_state(failed.key, failed.seen, failed.state.redrive())
                 if count == limit:
                     break
         return count
@@ -114,6 +114,6 @@ _VARIABLE = re.compile(
 )
 
 
-def normalised(message: str) -> str:
+def normalise_message(message: str) -> str:
     """A message without what differs from record to record: numbers, ids and what stands in quotes become `…`."""
     return _VARIABLE.sub("…", message.partition("\n")[0])[:200]

@@ -9,54 +9,17 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import signal
 import threading
 from collections.abc import Callable
-from functools import wraps
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
 Handler = Callable[[int, FrameType | None], None]
 _LOG = logging.getLogger("penstock.records")
-
-
-def without_children(function: Callable[..., T]) -> Callable[..., T]:
-    """The same function, from which only the process that called it comes back."""
-    call: Any = _async_call(function) if inspect.iscoroutinefunction(function) else _call(function)
-    return wraps(function)(call)
-
-
-def _call(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        process = os.getpid()
-        try:
-            value = function(*args, **kwargs)
-        except BaseException as error:
-            end_child_of(process, function, error)
-            raise
-        end_child_of(process, function)
-        return value
-
-    return call
-
-
-def _async_call(function: Callable[..., Any]) -> Callable[..., Any]:
-    async def call(*args: Any, **kwargs: Any) -> Any:
-        process = os.getpid()
-        try:
-            value = await function(*args, **kwargs)
-        except BaseException as error:
-            end_child_of(process, function, error)
-            raise
-        end_child_of(process, function)
-        return value
-
-    return call
 
 
 def end_child_of(process: int, function: Callable[..., Any], error: BaseException | None = None) -> None:

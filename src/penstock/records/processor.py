@@ -14,9 +14,9 @@ from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.records.executors import DirectRunner, ExecutorOrMaker, ExecutorRunner, Function, Runner, check_function
 from penstock.records.failed_records import FailureGroup, Failures
 from penstock.records.record_state import BOOKKEEPING
-from penstock.records.run.outcomes import Rules
 from penstock.records.run.report import MOST_ERRORS, Progress, Report
-from penstock.records.run.run import Run
+from penstock.records.run.run import RecordRun
+from penstock.records.run.run_context import Rules
 from penstock.records.source import Mark, Source, Unchanged, Work
 from penstock.records.store import DEFAULT_MAX_CRASHES, RecordStore
 from penstock.retry import Cause, RetryPolicy
@@ -106,7 +106,7 @@ class RecordProcessor:
         self._store = RecordStore(
             self._source, lease_seconds=lease_seconds, max_crashes=max_crashes, unchanged=unchanged, clock=clock
         )
-        self._run: Run | None = None
+        self._run: RecordRun | None = None
 
     def process_all(
         self,
@@ -127,7 +127,7 @@ class RecordProcessor:
         check_function(function)
         runner = self._runner()
         runner.check(function)
-        self._run = Run(
+        self._run = RecordRun(
             self._store,
             runner,
             function,

@@ -114,7 +114,7 @@ class RecordState:
         """From when on another may take a record that is leased."""
         return self.until + allowance_seconds(self.lease)
 
-    def claimed(self, owner: str, now: float, seconds: float, last_token: int = 0) -> RecordState:
+    def claim(self, owner: str, now: float, seconds: float, last_token: int = 0) -> RecordState:
         """With a lease for `owner`, whose last one had `last_token` (2). A lease that was left is a crash (3)."""
         lease = grant(max(self.token, last_token, int(now * 1e6)), owner, now, seconds)
         until = round(lease.until, 3)
@@ -124,40 +124,40 @@ class RecordState:
         crashes = self.crashes + (1 if self.owner else 0)
         return replace(self, attempts=self.attempts + 1, crashes=crashes, due=0.0, **facts)
 
-    def renewed(self, now: float) -> RecordState:
-        return replace(self, until=round(Lease(self.owner, self.token, self.until, self.lease).renewed(now).until, 3))
+    def renew(self, now: float) -> RecordState:
+        return replace(self, until=round(Lease(self.owner, self.token, self.until, self.lease).renew(now).until, 3))
 
-    def given_back(self) -> RecordState:
+    def give_back(self) -> RecordState:
         """As if it had not been claimed, but for the token."""
         return replace(self._free(), attempts=self.attempts - 1)
 
     def after_failure(self, kind: str, message: str, now: float, due: float) -> RecordState:
         """To be tried again at `due`."""
-        return replace(self._failed(kind, message, now), failures=self.failures + 1, due=round(due, 3))
+        return replace(self._record_failure(kind, message, now), failures=self.failures + 1, due=round(due, 3))
 
     def after_crash(self, message: str, now: float, due: float) -> RecordState:
-        return replace(self._failed(WORKER_DIED, message, now), crashes=self.crashes + 1, due=round(due, 3))
+        return replace(self._record_failure(WORKER_DIED, message, now), crashes=self.crashes + 1, due=round(due, 3))
 
-    def failed_for_good(self, kind: str, message: str, now: float) -> RecordState:
+    def fail_for_good(self, kind: str, message: str, now: float) -> RecordState:
         """Not to be tried again (4)."""
-        return replace(self._failed(kind, message, now), failures=self.failures + 1, parked=round(now, 3))
+        return replace(self._record_failure(kind, message, now), failures=self.failures + 1, parked=round(now, 3))
 
-    def failed_as_poison(self, now: float, message: str = _WORKER_DIED_MESSAGE) -> RecordState:
-        died = replace(self._failed(WORKER_DIED, message, now), parked=round(now, 3))
+    def fail_as_poison(self, now: float, message: str = _WORKER_DIED_MESSAGE) -> RecordState:
+        died = replace(self._record_failure(WORKER_DIED, message, now), parked=round(now, 3))
         return replace(died, crashes=self.crashes + (1 if self.owner else 0))
 
-    def finished(self, now: float) -> RecordState:
+    def finish(self, now: float) -> RecordState:
         """Done, where the record has no marks of its own to say so."""
         return RecordState(token=self.token, attempts=self.attempts, done=round(now, 3))
 
-    def redriven(self) -> RecordState:
+    def redrive(self) -> RecordState:
         """Free again, with all its attempts before it."""
         return RecordState(token=self.token, redrives=self.redrives + 1)
 
     def _free(self) -> RecordState:
         return replace(self, owner="", until=0.0, lease=0.0)
 
-    def _failed(self, kind: str, message: str, now: float) -> RecordState:
+    def _record_failure(self, kind: str, message: str, now: float) -> RecordState:
         return replace(self._free(), kind=kind, message=message, failed=round(now, 3), due=0.0)
 
     # ── in the table ─────────────────────────────────────────────────────────────────────────────

@@ -92,7 +92,7 @@ class RunLog:
             _log.warning("The run is not recorded in %s: %s", RUNS_TABLE, error)
 
 
-def recorded(
+def process_recorded(
     processor: RecordProcessor,
     function: Function,
     db: Database,

@@ -98,7 +98,7 @@ class Source:
     """The work as requests: pages to read, and the condition of a claim."""
 
     def __init__(self, db: Database, work: Work) -> None:
-        described = _described(db, work.table)
+        described = _describe(db, work.table)
         self.db = db
         self.work = work
         self._in_a_file = db.capabilities.shares_commits
@@ -175,7 +175,7 @@ class Source:
             operation = "Query" if "KeyConditionExpression" in request else "Scan"
             for answer in read_pages(self.db.execute, operation, request):
                 page = [self._candidate(item, value) for item in answer["Items"]]
-                yield _shuffled(self._as_they_lie(page), draw)
+                yield _shuffle(self._as_they_lie(page), draw)
                 if self._in_a_file and value is not None:
                     request["Limit"] = FILE_PAGE
 
@@ -252,7 +252,7 @@ class Source:
         return " ".join(f"{name}={next(iter(value.values()))}" for name, value in key.items())
 
 
-def _shuffled(page: list[Candidate], draw: random.Random) -> list[Candidate]:
+def _shuffle(page: list[Candidate], draw: random.Random) -> list[Candidate]:
     parts = [page[start : start + _NEIGHBOURS] for start in range(0, len(page), _NEIGHBOURS)]
     draw.shuffle(parts)
     return list(chain.from_iterable(parts))
@@ -260,7 +260,7 @@ def _shuffled(page: list[Candidate], draw: random.Random) -> list[Candidate]:
 
 def key_type(db: Database, table: str, index: str) -> str | None:
     """The type of an index's partition key: S, N or B; None if there is no such index."""
-    described = _described(db, table)
+    described = _describe(db, table)
     names = TableKey.from_description(described).indexes.get(index)
     return None if names is None else _key_types(described)[names[0]]
 
@@ -269,7 +269,7 @@ def _key_types(described: Mapping[str, Any]) -> dict[str, str]:
     return {one["AttributeName"]: one["AttributeType"] for one in described["AttributeDefinitions"]}
 
 
-def _described(db: Database, table: str) -> dict[str, Any]:
+def _describe(db: Database, table: str) -> dict[str, Any]:
     try:
         described: dict[str, Any] = db.execute("DescribeTable", {"TableName": table})["Table"]
     except ResourceNotFoundException:

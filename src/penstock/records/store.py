@@ -156,7 +156,7 @@ class RecordStore:
 
     def _grant(self, state: RecordState, now: float) -> RecordState:
         with self._granting:
-            granted = state.claimed(self.owner, now, self.lease_seconds, self._last_token)
+            granted = state.claim(self.owner, now, self.lease_seconds, self._last_token)
             self._last_token = granted.token
         return granted
 
@@ -222,7 +222,7 @@ class RecordStore:
     def renew(self, claim: Claim) -> WriteAnswer:
         """A later end of the lease. The claim's own is moved where it was written."""
         asked_at = time.monotonic()
-        state = claim.state.renewed(self.clock.now())
+        state = claim.state.renew(self.clock.now())
         answer = self.put_state(claim, state)
         if isinstance(answer, Written):
             claim.state, claim.wire = state, state.wire()
@@ -290,7 +290,7 @@ class RecordStore:
         values = dict(zip(text.marks, marks.values(), strict=True))
         values |= {alias: claim.record[name] for alias, name in text.compared}
         if not self.source.work.has_marks:
-            values[":b"] = claim.state.finished(self.clock.now()).wire()
+            values[":b"] = claim.state.finish(self.clock.now()).wire()
         for _ in range(_TRIES):
             own = values[":own"] = claim.wire
             try:
@@ -328,7 +328,7 @@ class RecordStore:
 
     def fail_poison(self, candidate: Candidate, state: RecordState) -> RecordState | None:
         """A record whose workers died has failed; None if its state is another by now."""
-        failed = state.failed_as_poison(self.clock.now())
+        failed = state.fail_as_poison(self.clock.now())
         return failed if self.replace_state(candidate.key, state.wire(), failed) else None
 
     def replace_state(self, key: WireItem, seen: AttributeValue, state: RecordState) -> bool:

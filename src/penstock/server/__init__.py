@@ -8,11 +8,10 @@ The life of a request, one file a step:
     request_reader.py     bytes of one connection → requests
     http1.py              the HTTP/1.1 parser: httptools where installed, h11 where not
     known_heads.py        heads that have come before, which need no parsing
-    encodings.py          gzip and deflate, both ways, within limits
     routing.py            which operation is meant, or which refusal DynamoDB would give; large bodies
     auth/                 origins, the Authorization header, signatures, the file of keys
     group_commit.py       requests that arrived together share one transaction
-    replies.py            status line, headers, checksum
+    replies.py            status line, headers, checksum; gzip and deflate, both ways, within limits
 """
 
 from penstock.server.server import AddressError, Options, ServerThread, listen, running_server, serve

@@ -21,10 +21,9 @@ import orjson
 from penstock.engine.engine import Pending
 from penstock.engine.registry import Answer
 from penstock.server.connection_limits import STALLED_TICKS
-from penstock.server.encodings import chosen_encoding
 from penstock.server.group_commit import WIDE_MEGABYTES
 from penstock.server.known_heads import Meaning
-from penstock.server.replies import JSON, JSON_10, PLAIN, TEXT, Reply, Style
+from penstock.server.replies import JSON, JSON_10, PLAIN, TEXT, Reply, Style, chosen_encoding
 from penstock.server.request_reader import FIRST_ACCEPT_ENCODING, NO_ROOM, RequestReader
 from penstock.server.routing import (
     LARGE_BYTES,

@@ -26,8 +26,7 @@ from penstock.engine.engine import Pending
 from penstock.engine.registry import WRITES, Answer
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, InternalServerError, StorageError
-from penstock.server.encodings import pack
-from penstock.server.replies import Style
+from penstock.server.replies import Style, pack
 
 if TYPE_CHECKING:
     from penstock.server.connection import Connection
@@ -102,8 +101,8 @@ class GroupCommit:
         wide = self._next_wide() if self._wide else ()
         if self._calls or self._wide:
             self._loop.call_soon(self._flush)
-        asked = [*calls, *(call for call, _, _ in wide)] if wide else calls
-        answers = self._try_answers(asked)
+        together = [*calls, *(call for call, _, _ in wide)] if wide else calls
+        answers = self._try_answers(together)
         if answers is None:
             calls, waiting = self._defer_writes(calls, waiting)
             answers = self._answers([*calls, *(call for call, _, _ in wide)])
@@ -169,9 +168,9 @@ class GroupCommit:
 
     def _in_writer(self, some: list[_Request]) -> None:
         answers = self._answers([call for call, _, _ in some])
-        self._loop.call_soon_threadsafe(self._written, some, answers)
+        self._loop.call_soon_threadsafe(self._answer_deferred, some, answers)
 
-    def _written(self, some: list[_Request], answers: list[Answer]) -> None:
+    def _answer_deferred(self, some: list[_Request], answers: list[Answer]) -> None:
         self._is_writing = False
         self._write_deferred()
         for (_, connection, style), answer in zip(some, answers, strict=True):

@@ -33,10 +33,8 @@ from penstock.engine.registry import Answer
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import DynamoDBError, SerializationException, UnknownOperationException
 from penstock.server.auth import authorization
-from penstock.server.auth.authorization import Headers
-from penstock.server.auth.origins import EVERY, Origins
-from penstock.server.encodings import BodyTooLarge, unpack
-from penstock.server.replies import FAULT, JSON, JSON_10, TEXT, TOO_LARGE, Reply, error_body
+from penstock.server.auth.authorization import EVERY, Headers, Origins
+from penstock.server.replies import FAULT, JSON, JSON_10, TEXT, TOO_LARGE, BodyTooLarge, Reply, error_body, unpack
 from penstock.wire.limits import REQUEST_BYTES
 
 if TYPE_CHECKING:
@@ -276,18 +274,18 @@ def _endpoint(host: bytes) -> Reply:
 
 def _refuse_origin(origin: bytes) -> Reply:
     """A page of elsewhere, which its visitor did not ask to call here."""
-    shown = origin[:200].decode("latin-1")
-    told = f"A web page of {shown} may not call this server. To allow it: penstock serve --allow-origin {shown}"
-    return Reply(403, orjson.dumps({"__type": "com.amazon.coral.service#AccessDeniedException", "message": told}))
+    page = origin[:200].decode("latin-1")
+    message = f"A web page of {page} may not call this server. To allow it: penstock serve --allow-origin {page}"
+    return Reply(403, orjson.dumps({"__type": "com.amazon.coral.service#AccessDeniedException", "message": message}))
 
 
 def _preflight(headers: Headers) -> Reply:
     """What a browser asks before it lets a page call us: a page that may call may send anything, as at AWS."""
     allowed = b"Access-Control-Max-Age: " + _PREFLIGHT_SECONDS + b"\r\n"
-    if asked := headers.get(b"access-control-request-headers"):
-        allowed += b"Access-Control-Allow-Headers: " + asked + b"\r\n"
-    if asked := headers.get(b"access-control-request-method"):
-        allowed += b"Access-Control-Allow-Methods: " + asked + b"\r\n"
+    if value := headers.get(b"access-control-request-headers"):
+        allowed += b"Access-Control-Allow-Headers: " + value + b"\r\n"
+    if value := headers.get(b"access-control-request-method"):
+        allowed += b"Access-Control-Allow-Methods: " + value + b"\r\n"
     return Reply(200, b"", content_type=b"", headers=allowed)
 
 

@@ -156,7 +156,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     try:
         for family, kind, protocol, _, address in dict.fromkeys(found):
             chosen = sockets[0].getsockname()[1] if sockets else port
-            sockets.append(_bound(family, kind, protocol, (address[0], chosen, *address[2:])))
+            sockets.append(_bind(family, kind, protocol, (address[0], chosen, *address[2:])))
     except OSError as error:
         for sock in sockets:
             sock.close()
@@ -164,7 +164,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _bound(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+def _bind(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
     sock = socket.socket(family, kind, protocol)
     try:
         if hasattr(socket, "SO_REUSEADDR"):
@@ -234,29 +234,29 @@ def serve(
 
 
 async def _until_signal(server: Server, loop: asyncio.AbstractEventLoop, ready: Callable[[], None]) -> None:
-    asked = asyncio.Event()
+    signalled = asyncio.Event()
 
-    def caught() -> None:
-        if asked.is_set():
+    def on_signal() -> None:
+        if signalled.is_set():
             # Nothing is lost by it: what was acknowledged is in the file.
             os._exit(1)
-        asked.set()
+        signalled.set()
 
-    _on_signals(loop, caught)
+    _on_signals(loop, on_signal)
     await server.start()
     _settle_memory()
     _share_the_interpreter()
     ready()
-    await asked.wait()
+    await signalled.wait()
     await server.stop()
 
 
-def _on_signals(loop: asyncio.AbstractEventLoop, caught: Callable[[], None]) -> None:
+def _on_signals(loop: asyncio.AbstractEventLoop, on_signal: Callable[[], None]) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         try:
-            loop.add_signal_handler(number, caught)
+            loop.add_signal_handler(number, on_signal)
         except NotImplementedError:
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(caught))
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(on_signal))
 
 
 def _share_the_interpreter() -> None:

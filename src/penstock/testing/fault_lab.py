@@ -30,8 +30,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.client.wrappers.faults import Rates
-from penstock.jobs.app import App
-from penstock.jobs.app_names import load_app
+from penstock.jobs.app import App, load_app
 from penstock.jobs.model.job import Job
 from penstock.jobs.worker.worker import Worker
 from penstock.testing.invariants import check

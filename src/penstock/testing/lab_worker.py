@@ -15,8 +15,7 @@ from penstock.client.database import Database
 from penstock.client.wrappers.faults import Faults, Rates
 from penstock.client.wrappers.retries import Retrying
 from penstock.clock import Clock
-from penstock.jobs.app import App
-from penstock.jobs.app_names import load_app
+from penstock.jobs.app import App, load_app
 from penstock.jobs.worker.worker import Worker
 from penstock.records.forks import for_handlers, not_in_children
 

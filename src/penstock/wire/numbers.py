@@ -13,7 +13,6 @@ from decimal import Context, Decimal
 
 from penstock.errors import ValidationException
 from penstock.wire.limits import NUMBER_DIGITS, NUMBER_MAX_EXPONENT, NUMBER_MIN_EXPONENT
-from penstock.wire.refusals import RefusedValue
 
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?", re.ASCII)
 
@@ -40,10 +39,10 @@ def normalise(text: str) -> str:
     """The one text of this number's value; refused as DynamoDB refuses it."""
     if len(text) <= NUMBER_DIGITS and text.isdigit() and text.isascii() and (text[0] != "0" or len(text) == 1):
         return text
-    return _render(_checked(text))
+    return _render(_check(text))
 
 
-def measured(text: str) -> tuple[str, int]:
+def measure(text: str) -> tuple[str, int]:
     """`normalise(text)` and its `size`, for the price of one look at an ordinary number."""
     known = _SMALL.get(text)
     if known is not None:
@@ -148,7 +147,7 @@ def _power(text: str, beyond: int = 10**_EXPONENT_DIGITS) -> int:
     return -power if text[0] == "-" else power
 
 
-def _checked(text: str) -> Parts:
+def _check(text: str) -> Parts:
     parts = _parts(text)
     _, digits, exponent = parts
     if not digits:
@@ -197,3 +196,24 @@ def _render(parts: Parts) -> str:
 
 # Counters, versions and flags: most numbers of most items.
 _SMALL: dict[str, tuple[str, int]] = {text: (text, size(text)) for text in map(str, range(1000))}
+
+
+# ── refused values ─────────────────────────────────────────────────────────────────────────────────
+
+
+class RefusedValue(ValidationException):
+    """A value that DynamoDB refuses in two wordings: `message` is the older layer's, `current` the other's.
+
+    AWS checks attribute values in one of two layers, and the operation decides which: the older one (batches of writes,
+    transactions, Scan, PartiQL) or the current one (docs/decisions/0004-wording.md). Numbers and duplicates in sets are
+    worded differently; of these, of nesting and of empty names, only the older layer names the placeholder that holds
+    it. Without `current`, both say the same.
+    """
+
+    def __init__(self, older: str, current: str | None = None) -> None:
+        super().__init__(older)
+        self.current = older if current is None else current
+
+    @property
+    def code(self) -> str:
+        return "ValidationException"

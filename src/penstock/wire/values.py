@@ -19,7 +19,7 @@ from typing import Any
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire import numbers
 from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, ECHOED_CHARACTERS, NESTING, REQUEST_BYTES
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 
 AttributeValue = dict[str, Any]
 Item = dict[str, AttributeValue]
@@ -59,7 +59,7 @@ def check_item(item: Item) -> tuple[Item, int]:
                 texts.append(value["S"])
                 continue
             if "N" in value:
-                number, number_bytes = numbers.measured(value["N"])
+                number, number_bytes = numbers.measure(value["N"])
                 if number == value["N"]:
                     size += number_bytes
                     continue
@@ -102,7 +102,7 @@ def check_value(value: AttributeValue) -> AttributeValue:
     return _check(value, 0)[0]
 
 
-def measured(value: AttributeValue) -> tuple[AttributeValue, int]:
+def measure_value(value: AttributeValue) -> tuple[AttributeValue, int]:
     """The value, normalised, and the bytes that it counts for."""
     return _check(value, 0)
 
@@ -160,7 +160,7 @@ def _check(value: AttributeValue, depth: int) -> tuple[AttributeValue, int]:
     if kind == "S":
         return value, _text_bytes(data)
     if kind == "N":
-        number, size = numbers.measured(data)
+        number, size = numbers.measure(data)
         return (value if number == data else {"N": number}), size
     check = _CHECKS.get(kind)
     if check is None:

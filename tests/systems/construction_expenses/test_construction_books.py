@@ -13,8 +13,7 @@ from penstock.client.items.expressions import F
 from penstock.client.items.failures import ConditionFailed
 from penstock.client.items.values import InvalidValue
 from penstock.clock import ManualClock
-from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
-from penstock.systems.construction_expenses.collection import AlreadyThere, NotThere, NoWayToFind
+from penstock.systems.construction_expenses.books import DAY_SECONDS, AlreadyThere, Books, NotThere, NoWayToFind
 from penstock.tables.definitions.definition import Naming
 
 World = tuple[Books, ManualClock]

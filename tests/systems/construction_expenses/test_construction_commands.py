@@ -134,7 +134,8 @@ def test_S1_20_a_handler_of_ones_own_may_be_named(loaded: None, here: Path, monk
     monkeypatch.syspath_prepend(str(here))
     (here / "my_webhooks.py").write_text(
         "def add_company(webhook, books):\n"
-        "    return [books.companies.table.put_action(books.companies.checked({'companyId': webhook.webhook_id}))]\n"
+        "    item = books.companies.prepare_item({'companyId': webhook.webhook_id})\n"
+        "    return [books.companies.table.put_action(item)]\n"
         "def busy(webhook, books):\n    raise TimeoutError('busy')\n"
     )
     run("webhook", "--handler", "my_webhooks:add_company", given=json.dumps(event(1)))

@@ -11,16 +11,29 @@ from construction_world import new_books, webhook
 from penstock.client.database import connect
 from penstock.client.tables.transactions import Action
 from penstock.clock import ManualClock
-from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
-from penstock.systems.construction_expenses.collection import NotThere
+from penstock.systems.construction_expenses.books import DAY_SECONDS, Books, NotThere
 from penstock.systems.construction_expenses.demo import demo
-from penstock.systems.construction_expenses.failures import Transient
-from penstock.systems.construction_expenses.intake import Intake, Receipt
+from penstock.systems.construction_expenses.intake import Intake, Receipt, Transient
 from penstock.systems.construction_expenses.webhook import Webhook
-from penstock.systems.construction_expenses.webhook_record import ATTRIBUTES
 
 World = tuple[Books, ManualClock]
 ENTRY = "dlq_evt_001"
+
+ATTRIBUTES = (
+    "dlqEntryId",
+    "webhookId",
+    "eventType",
+    "payload",
+    "failureReason",
+    "retryCount",
+    "maxRetries",
+    "firstFailedAt",
+    "lastFailedAt",
+    "status",
+    "processingHistory",
+    "ttl",
+)
+"""What an entry has: these, and nothing else."""
 
 
 @pytest.fixture(params=["embedded", "http"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from email.message import Message
@@ -30,8 +31,7 @@ from penstock.errors import (
 )
 from penstock.systems.construction_expenses import webhook_record
 from penstock.systems.construction_expenses.books import DAY_SECONDS, Books
-from penstock.systems.construction_expenses.failures import Transient, failure_of, is_transient
-from penstock.systems.construction_expenses.intake import Intake
+from penstock.systems.construction_expenses.intake import Intake, Transient, failure_of, is_transient
 from penstock.systems.construction_expenses.paddle import handle
 from penstock.systems.construction_expenses.webhook import (
     BadWebhook,
@@ -218,18 +218,35 @@ def test_S1_20_a_holder_that_was_overtaken_writes_nothing_while_the_other_is_at_
 def test_S1_20_a_webhook_that_ends_every_process_is_dead_lettered() -> None:
     with new_books() as (books, clock):
         intake = Intake(books, Handler(), wait=clock.advance)
-        record = intake._recorded(webhook())
+        record = intake._record(webhook())
         for _ in range(6):
-            taken = webhook_record.taken(record, "dead", clock.now(), 30)
-            changed = intake._changed(record, taken)
-            assert changed is not None
-            record = changed
+            record = intake._change(record, webhook_record.started(record, "dead", clock.now(), 30))
             clock.advance(40)
         (receipt,) = intake.resume()
         assert (receipt.outcome, receipt.retries) == ("dead-lettered", 5)
         assert receipt.reason is not None
         assert receipt.reason.startswith("Abandoned: ")
         assert effects(books) == 0
+
+
+def test_S1_20_a_lease_is_renewed_while_a_handler_runs(tmp_path: Path) -> None:
+    """By the machine's clock: the handler runs until its lease has moved."""
+    with connect(tmp_path / "expenses.db") as db:
+        books = Books(db, TEST)
+        books.make_tables()
+
+        def slow(received: Webhook, there: Books) -> Iterable[Action]:
+            deadline = time.monotonic() + 60
+            first = webhook_record.lease_of(books.webhooks.required(received.webhook_id))
+            while (lease := webhook_record.lease_of(books.webhooks.required(received.webhook_id))) == first:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            assert lease.until > first.until and lease.token == first.token
+            return Handler()(received, there)
+
+        receipt = Intake(books, slow, lease_seconds=0.9).receive(webhook())
+        assert (receipt.outcome, receipt.attempts) == ("handled", 1)
+        assert effects(books) == 1
 
 
 class LosesAnAnswer:

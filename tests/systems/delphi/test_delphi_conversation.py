@@ -16,8 +16,8 @@ from penstock.systems.delphi.analysis.conversation import (
     parse_conversation,
     read_conversation,
 )
-from penstock.systems.delphi.analysis.embeddings import packed, unpacked
-from penstock.systems.delphi.analysis.keywords import STOP_WORDS, Vocabulary, stem, terms, unspaced, words
+from penstock.systems.delphi.analysis.embeddings import pack_vector, unpack_vector
+from penstock.systems.delphi.analysis.keywords import STOP_WORDS, Vocabulary, stem, terms, unspaced_runs, words
 
 HEADER = "timestamp,comment-id,author-id,agrees,disagrees,moderated,comment-body\n"
 
@@ -86,7 +86,7 @@ def test_our_own_conversation_has_one_of_everything():
     sample = files("penstock.systems.delphi").joinpath("sample", "comments.csv").read_bytes()
     conversation = parse_conversation(sample)
     assert len(conversation.comments) == 87
-    assert {reason: conversation.counted(reason) for reason in ("blank", "moderated", "duplicate")} == {
+    assert {reason: conversation.count_skipped(reason) for reason in ("blank", "moderated", "duplicate")} == {
         "blank": 1,
         "moderated": 2,
         "duplicate": 1,
@@ -105,7 +105,7 @@ def test_words_are_without_stop_words_and_by_stems():
 
 
 def test_unspaced_scripts_are_cut_at_words_that_hold_sentences_together():
-    assert unspaced("我覺得計程車的司機") == ["計程車", "司機"]
+    assert unspaced_runs("我覺得計程車的司機") == ["計程車", "司機"]
     assert words("計程車") == ["計程", "程車"]
     assert words("नदी हर वसंत में") == ["नदी", "हर", "वसंत", "में"]
 
@@ -136,17 +136,17 @@ def test_a_keyword_of_an_unspaced_script_is_a_whole_word():
 
 
 def test_S3_5_a_vector_is_packed_with_its_dimension():
-    data = packed([0.5, -1.0, 0.25])
+    data = pack_vector([0.5, -1.0, 0.25])
     assert len(data) == 12
-    assert unpacked(data, 3) == (0.5, -1.0, 0.25)
+    assert unpack_vector(data, 3) == (0.5, -1.0, 0.25)
     with pytest.raises(ValueError, match="no vector of 4 dimensions"):
-        unpacked(data, 4)
+        unpack_vector(data, 4)
 
 
 @pytest.mark.parametrize("component", [float("nan"), float("inf")])
 def test_a_vector_that_is_no_vector_is_refused(component: float):
     with pytest.raises(ValueError, match="NaN or infinite"):
-        packed([0.0, component])
+        pack_vector([0.0, component])
 
 
 def test_S3_12_keywords_do_not_depend_on_the_order_of_sets_which_is_another_in_every_process():

@@ -16,8 +16,7 @@ import pytest
 
 from penstock.clock import ManualClock
 from penstock.jobs.app import App
-from penstock.jobs.model.job import Job
-from penstock.jobs.model.new_job import BadJob, NewJob
+from penstock.jobs.model.job import BadJob, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.leases import LeaseLost
 from penstock.systems.delphi.queue.layout import QueueLayout

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.systems.delphi.analysis.clusters import OUTLIER, Clusterer, Layers, clustered, evoc_is_compiled
+from penstock.systems.delphi.analysis.clusters import OUTLIER, Clusterer, Layers, cluster_vectors, evoc_is_compiled
 from penstock.systems.delphi.analysis.conversation import Conversation, Skipped, read_conversation
 from penstock.systems.delphi.analysis.embeddings import TfidfEmbedder
 from penstock.systems.delphi.analysis.libraries import one_thread
-from penstock.systems.delphi.analysis.projection import projected
-from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, described
+from penstock.systems.delphi.analysis.projection import project_vectors
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, describe_topics
 
 HERE = Path(__file__).resolve().parents[3]
 DATA = Path(os.environ.get("PENSTOCK_POLIS_DATA", HERE.parent / "shared" / "data" / "polis"))
@@ -36,8 +36,8 @@ def analysed(name: str, clusterer: Clusterer = "auto") -> tuple[Conversation, La
     texts = [comment.text for comment in conversation.comments]
     with one_thread():
         vectors = TfidfEmbedder().embed(texts, 42)
-        layers = clustered(vectors, 42, clusterer)
-        topics = described(layers, texts, vectors, projected(vectors, 42).positions)
+        layers = cluster_vectors(vectors, 42, clusterer)
+        topics = describe_topics(layers, texts, vectors, project_vectors(vectors, 42).positions)
     namer = KeywordNamer()
     return (
         conversation,

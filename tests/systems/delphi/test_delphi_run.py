@@ -16,12 +16,12 @@ import pytest
 import penstock
 from penstock.jobs.app import App
 from penstock.pipelines import JobIdRequired, PipelineReport
-from penstock.systems.delphi.analysis.clusters import Clusterer, Layers, clustered
+from penstock.systems.delphi.analysis.clusters import Clusterer, Layers, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import Comment, Conversation, parse_conversation
 from penstock.systems.delphi.analysis.embeddings import TfidfEmbedder
 from penstock.systems.delphi.analysis.libraries import one_thread
-from penstock.systems.delphi.analysis.projection import Projection, projected
-from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, described
+from penstock.systems.delphi.analysis.projection import Projection, project_vectors
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Topic, describe_topics
 from penstock.systems.delphi.converter import DataConverter
 from penstock.systems.delphi.pipeline import Delphi
 from penstock.systems.delphi.results import (
@@ -368,9 +368,9 @@ DEGENERATE = {
 def test_S3_12_odd_conversations_have_a_map_and_names_too(texts: list[str], clusterer: Clusterer):
     with one_thread():
         vectors = TfidfEmbedder().embed(texts, 1)
-        projection = projected(vectors, 1)
-        layers = clustered(vectors, 1, clusterer)
-        topics = described(layers, texts, vectors, projection.positions)
+        projection = project_vectors(vectors, 1)
+        layers = cluster_vectors(vectors, 1, clusterer)
+        topics = describe_topics(layers, texts, vectors, projection.positions)
     assert all(math.isfinite(number) for position in projection.positions for number in position)
     names = {topic.key: KeywordNamer().name(topic, [texts[row] for row in topic.samples]) for topic in topics}
     assert all(names.values())

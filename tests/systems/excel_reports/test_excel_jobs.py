@@ -25,12 +25,12 @@ from penstock.systems.excel_reports.records import (
     BadReport,
     JobExists,
     RecordId,
+    Settings,
     log_record_id,
     main_record_id,
     new_job_id,
     parse_record_id,
 )
-from penstock.systems.excel_reports.settings import Settings
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.excel_reports.transitions import category_of, duration_text
 

@@ -27,7 +27,7 @@ from penstock.files.errors import NotAllowed
 from penstock.jobs.model.state import BadTransition
 from penstock.systems.excel_reports.demo import demo
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
-from penstock.systems.excel_reports.project import MadeUpProject, Row, painted, size_of
+from penstock.systems.excel_reports.project import MadeUpProject, Row, paint, size_of
 from penstock.systems.excel_reports.records import STEPS, BadReport
 from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.excel_reports.workbook import ReportBook, cell_text, looks_like_formula, sheet_name
@@ -204,8 +204,8 @@ def test_S0_13_a_report_without_rows_is_a_report(db: Database, tmp_path: Path) -
 
 
 def test_a_picture_is_a_png_of_its_name() -> None:
-    assert painted("a") == painted("a") != painted("b")
-    assert size_of(painted("a")) == (48, 48)
+    assert paint("a") == paint("a") != paint("b")
+    assert size_of(paint("a")) == (48, 48)
     with pytest.raises(ValueError, match="no PNG"):
         size_of(b"GIF89a")
     assert looks_like_formula(" =1")

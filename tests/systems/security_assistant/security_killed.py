@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 60.0
 
 def main(kind: str, folder: str, counts: str, when: str = "", killed: str = "") -> None:
     stages.STAGES = tuple(
-        counted(stage, Path(counts), when == "in" and stage.name == killed) for stage in stages.STAGES
+        count_text(stage, Path(counts), when == "in" and stage.name == killed) for stage in stages.STAGES
     )
 
     def watch(stage: str, job: DrawingJob) -> None:
@@ -39,7 +39,7 @@ def main(kind: str, folder: str, counts: str, when: str = "", killed: str = "") 
             time.sleep(0.05)
 
 
-def counted(stage: stages.Stage, counts: Path, dies: bool) -> stages.Stage:
+def count_text(stage: stages.Stage, counts: Path, dies: bool) -> stages.Stage:
     def run(materials: stages.Materials) -> stages.Outcome:
         with counts.open("a") as lines:
             lines.write(f"{stage.name}\n")

@@ -13,9 +13,8 @@ from typing import Any
 from penstock.clock import Clock, ManualClock
 from penstock.systems.security_assistant.drawing.sample import Building
 from penstock.systems.security_assistant.jobs.job import DrawingJob
-from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
-from penstock.systems.security_assistant.settings import Settings, open_storage
+from penstock.systems.security_assistant.jobs.stages import NewDrawing, submit_drawing
+from penstock.systems.security_assistant.jobs.storage import Settings, Storage, open_storage
 
 START = 1_894_701_600.0
 """2030-01-15T10:00:00Z, after today: the engine deletes what has expired by the machine's own clock."""

@@ -20,7 +20,6 @@ from penstock.systems.security_assistant.drawing.components import (
     type_of,
 )
 from penstock.systems.security_assistant.drawing.context import BadContext, Context, context_text, read_context
-from penstock.systems.security_assistant.drawing.evaluation import CHECKS, evaluate
 from penstock.systems.security_assistant.drawing.pdf import (
     BadDrawing,
     BrokenDrawing,
@@ -33,7 +32,14 @@ from penstock.systems.security_assistant.drawing.pdf import (
     read_drawing,
 )
 from penstock.systems.security_assistant.drawing.sample import LEGEND, Building, PdfPage, pdf
-from penstock.systems.security_assistant.drawing.schedule import Heading, read_schedule, schedule_sheets, workbook
+from penstock.systems.security_assistant.drawing.schedule import (
+    CHECKS,
+    Heading,
+    evaluate,
+    read_schedule,
+    schedule_sheets,
+    workbook,
+)
 
 HEADING = Heading("7central", "St. Mary's", "Wing", "job_1", "a.pdf", "2030-01-15T10:00:00.000Z")
 

@@ -22,8 +22,7 @@ from penstock.systems.security_assistant.drawing.context import CONTEXT_BYTES, C
 from penstock.systems.security_assistant.drawing.pdf import DRAWING_BYTES, Drawing
 from penstock.systems.security_assistant.drawing.sample import Building, PdfPage, pdf
 from penstock.systems.security_assistant.http import Tenants, security_api
-from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.settings import Settings, open_storage, table_storage
+from penstock.systems.security_assistant.jobs.storage import Settings, Storage, open_storage, table_storage
 from penstock.web.server import running_app
 
 BUILDING = Building(levels=1, doors=3)

@@ -18,14 +18,13 @@ from penstock.clock import ManualClock
 from penstock.files import open_files
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import BadTransition, State
+from penstock.optimistic import Conflict
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.jobs import transitions
-from penstock.systems.security_assistant.jobs.copy import copy_jobs
-from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, job_of
-from penstock.systems.security_assistant.jobs.names import BadName, job_name, part_of
+from penstock.systems.security_assistant.jobs.job import BadItem, BadName, DrawingJob, job_name, job_of, part_of
 from penstock.systems.security_assistant.jobs.processor import Processor
 from penstock.systems.security_assistant.jobs.storage import Storage, moment_of
-from penstock.systems.security_assistant.jobs.store import BadToken, Conflict
+from penstock.systems.security_assistant.jobs.store import BadToken, copy_jobs
 from penstock.systems.security_assistant.jobs.table_store import SHARDS, TableJobStore
 
 DAY = 86_400.0
@@ -392,7 +391,11 @@ def test_S2_7_pages_of_any_jobs_put_together_are_all_of_them_in_order(
     """Whatever the moments, equal ones included; and whichever index is asked."""
     base = job_of({name: value for name, value in SEED_ITEM.items() if name != "ttl"})
     jobs = [
-        replace(base, name=replace(base.name, job_id=f"job_{number}"), created_at=moment, updated_at=moment, version=1)
+        replace(
+            base,
+            name=replace(base.name, job_id=f"job_{number}"),
+            lifecycle=replace(base.lifecycle, created_at=moment, updated_at=moment, run_at=moment),
+        )
         for number, moment in enumerate(moments)
     ]
     with connect(":memory:") as db:

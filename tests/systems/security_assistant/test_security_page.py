@@ -25,7 +25,7 @@ VARYING = (
 )
 
 
-def steady(text: str) -> str:
+def in_order(text: str) -> str:
     for pattern, word in VARYING:
         text = pattern.sub(word, text)
     return text
@@ -40,7 +40,7 @@ def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.Monkey
     for part in console.split("$ penstock ")[1:]:
         command, expected = part.split("\n", 1)
         told = CliRunner().invoke(cli, shlex.split(JOB.sub(job, command)))
-        assert steady(told.output) == steady(expected), command
+        assert in_order(told.output) == in_order(expected), command
         found = JOB.search(told.output)
         job = job or (found.group() if found else "")
     ((code, expected),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -20,16 +20,14 @@ from penstock.errors import PenstockError
 from penstock.files import BadKey, FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
+from penstock.optimistic import Conflict
 from penstock.systems.security_assistant import tables
-from penstock.systems.security_assistant.jobs.job import EVENT_TYPES, BadItem
+from penstock.systems.security_assistant.jobs.job import EVENT_TYPES, BadItem, BadName
 from penstock.systems.security_assistant.jobs.json_store import CorruptJobs, JsonJobStore
-from penstock.systems.security_assistant.jobs.names import BadName
 from penstock.systems.security_assistant.jobs.processor import Processor
-from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.store import Conflict
-from penstock.systems.security_assistant.jobs.submission import submit_drawing
+from penstock.systems.security_assistant.jobs.stages import submit_drawing
+from penstock.systems.security_assistant.jobs.storage import BadSettings, Settings, Storage, open_storage
 from penstock.systems.security_assistant.jobs.table_store import TableJobStore
-from penstock.systems.security_assistant.settings import BadSettings, Settings, open_storage
 
 HERE = Path(__file__).parent
 DAY = 86_400.0

@@ -11,7 +11,7 @@ from table_strategies import tables
 
 from penstock.clock import ManualClock
 from penstock.engine import Engine
-from penstock.engine.context import Scope
+from penstock.engine.catalog.catalog import Scope
 from penstock.tables.definitions.aws_shapes import Facts, create_request, from_description
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.definitions.export_file import ExportError, SummaryRow, export_text, read_export, summary_text

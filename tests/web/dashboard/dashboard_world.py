@@ -13,8 +13,7 @@ from penstock.client.database import Database, connect
 from penstock.client.transports.base import Answer, Request, Transport
 from penstock.errors import ConnectionFailed
 from penstock.files import open_files
-from penstock.jobs.model.job import Job, JobError
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, JobError, NewJob
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.app import make_dashboard
 from penstock.web.dashboard.source import Source

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dashboard_world import World
 
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import NewJob
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.pages.jobs import MOST_JOBS, plan
 

@@ -10,8 +10,7 @@ from dashboard_world import World
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.jobs.model.job import Entry, Event, Job
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Entry, Event, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.web.dashboard.charts import job_charts
 from penstock.web.dashboard.job_counts import FIRST_KEYS, JobCounter

@@ -11,11 +11,10 @@ import pytest
 from dashboard_world import World
 
 from penstock.clock import ManualClock
-from penstock.jobs.model.job import JobError, JobFile
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import JobError, JobFile, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.systems.construction_expenses.books import Books
 from penstock.systems.construction_expenses.intake import Intake
 from penstock.systems.construction_expenses.paddle import handle
@@ -63,7 +62,7 @@ def test_the_overview_counts_jobs_by_state_and_tells_of_the_oldest_that_waits(wo
 def test_the_overview_shows_the_workers_that_live_and_what_asking_has_cost(world: World) -> None:
     now = world.store.clock.now()
     worker = WorkerInfo("laptop:1:a", now, now, ("default",), ("report",), 8, 3, 41, 250.0)
-    Registry(world.db, world.store.layout).beat(worker)
+    WorkerRegistry(world.db, world.store.layout).beat(worker)
     page = world.page("/")
     assert "3 of 8 places busy" in page
     assert "250 <small>read units, all workers" in page
@@ -73,7 +72,7 @@ def test_the_overview_shows_the_workers_that_live_and_what_asking_has_cost(world
 def test_a_worker_that_is_gone_is_not_shown_and_looking_writes_nothing(world: World) -> None:
     long_ago = world.store.clock.now() - 3600
     worker = WorkerInfo("laptop:1:a", long_ago, long_ago, ("default",), ("report",), 8, 3, 41, 250.0)
-    Registry(world.db, world.store.layout).beat(worker)
+    WorkerRegistry(world.db, world.store.layout).beat(worker)
     job = world.made()
     world.switch.calls.clear()
     for path in ("/", "/workers", "/jobs", f"/jobs/{job.id}"):

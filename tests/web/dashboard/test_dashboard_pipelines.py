@@ -10,8 +10,7 @@ import pytest
 from dashboard_world import World
 
 from penstock.files import SavedFile
-from penstock.jobs.attempt import Attempt
-from penstock.jobs.context import JobContext
+from penstock.jobs.context import Attempt, JobContext
 from penstock.pipelines import Lineage, Origin, Pipeline, StepContext
 from penstock.web.dashboard.charts import lineage_chart
 from penstock.web.dashboard.pages.pipelines import SVG_POLICY, base_id, picture_type, round_of, topics_of

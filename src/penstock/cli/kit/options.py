@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -104,6 +106,24 @@ def listen_options(default_port: int) -> Callable[[F], F]:
 
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def place_options(make: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[Callable[..., None]], Any]:
+    """Options that say where something is, given to the command as one `place`: what `make` makes of their values."""
+    names = tuple(inspect.signature(make).parameters)
+
+    def decorate(function: Callable[..., None]) -> Any:
+        @wraps(function)
+        def with_place(**values: Any) -> None:
+            place = make(**{name: values.pop(name) for name in names})
+            function(place=place, **values)
+
+        decorated: Any = with_place
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
 
 
 class AgeType(click.ParamType[float]):

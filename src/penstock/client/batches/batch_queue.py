@@ -28,7 +28,6 @@ from penstock.client.items.keys import Key, TableKey, encode_key
 from penstock.client.items.values import InvalidValue, decode_item, encode_json, path_text
 from penstock.errors import DynamoDBError, PenstockError
 from penstock.retry import Backoff
-from penstock.wire import keys
 from penstock.wire import values as wire
 from penstock.wire.limits import BATCH_BYTES, BATCH_WRITE_ITEMS, WRITE_UNIT_BYTES
 from penstock.wire.values import Item
@@ -79,12 +78,14 @@ class HeldWrites:
 
 
 def places(key: TableKey) -> Callable[[Item], bytes]:
-    """Of an item or a key: where Penstock keeps it, which is the key of its row (wire/keys.py)."""
+    """Of an item or a key: where Penstock keeps it, which is the key of its row (engine/catalog/row_keys.py)."""
+    from penstock.engine.catalog import row_keys  # a client over HTTP that sorts nothing does without the engine
+
     partition, *others = (attribute.name for attribute in key.attributes)
     if not others:
-        return lambda item: keys.partition(item[partition])
+        return lambda item: row_keys.partition(item[partition])
     sort = others[0]
-    return lambda item: keys.partition(item[partition]) + keys.data_of(item[sort])
+    return lambda item: row_keys.partition(item[partition]) + row_keys.data_of(item[sort])
 
 
 Duplicates = Literal["last", "refuse"]

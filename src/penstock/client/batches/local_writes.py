@@ -28,7 +28,7 @@ from penstock.engine.items.bulk_rows import WHOLE_ROWS, Loading, Row
 from penstock.errors import DynamoDBError
 from penstock.wire import numbers
 from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, BATCH_WRITE_ITEMS
-from penstock.wire.values import LIST_BYTES, Item, measured
+from penstock.wire.values import LIST_BYTES, Item, measure_value
 
 _ORDINARY_INTEGER = 10**18
 
@@ -47,11 +47,11 @@ def measured_item(item: Mapping[str, Any]) -> tuple[Item, int] | None:
                 members[name] = {"S": value}
                 size += len(value) if value.isascii() else len(value.encode())
             elif kind is int and 0 < value < _ORDINARY_INTEGER:
-                text, length = numbers.measured(int.__repr__(value))
+                text, length = numbers.measure(int.__repr__(value))
                 members[name] = {"N": text}
                 size += length
             elif kind is Decimal:  # NaN and Infinity are no numbers to `numbers` either
-                text, length = numbers.measured(str(value))
+                text, length = numbers.measure(str(value))
                 members[name] = {"N": text}
                 size += length
             elif kind is bool:
@@ -62,7 +62,7 @@ def measured_item(item: Mapping[str, Any]) -> tuple[Item, int] | None:
                 members[name] = {"L": [{"S": text} for text in value]}
                 size += LIST_BYTES + len(value) + (len(texts) if texts.isascii() else len(texts.encode()))
             else:
-                members[name], length = measured(encode(value))
+                members[name], length = measure_value(encode(value))
                 size += length
     except (InvalidValue, DynamoDBError, AttributeError, TypeError, UnicodeError):
         return None

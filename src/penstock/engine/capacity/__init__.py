@@ -1,7 +1,6 @@
 """The simulation of throughput.
 
 consumption.py    what a call has used, by table, index and key
-token_buckets.py  the limits of a table, an index and its partitions
-throttling.py     calls that exceed them are throttled
+throttling.py     the limits of a table, an index and its partitions; calls that exceed them are throttled
 hot_keys.py       which keys and partitions are used most
 """

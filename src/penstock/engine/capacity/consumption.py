@@ -12,12 +12,12 @@ from typing import Any
 
 import orjson
 
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.registry import Request, Response
 from penstock.errors import PenstockError
 from penstock.expressions import compile_key_condition
-from penstock.wire import keys
 from penstock.wire.throttles import Kind
 from penstock.wire.values import AttributeValue, Item, check_value
 
@@ -55,14 +55,14 @@ def is_read(operation: str, request: Request) -> bool:
 def members_of(context: OperationContext, operation: str, request: Request, response: Response) -> list[Member]:
     """What each member of the call has spent."""
     kind: Kind = "Read" if is_read(operation, request) else "Write"
-    asked = list(_named_keys(context, operation, request))
+    named = list(_named_keys(context, operation, request))
     reports = response.get("ConsumedCapacity") or []
     by_table = {report["TableName"]: report for report in (reports if isinstance(reports, list) else [reports])}
-    tables = [context.table(name) for name, _ in asked]
+    tables = [context.table(name) for name, _ in named]
     shares = {name: 1.0 / max(1, sum(table.name == name for table in tables)) for name in by_table}
     return [
         _member(context, operation, table, given, by_table.get(table.name), kind, shares.get(table.name, 0.0))
-        for table, (_, given) in zip(tables, asked, strict=True)
+        for table, (_, given) in zip(tables, named, strict=True)
     ]
 
 
@@ -94,8 +94,8 @@ def _named_keys(context: OperationContext, operation: str, request: Request) -> 
                 yield name, key
     elif operation in ("TransactWriteItems", "TransactGetItems"):
         for action in request["TransactItems"]:
-            asked = next(action[kind] for kind in _ACTIONS if action.get(kind))
-            yield asked["TableName"], asked.get("Item") or asked["Key"]
+            fields = next(action[kind] for kind in _ACTIONS if action.get(kind))
+            yield fields["TableName"], fields.get("Item") or fields["Key"]
 
 
 def _keys_of_statement(context: OperationContext, request: Request) -> Iterator[tuple[str, Item]]:
@@ -137,7 +137,7 @@ def _member(
         return _walked(table, given, on_table * share, [(index, units * share) for index, units in on_indexes])
     spends = [Spend(table, None, kind, on_table * share, *_place((table.hash,), given))]
     if on_indexes:
-        item = _stored(context, table, given) or given
+        item = _stored_item(context, table, given) or given
         for index, units in on_indexes:
             spends.append(Spend(table, index, kind, units * share, *_place(index.hash, item)))
     return spends
@@ -157,10 +157,10 @@ def _units(table: TableInfo, report: Response) -> tuple[float, OnIndexes]:
     return on_table, [(table.indexes[name], part["CapacityUnits"]) for name, part in on_indexes.items()]
 
 
-def _stored(context: OperationContext, table: TableInfo, given: Item) -> Item | None:
+def _stored_item(context: OperationContext, table: TableInfo, given: Item) -> Item | None:
     """The item as it is after the call: an update's request does not show the attributes that an index goes by."""
     key = {part.name: check_value(given[part.name]) for part in table.key}
-    row = context.db.execute(table.sql_get, (table.row_key(key),)).fetchone()
+    row = context.db.execute(table.sql_get, (row_keys.row_key(table, key),)).fetchone()
     return orjson.loads(row[0]) if row else None
 
 
@@ -169,7 +169,7 @@ def _place(parts: Sequence[KeyAttribute], item: Item) -> tuple[int | None, str |
     values = [check_value(item[part.name]) for part in parts if part.kind in (item.get(part.name) or {})]
     if len(values) != len(parts):
         return None, None
-    hashed = keys.partition_of_many(values)[: keys.HASH_BYTES]
+    hashed = row_keys.partition_of_many(values)[: row_keys.HASH_BYTES]
     return int.from_bytes(hashed, "big"), " · ".join(map(_label, values))
 
 

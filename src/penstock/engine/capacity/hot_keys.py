@@ -79,8 +79,8 @@ class Sketch:
         if len(self.counts) < self._size:
             return Count()
         lightest = min(self.counts, key=lambda key: self.counts[key].units)
-        gone = self.counts.pop(lightest)
-        return Count(gone.reads, gone.writes, 0, gone.units)
+        removed = self.counts.pop(lightest)
+        return Count(removed.reads, removed.writes, 0, removed.units)
 
 
 @dataclass(slots=True)
@@ -160,13 +160,13 @@ def merged(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     runs = list(runs)
     together = Heat(min((run["started_at"] for run in runs), default=0.0))
     for run in runs:
-        for told in run["resources"]:
-            heat = together._of((told["table"], told["index"] or ""))
-            heat.total.merge(_count(told))
-            heat.reasons.update(told.get("reasons", {}))  # older files have none
-            for one in told["keys"]:
+        for resource in run["resources"]:
+            heat = together._of((resource["table"], resource["index"] or ""))
+            heat.total.merge(_count(resource))
+            heat.reasons.update(resource.get("reasons", {}))  # older files have none
+            for one in resource["keys"]:
                 heat.keys[one["key"]].merge(_count(one))
-            for one in told["partitions"]:
+            for one in resource["partitions"]:
                 heat.partition((int(one["low"], 16), int(one["high"], 16))).merge(_count(one))
     return together.as_dict()
 

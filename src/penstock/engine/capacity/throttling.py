@@ -5,7 +5,13 @@
 2. What is refused costs nothing. A call pays all its tables and indexes, or none.
 3. Of a batch, what can be paid for is done and the rest comes back; if nothing can, the batch is throttled. A
    transaction is cancelled, with a reason for each action.
-4. State is this process's: another process on the same file has limits of its own.
+4. A provisioned resource saves what it does not use, up to `burst_seconds` of its rate; nothing is saved at first.
+5. A partition gives 3,000 read and 1,000 write units a second and saves nothing: that is the ceiling of any key.
+6. A partition that stays throttled is split so that its hottest key stands alone. The key's ceiling is the same; the
+   others no longer share it.
+7. A call may use more than a bucket has, if it has a second's worth: large calls go into debt, which must be filled
+   before the next one.
+8. State is this process's: another process on the same file has limits of its own.
 
 Switched off, the engine has no such object, and nothing here is imported.
 """
@@ -15,24 +21,30 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from penstock.engine.capacity import consumption, hot_keys
 from penstock.engine.capacity.consumption import METERED, Member, Spend
-from penstock.engine.capacity.token_buckets import Bucket, Partition, Resource
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import transactions
 from penstock.engine.maintenance import chore
 from penstock.engine.registry import Operation, Request, Response
 from penstock.engine.settings import Throttling
 from penstock.errors import ConditionalCheckFailedException, DynamoDBError, StorageError, ThrottlingException
 from penstock.wire import throttles
+from penstock.wire.throttles import Kind, Limit
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -135,7 +147,7 @@ class Simulation:
                 for bucket, units in taken:
                     bucket.take(-units)
         if any(refusal is not None for refusal in refusals):
-            raise transactions.cancelled([_reason(refusal) for refusal in refusals])
+            raise transactions.cancellation([_reason(refusal) for refusal in refusals])
 
     # ── paying ───────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +158,7 @@ class Simulation:
         refusal: DynamoDBError | None = None
         if self.enforces:
             for spend, resource, partition in places:
-                refusal = _joined(refusal, self._refusal(spend, resource, partition, now))
+                refusal = _join_refusals(refusal, self._refusal(spend, resource, partition, now))
         if refusal is not None:
             return refusal
         for spend, resource, partition in places:
@@ -231,7 +243,7 @@ def _name(spend: Spend) -> tuple[str, str]:
     return spend.table.name, "" if spend.index is None else spend.index.name
 
 
-def _joined(first: DynamoDBError | None, second: DynamoDBError | None) -> DynamoDBError | None:
+def _join_refusals(first: DynamoDBError | None, second: DynamoDBError | None) -> DynamoDBError | None:
     """The first refusal, with the reasons of both."""
     if first is None or second is None:
         return first or second
@@ -282,13 +294,13 @@ def _split(operation: str, request: Request, paid: Sequence[bool]) -> tuple[dict
     """RequestItems of what was paid for, and of the rest."""
     sides: tuple[dict[str, Any], dict[str, Any]] = {}, {}
     left = iter(paid)
-    for name, asked in request["RequestItems"].items():
-        for one in asked if operation == "BatchWriteItem" else asked["Keys"]:
+    for name, part in request["RequestItems"].items():
+        for one in part if operation == "BatchWriteItem" else part["Keys"]:
             side = sides[0] if next(left) else sides[1]
             if operation == "BatchWriteItem":
                 side.setdefault(name, []).append(one)
             else:
-                side.setdefault(name, {**asked, "Keys": []})["Keys"].append(one)
+                side.setdefault(name, {**part, "Keys": []})["Keys"].append(one)
     return sides
 
 
@@ -296,3 +308,144 @@ def _response_of(operation: Operation, context: OperationContext, request: Reque
     response = operation.run(context, request)
     assert isinstance(response, dict)  # no fast path answers a request that asks for its cost
     return response
+
+
+# ── token buckets ──────────────────────────────────────────────────────────────────────────────────
+
+
+HASHES = 1 << 64
+_KINDS: tuple[Kind, Kind] = ("Read", "Write")
+_WATCHED_KEYS = 64  # keys that a partition watches while it is throttled
+_SPLIT_MOST = 1_000  # partitions of a resource
+_SLACK_SECONDS = 1e-6  # seconds since the epoch are no more exact than that
+
+
+class Bucket:
+    """Units that come back at a rate."""
+
+    __slots__ = ("_at", "_left", "rate", "size")
+
+    def __init__(self, rate: float, saved_seconds: float, now: float) -> None:
+        self.rate = rate
+        self.size = rate * max(1.0, saved_seconds)
+        self._left = rate
+        self._at = now
+
+    def lacks(self, units: float, now: float) -> bool:
+        passed, self._at = max(0.0, now - self._at), max(now, self._at)
+        self._left = min(self.size, self._left + passed * self.rate)
+        return self._left + self.rate * _SLACK_SECONDS < min(units, self.rate)
+
+    def take(self, units: float) -> None:
+        self._left -= units
+
+    def carry_over(self, older: Bucket) -> None:
+        """After a change of the rate: no more than was left."""
+        self._left, self._at = min(older._left, self.size), older._at
+
+
+@dataclass(slots=True)
+class Partition:
+    """A range of hashes, the last one included."""
+
+    low: int
+    high: int
+    buckets: dict[Kind, Bucket]
+    throttled_since: float | None = None
+    watched_keys: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return self.low, self.high
+
+
+class Resource:
+    """A table or a global index: its buckets by kind and limit, and its partitions in the order of their hashes."""
+
+    def __init__(self, arn: str, record: Mapping[str, Any], provisioned: bool, rules: Throttling, now: float) -> None:
+        self.arn = arn
+        self.provisioned = provisioned
+        self._rules = rules
+        self.buckets: dict[Kind, list[tuple[Limit, Bucket]]] = {
+            kind: _resource_buckets(record, kind, provisioned, rules, now) for kind in _KINDS
+        }
+        self._partitions = self._spread(record, now)
+        self._lows = [partition.low for partition in self._partitions]
+
+    def changed_to(self, newer: Resource) -> Resource:
+        """The same resource by a newer definition: nobody gains units by an UpdateTable."""
+        for kind in _KINDS:
+            older = dict(self.buckets[kind])
+            for limit, bucket in newer.buckets[kind]:
+                if limit in older:
+                    bucket.carry_over(older[limit])
+        if len(newer._partitions) <= len(self._partitions):
+            newer._partitions, newer._lows = self._partitions, self._lows
+        return newer
+
+    def partition_of(self, hashed: int) -> Partition:
+        return self._partitions[bisect_right(self._lows, hashed) - 1]
+
+    def throttled_at(self, partition: Partition, hashed: int, now: float) -> None:
+        """Notes a throttle of a partition; splits it if it has been throttled for long enough."""
+        if partition.throttled_since is None:
+            partition.throttled_since = now
+        if hashed in partition.watched_keys or len(partition.watched_keys) < _WATCHED_KEYS:
+            partition.watched_keys[hashed] += 1
+        waited = now - partition.throttled_since
+        if waited >= self._rules.split_seconds and partition.low < partition.high:
+            self._isolate(partition, partition.watched_keys.most_common(1)[0][0], now)
+
+    def _isolate(self, partition: Partition, hot: int, now: float) -> None:
+        if len(self._partitions) + 2 > _SPLIT_MOST:
+            return
+        self._partitions.remove(partition)
+        self._lows.remove(partition.low)
+        ranges = ((partition.low, hot - 1), (hot, hot), (hot + 1, partition.high))
+        for low, high in ranges:
+            if low <= high:
+                insort(self._partitions, self._partition(low, high, now), key=lambda one: one.low)
+                insort(self._lows, low)
+
+    def _partition(self, low: int, high: int, now: float) -> Partition:
+        rules = self._rules
+        rates: dict[Kind, float] = {"Read": rules.partition_read_units, "Write": rules.partition_write_units}
+        return Partition(low, high, {kind: Bucket(rate, 1.0, now) for kind, rate in rates.items()})
+
+    def _spread(self, record: Mapping[str, Any], now: float) -> list[Partition]:
+        count = _partitions(record, self.provisioned, self._rules)
+        edges = [HASHES * number // count for number in range(count + 1)]
+        return [self._partition(low, high - 1, now) for low, high in pairwise(edges)]
+
+
+def _resource_buckets(
+    record: Mapping[str, Any], kind: Kind, provisioned: bool, rules: Throttling, now: float
+) -> list[tuple[Limit, Bucket]]:
+    if provisioned:
+        rate = (record.get("ProvisionedThroughput") or {}).get(f"{kind}CapacityUnits") or 0
+        return [("ProvisionedThroughput", Bucket(float(rate), rules.burst_seconds, now))] if rate > 0 else []
+    buckets: list[tuple[Limit, Bucket]] = []
+    most = (record.get("OnDemandThroughput") or {}).get(f"Max{kind}RequestUnits", -1)
+    if most is not None and most > 0:
+        buckets.append(("MaxOnDemandThroughput", Bucket(float(most), 1.0, now)))
+    buckets.append(("KeyRangeThroughput", Bucket(_warm(record, kind, rules), 1.0, now)))
+    return buckets
+
+
+def _warm(record: Mapping[str, Any], kind: Kind, rules: Throttling) -> float:
+    """What an on-demand resource takes at once."""
+    default = rules.on_demand_read_units if kind == "Read" else rules.on_demand_write_units
+    warm = (record.get("WarmThroughput") or {}).get(f"{kind}UnitsPerSecond")
+    return max(default, float(warm or 0))
+
+
+def _partitions(record: Mapping[str, Any], provisioned: bool, rules: Throttling) -> int:
+    """As many as the throughput needs."""
+    if provisioned:
+        throughput = record.get("ProvisionedThroughput") or {}
+        reads, writes = throughput.get("ReadCapacityUnits") or 0, throughput.get("WriteCapacityUnits") or 0
+        count = ceil(reads / rules.partition_read_units + writes / rules.partition_write_units)
+    else:
+        reads, writes = _warm(record, "Read", rules), _warm(record, "Write", rules)
+        count = ceil(max(reads / rules.partition_read_units, writes / rules.partition_write_units))
+    return min(max(1, count), _SPLIT_MOST)

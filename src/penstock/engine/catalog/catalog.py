@@ -1,4 +1,5 @@
-"""The catalog: which tables there are, kept in the file and cached, compiled, in the process.
+"""The catalog: which tables there are, kept in the file and cached, compiled, in the process. Operations look tables up
+in it through the context of their call.
 
 1. The cache is only ever a copy of the file's catalog at one version; each write transaction compares versions first.
    An entry goes into the cache of the version that it was read with, or nowhere: a slow reader cannot hand a stale
@@ -12,13 +13,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from sqlite3 import Cursor
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
 from penstock.engine.settings import Scope
-from penstock.engine.storage.database_file import Connection, refuse_newer
+from penstock.engine.storage.database_file import Connection
+from penstock.engine.storage.file_format import refuse_newer
+from penstock.errors import ResourceNotFoundException
+
+if TYPE_CHECKING:
+    from penstock.engine.engine import Engine
+
 
 _VERSION = "SELECT value FROM meta WHERE name = 'catalog'"
 _FIND = f"SELECT id, record, ({_VERSION}) FROM tables WHERE account = ? AND region = ? AND name = ?"  # noqa: S608
@@ -53,7 +63,7 @@ class Catalog:
         """Makes the next look-up read the file: a cached entry proved stale."""
         self.cache = (self.cache[0], {})
 
-    def rolled_back(self) -> None:
+    def forget_rolled_back(self) -> None:
         """After a rollback: a version that never was may have been cached."""
         if self._has_moved:
             self.cache = (_NOTHING, {})
@@ -103,7 +113,7 @@ class Catalog:
             "INSERT INTO tables (account, region, name, record) VALUES (?, ?, ?, ?)",
             (scope.account, scope.region, record["TableName"], orjson.dumps(record)),
         )
-        self._moved(db)
+        self._raise_version(db)
         table_id = cursor.lastrowid
         assert table_id is not None
         return compile_table(table_id, scope, record)
@@ -111,14 +121,75 @@ class Catalog:
     def save(self, db: Connection, table: TableInfo, record: Record) -> TableInfo:
         """Replaces a table's record."""
         db.execute("UPDATE tables SET record = ? WHERE id = ?", (orjson.dumps(record), table.id))
-        self._moved(db)
+        self._raise_version(db)
         return compile_table(table.id, table.scope, record)
 
     def remove(self, db: Connection, table: TableInfo) -> None:
         db.execute("DELETE FROM tables WHERE id = ?", (table.id,))
-        self._moved(db)
+        self._raise_version(db)
 
-    def _moved(self, db: Connection) -> None:
+    def _raise_version(self, db: Connection) -> None:
         db.execute("UPDATE meta SET value = value + 1 WHERE name = 'catalog'")
         self._has_moved = True
         self.forget()
+
+
+# ── the context of one call ────────────────────────────────────────────────────────────────────────
+
+
+_TABLE_ARN = re.compile(r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]+):table/([A-Za-z0-9_.-]+)")
+
+
+class OperationContext:
+    """`db` is a read snapshot or the open write transaction, whichever the operation's kind asked for."""
+
+    __slots__ = ("cursor", "db", "engine", "now", "prepared", "scope")
+
+    def __init__(self, engine: Engine, db: Connection, scope: Scope, now: float, prepared: Any = None) -> None:
+        self.engine = engine
+        self.db = db
+        self.scope = scope
+        self.now = now
+        self.cursor: Cursor | None = None
+        """Kept by GetItem: the reads of a group use one, which saves a tenth of each."""
+        self.prepared = prepared
+        """What the operation's `prepare` gave; None where it was not asked."""
+
+    def table(self, name: str) -> TableInfo:
+        """The table of this name or ARN, ready for data; ResourceNotFoundException otherwise."""
+        found = self.engine.catalog.cache[1].get((self.scope, name))
+        if found is None or "unsettled" in found.record:
+            found = self._look_up(name)
+        return found
+
+    def find(self, name: str) -> TableInfo | None:
+        """The table of this name or ARN as the file has it now, in whatever state it is, or None."""
+        found = self.engine.catalog.load(self.db, *self._scope_and_name(name))
+        if found is not None:
+            self.engine.maintenance.notice(found.record)
+        return found
+
+    def _scope_and_name(self, name: str) -> tuple[Scope, str]:
+        return parse_table_arn(name, self.scope) if name.startswith("arn:") else (self.scope, name)
+
+    def _look_up(self, name: str) -> TableInfo:
+        found = self.engine.catalog.find(self.db, *self._scope_and_name(name))
+        if found is not None:
+            self.engine.maintenance.notice(found.record)
+        if found is None or not self.is_ready(found):
+            raise ResourceNotFoundException("Requested resource not found")
+        return found
+
+    def is_ready(self, table: TableInfo) -> bool:
+        """Whether items can be read and written: the table is neither CREATING nor DELETING."""
+        record = table.record
+        return self.now >= record.get("active_at", 0.0) and "deleted_at" not in record
+
+
+def parse_table_arn(arn: str, scope: Scope) -> tuple[Scope, str]:
+    """The scope and name that an ARN means; one of another region or account is not found, as in DynamoDB."""
+    match = _TABLE_ARN.fullmatch(arn)
+    if match is None:
+        raise ResourceNotFoundException("Requested resource not found")
+    region, account, name = match.groups()
+    return Scope(account, region), name

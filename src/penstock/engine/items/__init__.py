@@ -1,8 +1,6 @@
 """An item written, and all that is kept in step with it.
 
-table_schema.py       keys of a request, checked against the table's schema
-write_steps.py     one write: prepare, resolve, read, decide, apply
-changes.py         the one place where an item changes, and its index rows with it
+write_steps.py     one write: prepare, resolve, read, decide, apply; the one place where an item changes
 expiry_rows.py     which items end when (TTL)
 journal.py         what each change has replaced, for point-in-time recovery
 index_backfill.py  tables and indexes made and dropped; a new index filled, step by step

@@ -1,6 +1,6 @@
 """Writes so plain that their rows are known at once: no condition, no old item, nothing kept in step.
 
-1. What is not plain is never refused here: it takes the full path (write_steps.py, changes.py), which tells what is
+1. What is not plain is never refused here: it takes the full path (write_steps.py), which tells what is
    wrong.
 2. Rows are written in the order of their keys, so that neighbours lie on pages that are written once.
 3. `Loading` writes a group of puts and deletes of this process in one transaction, as a whole, or declines it with
@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from penstock.engine.catalog.table_schema import SHORT_KEY, TableInfo
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.row_keys import SHORT_TEXT
+from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError
 from penstock.wire.values import Item, check_item
@@ -43,11 +45,11 @@ WHOLE_ROWS = 1024
 """Rows in multiples of this many are few statements."""
 
 
-def row_of_checked(table: TableInfo, item: Item, size: int) -> Row | None:
+def checked_row(table: TableInfo, item: Item, size: int) -> Row | None:
     """The row that putting an item leaves: one that `check_item` has given, with its size, which is not too large."""
     if not _has_plain_key(table, item):
         return None
-    return table.row_key(item), size, orjson.dumps(item)
+    return row_keys.row_key(table, item), size, orjson.dumps(item)
 
 
 def plain_key(table: TableInfo, key: Item) -> bytes | None:
@@ -56,14 +58,14 @@ def plain_key(table: TableInfo, key: Item) -> bytes | None:
         checked, _ = check_item(key)
     except DynamoDBError:
         return None
-    return table.row_key(checked) if len(key) == len(table.key) and _has_plain_key(table, checked) else None
+    return row_keys.row_key(table, checked) if len(key) == len(table.key) and _has_plain_key(table, checked) else None
 
 
 def _has_plain_key(table: TableInfo, item: Item) -> bool:
     """Whether the key's attributes are there, of their types, neither empty nor long."""
     for part in table.key:
         value = item.get(part.name)
-        if value is None or part.kind not in value or not 0 < len(value[part.kind]) <= SHORT_KEY:
+        if value is None or part.kind not in value or not 0 < len(value[part.kind]) <= SHORT_TEXT:
             return False
     return True
 
@@ -188,7 +190,7 @@ class Loading:
 
     def row(self, item: Item, size: int) -> Row | None:
         """What putting the item will leave; it is as `check_item` gives it. None: it takes the ordinary way."""
-        row = row_of_checked(self._table, item, size)
+        row = checked_row(self._table, item, size)
         # orjson cuts its answer from a larger piece of memory, whose rest fits nothing: a group of copies takes half.
         return None if row is None else (row[0], size, bytes(memoryview(row[2])))
 

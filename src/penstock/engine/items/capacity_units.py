@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
-from penstock.engine.context import OperationContext
-from penstock.wire import keys
 from penstock.wire.limits import READ_UNIT_BYTES, WRITE_UNIT_BYTES
 from penstock.wire.values import Item, item_size
 
@@ -70,7 +70,7 @@ def _index_write(index: IndexInfo, old: Item | None, new: Item | None) -> float:
 
 
 def _view(index: IndexInfo, item: Item | None) -> Item | None:
-    if item is None or index.entry(item, b"") is None:
+    if item is None or row_keys.index_key(index, item, b"") is None:
         return None
     return index.view(item)
 
@@ -111,10 +111,10 @@ _GB = 1024**3
 def collection_metrics(context: OperationContext, table: TableInfo, item: Item) -> dict[str, Any]:
     """The ItemCollectionMetrics of the collection that this item belongs to."""
     value = item[table.hash.name]
-    start = keys.partition(value)
+    start = row_keys.partition(value)
     size = context.db.execute(
         f"SELECT coalesce(sum(size), 0) FROM {table.storage} WHERE key >= ? AND key < ?",  # noqa: S608
-        (start, keys.after(start)),
+        (start, row_keys.after(start)),
     ).fetchone()[0]
     lower = float(size // _GB)
     return {"ItemCollectionKey": {table.hash.name: value}, "SizeEstimateRangeGB": [lower, lower + 1.0]}

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items.index_backfill import FILL_AT_ONCE
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.wire import numbers
 from penstock.wire.values import Item, base64_text, binary
 
 if TYPE_CHECKING:
-    from penstock.engine.items.changes import Change
+    from penstock.engine.items.write_steps import Change
 
 LONGEST_PAST_SECONDS: Final = 5 * 365 * 24 * 3600
 """A time further back than this is taken for a mistake, as DynamoDB takes it."""
@@ -46,7 +46,7 @@ def expiry(item: Item, attribute: str) -> int | None:
 def enable(context: OperationContext, table: TableInfo, record: Record, attribute: str) -> TableInfo:
     """Switches TTL on: saves the record and begins to note when the table's items end."""
     maintenance.discard(context, _storage(table))
-    database_file.create_expiries(context.db, table.storage)
+    file_format.create_expiries(context.db, table.storage)
     record["ttl"] = {"AttributeName": attribute, "cursor": ""}
     table = context.engine.catalog.save(context.db, table, record)
     context.engine.maintenance.wake()
@@ -112,7 +112,7 @@ def next_end(context: OperationContext, table: TableInfo) -> int | None:
     return found
 
 
-def ended(context: OperationContext, table: TableInfo, until: float, limit: int) -> list[tuple[int, bytes]]:
+def expired_rows(context: OperationContext, table: TableInfo, until: float, limit: int) -> list[tuple[int, bytes]]:
     """(end, row key) of items that ended by `until`, earliest first."""
     return context.db.execute(
         f"SELECT at, key FROM {_storage(table)} WHERE at <= ? ORDER BY at, key LIMIT ?",  # noqa: S608

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import journal
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.wire.values import base64_text, binary
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ FILL_STEP = 1_000
 def create_table(context: OperationContext, scope: Scope, record: Record) -> TableInfo:
     """Adds the table to the catalog and makes its SQL tables. Each index record must have its `id`."""
     table = context.engine.catalog.add(context.db, scope, record)
-    database_file.create_items(context.db, table.storage)
+    file_format.create_items(context.db, table.storage)
     for index in table.index_list:
-        database_file.create_index(context.db, index.storage)
+        file_format.create_index(context.db, index.storage)
     return table
 
 
@@ -52,7 +53,7 @@ def drop_table(context: OperationContext, table: TableInfo) -> None:
     if backup is None:
         maintenance.discard_items(context, table.storage)
     else:
-        database_file.rename(context.db, table.storage, f"b{backup}")
+        file_format.rename(context.db, table.storage, f"b{backup}")
         context.engine.maintenance.wake()
     journal.forget(context, table)
     context.engine.catalog.remove(context.db, table)
@@ -64,7 +65,7 @@ def add_index(context: OperationContext, table: TableInfo, record: Record) -> Ta
     new["backfill_cursor"] = ""
     table = context.engine.catalog.save(context.db, table, record)
     index = table.indexes[new["IndexName"]]
-    database_file.create_index(context.db, index.storage)
+    file_format.create_index(context.db, index.storage)
     rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
         (FILL_AT_ONCE + 1,),
@@ -88,7 +89,7 @@ def fill(context: OperationContext, table: TableInfo, index: IndexInfo, most_row
         f"SELECT key, item FROM {table.storage} WHERE key > ? ORDER BY key LIMIT ?",  # noqa: S608
         (cursor, most_rows),
     ).fetchall()
-    entries = ((index.entry(orjson.loads(item), key), key) for key, item in rows)
+    entries = ((row_keys.index_key(index, orjson.loads(item), key), key) for key, item in rows)
     context.db.executemany(
         f"INSERT OR REPLACE INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
         [(entry, key) for entry, key in entries if entry is not None],

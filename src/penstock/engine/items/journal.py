@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import chore
 from penstock.engine.storage.database_file import Connection
 from penstock.wire.values import item_size
 
 if TYPE_CHECKING:
     from penstock.engine.engine import Engine
-    from penstock.engine.items.changes import Change
+    from penstock.engine.items.write_steps import Change
 
 DEFAULT_DAYS: Final = 35
 TRIM_STEP: Final = 1_000

@@ -8,25 +8,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
 import orjson
 
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import capacity_units
 from penstock.engine.items.write_steps import Check, Put, Write
+from penstock.engine.registry import Request, Response
 from penstock.errors import (
     ConditionalCheckFailedException,
+    DuplicateItemException,
     DynamoDBError,
     IdempotentParameterMismatchException,
     TransactionCanceledException,
     ValidationException,
 )
 from penstock.wire.limits import IDEMPOTENCY_SECONDS, TRANSACTION_BYTES
-from penstock.wire.values import item_size
+from penstock.wire.values import Item, item_size
 
 Reason = dict[str, Any]
 _FINE: Reason = {"Code": "None"}
@@ -37,7 +39,7 @@ def carry_out(context: OperationContext, actions: Sequence[Write]) -> None:
     reasons = [_reason(context, action) for action in actions]
     for reason in reasons:
         if reason is not _FINE:
-            raise cancelled(reasons)
+            raise cancellation(reasons)
     for action in actions:
         action.apply(context)
 
@@ -51,7 +53,7 @@ def resolve(context: OperationContext, actions: Sequence[Write]) -> None:
     if sum(map(_payload_at_most, actions)) > TRANSACTION_BYTES and sum(map(_payload, actions)) > TRANSACTION_BYTES:
         raise ValidationException(f"Transaction payload size cannot exceed {TRANSACTION_BYTES} bytes")
     if len(found) < len(actions):
-        raise cancelled(first_problem(reasons))
+        raise cancellation(first_problem(reasons))
 
 
 def _payload(action: Write) -> int:
@@ -72,7 +74,7 @@ def first_problem(reasons: Sequence[Reason]) -> list[Reason]:
     return [reason if here == place else _FINE for here, reason in enumerate(reasons)]
 
 
-def cancelled(reasons: Sequence[Reason]) -> TransactionCanceledException:
+def cancellation(reasons: Sequence[Reason]) -> TransactionCanceledException:
     codes = ", ".join(reason["Code"] for reason in reasons)
     return TransactionCanceledException(
         f"Transaction cancelled, please refer cancellation reasons for specific reasons [{codes}]",
@@ -86,6 +88,8 @@ def reason_of(error: DynamoDBError) -> Reason:
         return {"Code": "ConditionalCheckFailed", "Message": error.message, **error.fields}
     if isinstance(error, ValidationException):
         return {"Code": "ValidationError", "Message": error.message}
+    if isinstance(error, DuplicateItemException):  # of PartiQL's INSERT
+        return {"Code": "DuplicateItem", "Message": error.message}
     raise error
 
 
@@ -106,12 +110,12 @@ def _reason(context: OperationContext, action: Write) -> Reason:
     try:
         action.read(context)
         action.decide()
-    except (ConditionalCheckFailedException, ValidationException) as error:
+    except (ConditionalCheckFailedException, DuplicateItemException, ValidationException) as error:
         return reason_of(error)
     return _FINE
 
 
-def consumed(actions: Sequence[Write], mode: str) -> list[dict[str, Any]]:
+def consumed_capacity(actions: Sequence[Write], mode: str) -> list[dict[str, Any]]:
     """What a transaction costs: twice the table's units, once the indexes'."""
     by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
     for action in actions:
@@ -123,6 +127,41 @@ def consumed(actions: Sequence[Write], mode: str) -> list[dict[str, Any]]:
         spent.table *= 2
         units.add(spent)
     return [capacity_units.report(table, units, mode, "Write") for table, units in by_table.values()]
+
+
+Read = tuple[TableInfo, bytes, Callable[[Item], Item] | None]
+"""A table, the key of a row, and what is wanted of its item: None for all of it."""
+
+
+def read_items(context: OperationContext, request: Request, reads: Iterable[Read]) -> Response:
+    """The answer to a transaction that reads."""
+    responses: list[dict[str, Any]] = []
+    costs: _Costs = {}
+    for table, row_key, project in reads:
+        row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
+        _add_read(costs, table, row[1] if row else 0)
+        if row is None:
+            responses.append({})
+        else:
+            responses.append({"Item": orjson.Fragment(row[0]) if project is None else project(orjson.loads(row[0]))})
+    return _with_costs(request, {"Responses": responses}, costs)
+
+
+_Costs = dict[int, tuple[TableInfo, capacity_units.Units]]
+
+
+def _add_read(costs: _Costs, table: TableInfo, size: int) -> None:
+    _, units = costs.setdefault(table.id, (table, capacity_units.Units()))
+    units.table += 2 * capacity_units.read_units(size, consistent=True)
+
+
+def _with_costs(request: Request, response: Response, costs: _Costs) -> Response:
+    if capacity_units.is_wanted(request):
+        mode = request["ReturnConsumedCapacity"]
+        response["ConsumedCapacity"] = [
+            capacity_units.report(table, units, mode, "Read") for table, units in costs.values()
+        ]
+    return response
 
 
 # ── idempotency tokens ────────────────────────────────────────────────────────────────────────────
@@ -150,7 +189,18 @@ def earlier_answer(context: OperationContext, token: str, digest: bytes) -> dict
     return answer
 
 
-def remember(context: OperationContext, token: str, digest: bytes, answer: dict[str, Any]) -> None:
+def replay(context: OperationContext, request: Request, earlier: dict[str, Any], response: Response) -> Response:
+    """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
+    costs: _Costs = {}
+    if capacity_units.is_wanted(request):
+        for name, size in earlier["sizes"]:
+            _add_read(costs, context.table(name), size)
+    return _with_costs(request, response, costs)
+
+
+def remember(context: OperationContext, token: str, digest: bytes, actions: Sequence[Write]) -> None:
+    """Remembers what the answer to a repetition needs: the sizes of the items."""
+    sizes = [(action.table.name, max(item_size(action.old or {}), item_size(action.new or {}))) for action in actions]
     context.db.execute("DELETE FROM idempotency WHERE expires_at <= ?", (context.now,))
     context.db.execute(
         "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?)",
@@ -159,7 +209,7 @@ def remember(context: OperationContext, token: str, digest: bytes, answer: dict[
             context.scope.region,
             token,
             digest,
-            orjson.dumps(answer),
+            orjson.dumps({"sizes": sizes}),
             context.now + IDEMPOTENCY_SECONDS,
         ),
     )

@@ -5,8 +5,7 @@ query_scan.py           Query, Scan
 tables.py               CreateTable, UpdateTable, DeleteTable, DescribeTable, ListTables
 table_validation.py     what a definition may be
 table_description.py    states, sizes, descriptions
-time_to_live.py         UpdateTimeToLive, DescribeTimeToLive
-resources.py            tags, resource policies
+resources.py            tags, resource policies, time to live
 streams.py              ListStreams, DescribeStream, GetShardIterator, GetRecords
 backups.py              backups, continuous backups, restores
 partiql.py              ExecuteStatement, BatchExecuteStatement, ExecuteTransaction
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.registry import OPERATIONS, Kind, Request, Response, operation
 
 _NOW = ("items", "query_scan")
@@ -38,7 +37,7 @@ LATER: dict[str, tuple[str, Kind]] = {
     "DescribeLimits": ("tables", "read"),
     "DescribeStream": ("streams", "snapshot"),
     "DescribeTable": ("tables", "snapshot"),
-    "DescribeTimeToLive": ("time_to_live", "read"),
+    "DescribeTimeToLive": ("resources", "read"),
     "ExecuteStatement": ("partiql", "read"),
     "ExecuteTransaction": ("partiql", "write"),
     "GetRecords": ("streams", "snapshot"),
@@ -55,7 +54,7 @@ LATER: dict[str, tuple[str, Kind]] = {
     "UntagResource": ("resources", "write"),
     "UpdateContinuousBackups": ("backups", "write"),
     "UpdateTable": ("tables", "write"),
-    "UpdateTimeToLive": ("time_to_live", "write"),
+    "UpdateTimeToLive": ("resources", "write"),
 }
 
 

@@ -9,8 +9,8 @@ from math import floor
 from typing import Any, Final
 
 from penstock.engine import maintenance
+from penstock.engine.catalog.catalog import OperationContext, parse_table_arn
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext, parse_table_arn
 from penstock.engine.items import journal
 from penstock.engine.operations.table_description import delay, describe_briefly, find_table
 from penstock.engine.operations.table_validation import check_encryption
@@ -233,12 +233,12 @@ def update_continuous_backups(context: OperationContext, request: Request) -> Re
         journal.disable(context, record)
     if record != table.record:
         table = context.engine.catalog.save(context.db, table, record)
-    return _described(context, table)
+    return _describe(context, table)
 
 
 @operation("DescribeContinuousBackups", kind="read")
 def describe_continuous_backups(context: OperationContext, request: Request) -> Response:
-    return _described(context, _existing_table(context, request["TableName"]))
+    return _describe(context, _existing_table(context, request["TableName"]))
 
 
 def _refuse_in_use(context: OperationContext, table: TableInfo) -> None:
@@ -256,7 +256,7 @@ def _existing_table(context: OperationContext, name: str) -> TableInfo:
     return table
 
 
-def _described(context: OperationContext, table: TableInfo) -> Response:
+def _describe(context: OperationContext, table: TableInfo) -> Response:
     recovery: dict[str, Any] = {"PointInTimeRecoveryStatus": "DISABLED"}
     if table.record.get("pitr"):
         now = journal.time_of(context, table.id, table.record)
@@ -407,14 +407,14 @@ def _restore_time(context: OperationContext, source: TableInfo, request: Request
     latest = journal.time_of(context, source.id, source.record)
     if "RestoreDateTime" not in request:
         return latest
-    asked = float(request["RestoreDateTime"])
+    restore_at = float(request["RestoreDateTime"])
     earliest = floor(journal.earliest(source.record, latest))
-    if not earliest <= asked <= latest:
+    if not earliest <= restore_at <= latest:
         raise InvalidRestoreTimeException(
-            f"RestoreDateTime '{_moment(asked)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "
+            f"RestoreDateTime '{_moment(restore_at)}' must be within EarliestRestorableDateTime '{_moment(earliest)}' "
             f"and LatestRestorableDateTime '{_moment(latest)}'"
         )
-    return asked
+    return restore_at
 
 
 def _moment(at: float) -> str:

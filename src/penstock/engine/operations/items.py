@@ -11,17 +11,17 @@ from typing import Any
 import orjson
 
 from penstock.engine import requests
-from penstock.engine.catalog.table_schema import TableInfo, refuse_nested_keys, row_key_of_key
-from penstock.engine.context import OperationContext
-from penstock.engine.items import bulk_rows, capacity_units, changes, transactions, write_steps
-from penstock.engine.items.bulk_rows import Row, put_rows, row_of_checked
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.row_keys import SHORT_TEXT, refuse_nested_keys, row_key_of_key, text_partition
+from penstock.engine.catalog.table_schema import TableInfo
+from penstock.engine.items import bulk_rows, capacity_units, transactions, write_steps
+from penstock.engine.items.bulk_rows import Row, checked_row, put_rows
 from penstock.engine.items.capacity_units import collection_metrics
 from penstock.engine.registry import Answer, Request, Response, operation
 from penstock.engine.requests import error_wording
 from penstock.errors import DynamoDBError, ValidationException
 from penstock.expressions.compiled.paths import Projector
 from penstock.expressions.request import projection_of
-from penstock.wire.keys import SHORT_TEXT, text_partition
 from penstock.wire.limits import BATCH_BYTES, BATCH_GET_ITEMS, BATCH_WRITE_ITEMS
 from penstock.wire.values import Item, check_item
 
@@ -31,7 +31,7 @@ from penstock.wire.values import Item, check_item
 @operation("GetItem", kind="read", is_checked=False)
 def get_item(context: OperationContext, request: Request) -> Response | bytes:
     """Most of a server's reads have a table and a key of short texts, and nothing else: this fast path takes half the
-    time of `get_checked_item`, and gives the same answer (tests/engine/test_get_item.py)."""
+    time of `get_checked_item`, and gives the same answer (tests/engine/operations/test_get_item.py)."""
     try:
         key = request["Key"]
         table = context.engine.catalog.cache[1].get((context.scope, request["TableName"]))
@@ -107,10 +107,10 @@ def _prepare_put(request: Request) -> tuple[Request, write_steps.Put]:
     except Exception as error:
         if isinstance(error, ValidationException) and error.message == write_steps.ITEM_TOO_LARGE:
             raise  # all of it was looked at, and a second look would take as much memory again
-        looked_at = requests.look_closely("PutItem", request)
-        if looked_at == request:
+        converted = requests.look_closely("PutItem", request)
+        if converted == request:
             raise
-        return looked_at, _put_of(looked_at)
+        return converted, _put_of(converted)
 
 
 def _put_of(request: Request) -> write_steps.Put:
@@ -140,7 +140,7 @@ def put_item(context: OperationContext, request: Request) -> Response:
     write.resolve(context)
     table = write.table
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
-        changes.put_unwatched(context, table, write.key, write.item, write.size)
+        write_steps.put_unwatched(context, table, write.key, write.item, write.size)
         return {}
     if write.put_new(context):
         return _with_costs(context, request, write, {})
@@ -188,11 +188,11 @@ def _update_items(context: OperationContext, given: Sequence[Request]) -> list[A
     if len(prepared) < 2:
         return []
     items = _read_items(context, [one for one in prepared if not isinstance(one, DynamoDBError)])
-    made: list[changes.Change] = []
+    made: list[write_steps.Change] = []
     answers = [
         one if isinstance(one, DynamoDBError) else _decide_update(context, *one, items, made) for one in prepared
     ]
-    changes.write_many(context, made)
+    write_steps.write_many(context, made)
     return answers
 
 
@@ -212,7 +212,8 @@ def _read_items(context: OperationContext, prepared: Sequence[_Prepared]) -> _It
     items: _Items = {}
     for number, (table, wanted) in keys.items():
         for key, data in bulk_rows.get_rows(context, table, wanted):
-            context.db.refuse_long_work(data)
+            if context.db.is_hurried:
+                context.db.refuse_long_work(data)
             items[number, key] = orjson.loads(data)
     return items
 
@@ -222,7 +223,7 @@ def _decide_update(
     request: Request,
     write: write_steps.Update,
     items: _Items,
-    made: list[changes.Change],
+    made: list[write_steps.Change],
 ) -> Answer:
     place = write.table.id, write.key
     write.old = items.get(place)
@@ -232,7 +233,7 @@ def _decide_update(
         return error.as_answer()
     answer = orjson.dumps(_update_response(context, request, write))
     if write.new is not None:
-        made.append(changes.Change(write.table, write.key, write.old, write.new, write.size))
+        made.append(write_steps.Change(write.table, write.key, write.old, write.new, write.size))
         items[place] = write.new  # (1)
     return answer
 
@@ -286,19 +287,19 @@ def batch_get_item(context: OperationContext, request: Request) -> Response:
     responses: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
     unprocessed: dict[str, Any] = {}
     consumed: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
-    total = told = 0
-    for name, table, asked, projector, row_keys in wanted:
+    total = answer_bytes = 0
+    for name, table, part, projector, row_keys in wanted:
         units = capacity_units.Units()
         for position, (row_key, _) in enumerate(row_keys):
             row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
             size = row[1] if row else 0
-            told += len(row[0]) if row else 0
-            if total + size > BATCH_BYTES or (told > ANSWER_BYTES and total):
+            answer_bytes += len(row[0]) if row else 0
+            if total + size > BATCH_BYTES or (answer_bytes > ANSWER_BYTES and total):
                 rest = [key for _, key in row_keys[position:]]
-                unprocessed[name] = {**asked, "Keys": rest}
+                unprocessed[name] = {**part, "Keys": rest}
                 break
             total += size
-            units.table += capacity_units.read_units(size, bool(asked.get("ConsistentRead")))
+            units.table += capacity_units.read_units(size, bool(part.get("ConsistentRead")))
             if row is not None:
                 responses[name].append(
                     orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
@@ -320,31 +321,31 @@ def _batch_reads(
     _refuse_mixed_projections(request["RequestItems"])
     prepared = []
     count = 0
-    for name, asked in request["RequestItems"].items():
+    for name, part in request["RequestItems"].items():
         try:
-            projector = projection_of(asked)
-            checked = [check_item(key)[0] for key in asked["Keys"]]
+            projector = projection_of(part)
+            checked = [check_item(key)[0] for key in part["Keys"]]
         except ValidationException as error:
             raise error_wording.of_read(error) from None
         if len({orjson.dumps(key, option=orjson.OPT_SORT_KEYS) for key in checked}) != len(checked):
             raise ValidationException(_DUPLICATES)
         count += len(checked)
-        prepared.append((name, asked, projector, checked))
+        prepared.append((name, part, projector, checked))
     if count > BATCH_GET_ITEMS:
         raise ValidationException("Too many items requested for the BatchGetItem call")
     wanted = []
-    for name, asked, projector, checked in prepared:
+    for name, part, projector, checked in prepared:
         table = context.table(name)
         row_keys = [(row_key_of_key(table, key), key) for key in checked]
         if projector is not None:
             refuse_nested_keys(table, projector.nested)
-        wanted.append((name, table, asked, projector, row_keys))
+        wanted.append((name, table, part, projector, row_keys))
     return wanted
 
 
 def _refuse_mixed_projections(tables: dict[str, Any]) -> None:
     """A request is written with expressions or without, whichever its table."""
-    used = {name for asked in tables.values() for name in ("ProjectionExpression", "AttributesToGet") if name in asked}
+    used = {name for part in tables.values() for name in ("ProjectionExpression", "AttributesToGet") if name in part}
     if len(used) > 1:
         raise ValidationException(
             "Can not use both expression and non-expression parameters in the same request: "
@@ -363,9 +364,9 @@ def _prepare_writes(request: Request) -> _Planned:
     if sum(map(len, items.values())) > BATCH_WRITE_ITEMS:
         raise ValidationException("Too many items requested for the BatchWriteItem call")
     by_table: _Planned = {}
-    for name, asked in items.items():
+    for name, write_requests in items.items():
         table = {"TableName": name}  # all that is left to ask of the request of one of these
-        by_table[name] = [_write(table, one) for one in asked]
+        by_table[name] = [_write(table, one) for one in write_requests]
     return by_table
 
 
@@ -427,7 +428,7 @@ def _plain_puts(context: OperationContext, by_table: _Planned) -> list[tuple[Tab
             return None
         rows: dict[bytes, Row] = {}
         for write in planned:
-            row = row_of_checked(table, write.item, write.size) if isinstance(write, write_steps.Put) else None
+            row = checked_row(table, write.item, write.size) if isinstance(write, write_steps.Put) else None
             if row is None:
                 return None
             rows[row[0]] = row
@@ -490,23 +491,18 @@ def transact_write_items(context: OperationContext, request: Request) -> Respons
         digest = transactions.digest_of(request["TransactItems"])
         earlier = transactions.earlier_answer(context, token, digest)
         if earlier is not None:
-            return _replayed(context, request, earlier)
+            return transactions.replay(context, request, earlier, {})
     transactions.resolve(context, actions)
     transactions.carry_out(context, actions)
     if token is not None:
-        sizes = [(action.table.name, max(_size(action.old), _size(action.new))) for action in actions]
-        transactions.remember(context, token, digest, {"sizes": sizes})
+        transactions.remember(context, token, digest, actions)
     return _with_transaction_costs(context, request, actions)
-
-
-def _size(item: dict[str, Any] | None) -> int:
-    return 0 if item is None else check_item(item)[1]
 
 
 def _with_transaction_costs(context: OperationContext, request: Request, actions: list[write_steps.Write]) -> Response:
     response: dict[str, Any] = {}
     if capacity_units.is_wanted(request):
-        response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
+        response["ConsumedCapacity"] = transactions.consumed_capacity(actions, request["ReturnConsumedCapacity"])
     if request.get("ReturnItemCollectionMetrics") == "SIZE":
         metrics: dict[str, list[Any]] = {}
         for action in actions:
@@ -518,47 +514,17 @@ def _with_transaction_costs(context: OperationContext, request: Request, actions
     return response
 
 
-def _replayed(context: OperationContext, request: Request, earlier: dict[str, Any]) -> Response:
-    """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
-    if not capacity_units.is_wanted(request):
-        return {}
-    by_table: dict[str, tuple[TableInfo, capacity_units.Units]] = {}
-    for name, size in earlier["sizes"]:
-        _, units = by_table.setdefault(name, (context.table(name), capacity_units.Units()))
-        units.table += 2 * capacity_units.read_units(size, consistent=True)
-    mode = request["ReturnConsumedCapacity"]
-    return {
-        "ConsumedCapacity": [capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()]
-    }
-
-
 @operation("TransactGetItems", kind="snapshot")
 def transact_get_items(context: OperationContext, request: Request) -> Response:
     wanted = [_get(one) for one in request["TransactItems"]]
-    found = _resolve_reads(context, wanted)
-    responses: list[dict[str, Any]] = []
-    by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
-    for (_, projector, _), (table, row_key) in zip(wanted, found, strict=True):
-        row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
-        _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
-        units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
-        if row is None:
-            responses.append({})
-        else:
-            item = orjson.Fragment(row[0]) if projector is None else projector(orjson.loads(row[0]))
-            responses.append({"Item": item})
-    response: dict[str, Any] = {"Responses": responses}
-    if capacity_units.is_wanted(request):
-        mode = request["ReturnConsumedCapacity"]
-        response["ConsumedCapacity"] = [
-            capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()
-        ]
-    return response
+    rows = _resolve_reads(context, wanted)
+    reads = ((*row, projector) for row, (_, projector, _) in zip(rows, wanted, strict=True))
+    return transactions.read_items(context, request, reads)
 
 
 def _get(one: dict[str, Any]) -> tuple[dict[str, Any], Any, dict[str, Any]]:
-    asked = one["Get"]
-    return asked, projection_of(asked, transaction=True), check_item(asked["Key"])[0]
+    get = one["Get"]
+    return get, projection_of(get, transaction=True), check_item(get["Key"])[0]
 
 
 def _resolve_reads(
@@ -566,8 +532,8 @@ def _resolve_reads(
 ) -> list[tuple[TableInfo, bytes]]:
     found: list[tuple[TableInfo, bytes]] = []
     reasons: list[transactions.Reason] = []
-    for asked, projector, key in wanted:
-        table = context.table(asked["TableName"])
+    for get, projector, key in wanted:
+        table = context.table(get["TableName"])
         try:
             row_key = row_key_of_key(table, key)
             if projector is not None:
@@ -581,5 +547,5 @@ def _resolve_reads(
     if len({(table.id, row_key) for table, row_key in found}) != len(found):
         raise ValidationException("Transaction request cannot include multiple operations on one item")
     if len(found) != len(wanted):
-        raise transactions.cancelled(transactions.first_problem(reasons))
+        raise transactions.cancellation(transactions.first_problem(reasons))
     return found

@@ -10,17 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import orjson
-
-from penstock.engine.catalog.table_schema import TableInfo, refuse_key_type, row_key_of_key
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.row_keys import refuse_key_type, row_key_of_key
+from penstock.engine.catalog.table_schema import TableInfo
 from penstock.engine.items import capacity_units, transactions
 from penstock.engine.operations import partiql_statements
 from penstock.engine.operations.partiql_statements import Reading
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import (
-    ConditionalCheckFailedException,
-    DuplicateItemException,
     DynamoDBError,
     ResourceNotFoundException,
     ValidationException,
@@ -216,8 +213,8 @@ def _items(context: OperationContext, member: Member, costs: _Costs) -> list[Any
     write.decide()
     write.apply(context)
     costs.add(write.table, capacity_units.units_of_write(write.table, write.old, write.new))
-    shown: list[Any] = write.returned()
-    return shown
+    items: list[Any] = write.returned()
+    return items
 
 
 def _failure(member: Member, error: DynamoDBError) -> dict[str, Any]:
@@ -319,14 +316,10 @@ def _read(context: OperationContext, request: Request, reads: Sequence[tuple[Sel
             raise _in_member(number, ValidationException(_ACTION_NEEDS_KEY))
         found.append((table, where.key))
     places = _row_keys(found)
-    by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
-    responses: list[dict[str, Any]] = []
-    for reading, (table, _), row_key in zip(readings, found, places, strict=True):
-        row = context.db.execute(table.sql_get_sized, (row_key,)).fetchone()
-        _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
-        units.table += 2 * capacity_units.read_units(row[1] if row else 0, consistent=True)
-        responses.append({} if row is None else {"Item": _projected(reading, row[0])})
-    return _with_costs(request, {"Responses": responses}, by_table)
+    reads_of_rows = (
+        (table, place, one.project) for one, (table, _), place in zip(readings, found, places, strict=True)
+    )
+    return transactions.read_items(context, request, reads_of_rows)
 
 
 def _reading(number: int, select: Select, parameters: Parameters) -> Reading:
@@ -355,26 +348,11 @@ def _row_keys(found: Sequence[tuple[TableInfo, Item]]) -> list[bytes]:
         except ValidationException as error:
             reasons.append(transactions.reason_of(error))
     if len(row_keys) != len(found):
-        raise transactions.cancelled(reasons)
+        raise transactions.cancellation(reasons)
     places = {(table.id, row_key) for (table, _), row_key in zip(found, row_keys, strict=True)}
     if len(places) != len(found):
         raise ValidationException(_TWICE)
     return row_keys
-
-
-def _projected(reading: Reading, blob: bytes) -> Any:
-    return orjson.Fragment(blob) if reading.project is None else reading.project(orjson.loads(blob))
-
-
-def _with_costs(
-    request: Request, response: dict[str, Any], by_table: dict[int, tuple[TableInfo, capacity_units.Units]]
-) -> Response:
-    if capacity_units.is_wanted(request):
-        mode = request["ReturnConsumedCapacity"]
-        response["ConsumedCapacity"] = [
-            capacity_units.report(table, units, mode, "Read") for table, units in by_table.values()
-        ]
-    return response
 
 
 # ── writes ───────────────────────────────────────────────────────────────────────────────────────
@@ -388,15 +366,14 @@ def _write_together(context: OperationContext, request: Request, given: Sequence
         token = f"ExecuteTransaction:{token}"  # TransactWriteItems has its own tokens
         earlier = transactions.earlier_answer(context, token, digest)
         if earlier is not None:
-            return _replayed(context, request, earlier)
+            return transactions.replay(context, request, earlier, {"Responses": []})
     _resolve_actions(context, actions)
-    _execute(context, actions)
+    transactions.carry_out(context, actions)
     if token is not None:
-        sizes = [(action.table.name, _size(action)) for action in actions]
-        transactions.remember(context, token, digest, {"sizes": sizes})
+        transactions.remember(context, token, digest, actions)
     response: dict[str, Any] = {"Responses": []}
     if capacity_units.is_wanted(request):
-        response["ConsumedCapacity"] = transactions.consumed(actions, request["ReturnConsumedCapacity"])
+        response["ConsumedCapacity"] = transactions.consumed_capacity(actions, request["ReturnConsumedCapacity"])
     return response
 
 
@@ -419,36 +396,3 @@ def _resolve_actions(context: OperationContext, actions: Sequence[partiql_statem
             except ValidationException as error:
                 raise _in_member(number, error) from None
     transactions.resolve(context, actions)
-
-
-def _execute(context: OperationContext, actions: Sequence[partiql_statements.Prepared]) -> None:
-    reasons = [_reason(context, action) for action in actions]
-    if any(reason["Code"] != "None" for reason in reasons):
-        raise transactions.cancelled(reasons)
-    for action in actions:
-        action.apply(context)
-
-
-def _reason(context: OperationContext, action: partiql_statements.Prepared) -> transactions.Reason:
-    try:
-        action.read(context)
-        action.decide()
-    except DuplicateItemException as error:
-        return {"Code": "DuplicateItem", "Message": error.message}
-    except (ConditionalCheckFailedException, ValidationException) as error:
-        return transactions.reason_of(error)
-    return {"Code": "None"}
-
-
-def _size(action: partiql_statements.Prepared) -> int:
-    return max(item_size(action.old or {}), item_size(action.new or {}))
-
-
-def _replayed(context: OperationContext, request: Request, earlier: dict[str, Any]) -> Response:
-    """The answer to a repeated request: nothing is done again, and it costs as a transactional read."""
-    by_table: dict[int, tuple[TableInfo, capacity_units.Units]] = {}
-    for name, size in earlier["sizes"]:
-        table = context.table(name)
-        _, units = by_table.setdefault(table.id, (table, capacity_units.Units()))
-        units.table += 2 * capacity_units.read_units(size, consistent=True)
-    return _with_costs(request, {"Responses": []}, by_table)

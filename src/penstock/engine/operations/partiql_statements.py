@@ -21,15 +21,15 @@ from typing import Any, assert_never
 
 import orjson
 
-from penstock.engine.catalog import table_schema
-from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo, refuse_key_type, refuse_nested_keys
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
+from penstock.engine.catalog.row_keys import refuse_key_type, refuse_nested_keys
+from penstock.engine.catalog.table_schema import IndexInfo, KeyAttribute, TableInfo
 from penstock.engine.items import capacity_units, write_steps
-from penstock.engine.reads import key_ranges
-from penstock.engine.reads.pages import Page, Walk, read_page
+from penstock.engine.operations import query_scan
+from penstock.engine.operations.query_scan import Page, Walk, read_page
 from penstock.errors import DuplicateItemException, ResourceNotFoundException, ValidationException
-from penstock.expressions.compiled.conditions import Predicate
-from penstock.expressions.compiled.key_conditions import KeyTerm
+from penstock.expressions.compiled.conditions import KeyTerm, Predicate
 from penstock.expressions.compiled.paths import find, refuse_clashes
 from penstock.expressions.partiql import tokens
 from penstock.expressions.partiql.parser import projection_problem
@@ -48,7 +48,6 @@ from penstock.expressions.partiql.translation import (
 )
 from penstock.expressions.partiql.tree import And, Delete, Exists, Insert, Node, Path, Select, Struct, Update, place_of
 from penstock.expressions.syntax.error_wording import ExpressionError, too_deep
-from penstock.wire import keys
 from penstock.wire.limits import ITEM_BYTES, PAGE_BYTES, PATH_ELEMENTS
 from penstock.wire.values import AttributeValue, Item, check_item
 
@@ -302,7 +301,7 @@ def _key_of(table: TableInfo, index: IndexInfo | None) -> tuple[KeyAttribute, Ke
 
 
 def _order_of(part: KeyAttribute, value: AttributeValue) -> bytes:
-    return keys.data_of(value) if part.kind in value else b""
+    return row_keys.data_of(value) if part.kind in value else b""
 
 
 def _distinct(
@@ -322,8 +321,8 @@ def _distinct(
         terms = [KeyTerm(part.name, "=", (value,))]
         if branch.sort is not None:
             terms.append(branch.sort)
-        walk = key_ranges.walk_of(table, index, terms)
-        by_partition.setdefault(keys.partition(value), []).append((walk, branch))
+        walk = query_scan.walk_of(table, index, terms)
+        by_partition.setdefault(row_keys.partition(value), []).append((walk, branch))
     walks: list[Walk] = []
     for found in by_partition.values():
         if len(found) > 1 and any(branch.sort_negated for _, branch in found):
@@ -354,7 +353,7 @@ def _refuse_overlaps(walks: list[Walk]) -> None:
 
 def _start_after(walk: Walk, start: Item) -> None:
     try:
-        key_ranges.start_after(walk, start)
+        query_scan.start_after(walk, start)
     except ValidationException:
         raise ValidationException("Invalid NextToken") from None
 
@@ -454,11 +453,11 @@ class StatementWrite(write_steps.Update):
         self.find_key(context)
         if not self._transaction:  # there a key of a wrong type is worded as any key that does not fit
             for part in self.table.key:
-                table_schema.refuse_key_type(part, self.key_values[part.name])
-        self.key = table_schema.row_key_of_key(self.table, self.key_values)
+                row_keys.refuse_key_type(part, self.key_values[part.name])
+        self.key = row_keys.row_key_of_key(self.table, self.key_values)
         if self.update is not None:
             self._refuse_key_attributes()
-        table_schema.refuse_nested_keys(self.table, nested_attributes(self._where))
+        row_keys.refuse_nested_keys(self.table, nested_attributes(self._where))
 
     def _condition(self, found: Pinned) -> Predicate | None:
         holds = Translator(self._parameters).predicate(_all(found.rest)) if found.rest else None
@@ -485,8 +484,8 @@ class StatementWrite(write_steps.Update):
         wanted = None if isinstance(statement, Exists) else statement.returning
         if wanted is None:
             return []
-        shown = super().returned(wanted.replace("MODIFIED", "UPDATED").replace(" ", "_"))
-        return [] if shown is None else [shown]
+        attributes = super().returned(wanted.replace("MODIFIED", "UPDATED").replace(" ", "_"))
+        return [] if attributes is None else [attributes]
 
 
 Prepared = StatementWrite | Put

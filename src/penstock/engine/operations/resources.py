@@ -1,4 +1,4 @@
-"""What belongs to a resource's ARN: tags, and resource policies, which are kept and given back but never enforced."""
+"""What a table has beside its definition: tags; resource policies, which are kept but never enforced; time to live."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import Any
 import orjson
 
 from penstock.engine import streams
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import TableInfo
-from penstock.engine.context import OperationContext
-from penstock.engine.operations.table_description import changed, existing_table, find_table, refuse_unless_active
+from penstock.engine.items import expiry_rows
+from penstock.engine.operations.table_description import (
+    changed,
+    existing_table,
+    find_table,
+    refuse_unless_active,
+    table_status,
+)
 from penstock.engine.operations.table_validation import invalid
 from penstock.engine.registry import Request, Response, operation
 from penstock.errors import (
@@ -289,3 +296,44 @@ def _wrong(arn: str) -> ValidationException:
 
 def _no_policy(arn: str) -> PolicyNotFoundException:
     return PolicyNotFoundException(f"Resource-based policy not found for the provided ResourceArn: {arn}")
+
+
+# ── time to live ───────────────────────────────────────────────────────────────────────────────────
+
+
+@operation("UpdateTimeToLive", "write")
+def update_time_to_live(context: OperationContext, request: Request) -> Response:
+    specification = request["TimeToLiveSpecification"]
+    table = existing_table(context, request["TableName"])
+    refuse_unless_active(table, context.now)
+    _check_change(table.ttl_attribute, specification["AttributeName"], specification["Enabled"])
+    if specification["Enabled"]:
+        expiry_rows.enable(context, table, changed(table), specification["AttributeName"])
+    else:
+        expiry_rows.disable(context, table, changed(table))
+    return {"TimeToLiveSpecification": specification}
+
+
+@operation("DescribeTimeToLive", "read")
+def describe_time_to_live(context: OperationContext, request: Request) -> Response:
+    table = existing_table(context, request["TableName"])
+    status = table_status(table.record, context.now)
+    if status in ("CREATING", "DELETING"):
+        raise ValidationException(
+            f"Cannot describe time to live while table is in {status} state: Current table state is {status}"
+        )
+    if table.ttl_attribute is None:
+        return {"TimeToLiveDescription": {"TimeToLiveStatus": "DISABLED"}}
+    return {"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": table.ttl_attribute}}
+
+
+def _check_change(current: str | None, attribute: str, enable: bool) -> None:
+    """TTL is on for one attribute at a time, and each change must be one."""
+    if current is None and not enable:
+        raise ValidationException("TimeToLive is already disabled")
+    if current is not None and current != attribute:
+        raise ValidationException(
+            f"TimeToLive is active on a different AttributeName: current AttributeName is {current}"
+        )
+    if current is not None and enable:
+        raise ValidationException("TimeToLive is already enabled")

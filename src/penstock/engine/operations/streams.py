@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 
 from penstock.engine import streams
-from penstock.engine.context import OperationContext
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.registry import Request, Response, operation
 from penstock.engine.streams import EXPIRE, INSERT, MODIFY, REMOVE, RecordRow, Stream
 from penstock.errors import ResourceNotFoundException, ValidationException
@@ -106,11 +106,11 @@ def _position(context: OperationContext, stream: Stream, request: Request) -> in
         return streams.newest(context.db, stream) + 1
     if kind == "AT_TIMESTAMP":
         return streams.since(context.db, stream, float(request["Timestamp"]))
-    sequence = _named(context, stream, request["SequenceNumber"])
+    sequence = _sequence_of(context, stream, request["SequenceNumber"])
     return sequence if kind == "AT_SEQUENCE_NUMBER" else sequence + 1
 
 
-def _named(context: OperationContext, stream: Stream, number: str) -> int:
+def _sequence_of(context: OperationContext, stream: Stream, number: str) -> int:
     """The sequence that the number means: one of this shard's, or its start; TrimmedDataAccessException if gone."""
     sequence = streams.sequence_of(number)
     if sequence is None or not stream.start <= sequence <= max(stream.start, streams.newest(context.db, stream)):

@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from penstock.engine import streams
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import index_backfill
 from penstock.engine.maintenance import chore
 from penstock.errors import ResourceInUseException, ResourceNotFoundException
@@ -270,7 +270,7 @@ def describe_briefly(
         "TableId": record["TableId"],
         **_billing(record),
         **_indexes(context, table, counts),
-        **streams.described(table.scope, dict(record)),
+        **streams.describe(table.scope, dict(record)),
         **_settings(table),
         **_restore(context, record),
     }
@@ -368,17 +368,17 @@ def _dropped(table: TableInfo, record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _settings(table: TableInfo) -> dict[str, Any]:
     record = table.record
-    shown: dict[str, Any] = {}
+    description: dict[str, Any] = {}
     if (record.get("SSESpecification") or {}).get("Enabled"):
-        shown["SSEDescription"] = _encryption(table)
+        description["SSEDescription"] = _encryption(table)
     if "TableClass" in record:
-        shown["TableClassSummary"] = {"TableClass": record["TableClass"]}
+        description["TableClassSummary"] = {"TableClass": record["TableClass"]}
     for member in ("OnDemandThroughput", "DeletionProtectionEnabled"):
         if member in record:
-            shown[member] = record[member]
+            description[member] = record[member]
     if "WarmThroughput" in record:
-        shown["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
-    return shown
+        description["WarmThroughput"] = warm_throughput(record) | {"Status": "ACTIVE"}
+    return description
 
 
 def _restore(context: OperationContext, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -552,13 +552,13 @@ def _refuse_same(current: Mapping[str, int], wanted: Mapping[str, int], which: s
     read, write = "ReadCapacityUnits", "WriteCapacityUnits"
     if (current[read], current[write]) != (wanted[read], wanted[write]):
         return
-    told = ". ".join(
+    problems = ". ".join(
         f"Current {units} provisioned for {place}: {current[units]}. Requested {units}: {wanted[units]}"
         for units in (read, write)
     )
     raise ValidationException(
         f"The provisioned throughput for {which} will not change. The requested value equals the current "
-        f"value. {told}. Refer to the Amazon DynamoDB Developer Guide for current limits and how to "
+        f"value. {problems}. Refer to the Amazon DynamoDB Developer Guide for current limits and how to "
         "request higher limits."
     )
 

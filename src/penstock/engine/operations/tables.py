@@ -8,8 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 from penstock.engine import streams
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.items import index_backfill, journal
 from penstock.engine.operations.resources import checked_tags, new_policy
 from penstock.engine.operations.table_description import (
@@ -285,8 +285,8 @@ def _delete_index(context: OperationContext, table: TableInfo, record: Record, n
     _keep_used_definitions(record)
     seconds = context.engine.settings.table_delay_seconds
     if seconds > 0:
-        gone = {**index.record, "deleted_at": context.now + seconds}
-        record["dropped_indexes"] = [*record.get("dropped_indexes", ()), gone]
+        deleted = {**index.record, "deleted_at": context.now + seconds}
+        record["dropped_indexes"] = [*record.get("dropped_indexes", ()), deleted]
         unsettle(context, record)
     return index_backfill.drop_index(context, table, index, record)
 
@@ -322,11 +322,11 @@ def _has_changed(before: TableInfo, request: Request) -> bool:
 
 def _still(context: OperationContext, old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The old throughput, with the time of the change that has begun."""
-    shown = dict(old)
+    description = dict(old)
     for member in ("LastIncreaseDateTime", "LastDecreaseDateTime"):
         if new.get(member) != old.get(member):
-            shown[member] = round(context.now, 3)
-    return shown
+            description[member] = round(context.now, 3)
+    return description
 
 
 def _show_index_update(
@@ -335,20 +335,20 @@ def _show_index_update(
     ((action, wanted),) = update.items()
     name = wanted["IndexName"]
     world = description.setdefault("GlobalSecondaryIndexes", [])
-    shown = next((one for one in world if one["IndexName"] == name), None)
+    current = next((one for one in world if one["IndexName"] == name), None)
     if action == "Delete":
         old = next(one for one in _described_before(context, before) if one["IndexName"] == name)
-        if shown is None:
+        if current is None:
             world.append(old | {"IndexStatus": "DELETING"})
         return
-    assert shown is not None
+    assert current is not None
     if action == "Create":
-        shown.update(IndexStatus="CREATING", Backfilling=False)
+        current.update(IndexStatus="CREATING", Backfilling=False)
         return
-    shown["IndexStatus"] = "UPDATING"
+    current["IndexStatus"] = "UPDATING"
     if "ProvisionedThroughput" in wanted and billing_mode(before.record) == "PROVISIONED":
         old_units = throughput(before.indexes[name].record)
-        shown["ProvisionedThroughput"] = _still(context, old_units, shown["ProvisionedThroughput"])
+        current["ProvisionedThroughput"] = _still(context, old_units, current["ProvisionedThroughput"])
 
 
 def _described_before(context: OperationContext, before: TableInfo) -> list[dict[str, Any]]:

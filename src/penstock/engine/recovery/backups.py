@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import Record, TableInfo
-from penstock.engine.context import OperationContext
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.engine.storage.database_file import Connection
 from penstock.errors import AccessDeniedException, BackupNotFoundException, ValidationException
 from penstock.wire.values import base64_text, binary
@@ -293,7 +293,7 @@ def _next_end(db: Connection, backup: Backup, after: bytes, rows: int) -> bytes 
 def _begin(context: OperationContext, table: TableInfo, backup: Backup) -> None:
     """Makes what a copy in steps needs; the moment is this transaction's."""
     db, storage, newer = context.db, backup.storage, backup.newer_keys
-    database_file.create_keys(db, newer)
+    file_format.create_keys(db, newer)
     # No OR IGNORE: inside a trigger, the statement that fires it says what a conflict does.
     keep = (
         f"INSERT INTO {storage} SELECT OLD.key, OLD.size, OLD.item "  # noqa: S608
@@ -352,7 +352,7 @@ def _make(
     else:
         record.update(items=0, bytes=0, copy={"cursor": ""})
         if kind == USER:
-            database_file.create_items(context.db, backup.storage)
+            file_format.create_items(context.db, backup.storage)
             record["copy"]["table"] = table.id
             _begin(context, table, backup)
     _save(context.db, backup)
@@ -370,7 +370,7 @@ def _free_name(db: Connection, table: TableInfo, milliseconds: int, mark: str) -
 
 
 def _copy(db: Connection, table: TableInfo, backup: Backup) -> None:
-    database_file.create_items(db, backup.storage)
+    file_format.create_items(db, backup.storage)
     db.execute(f"INSERT INTO {backup.storage} SELECT key, size, item FROM {table.storage}")  # noqa: S608
     count, size = db.execute(
         f"SELECT count(*), coalesce(sum(size), 0) FROM {backup.storage}"  # noqa: S608

@@ -38,12 +38,13 @@ from uuid import uuid4
 import orjson
 
 from penstock.engine import maintenance
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.catalog import OperationContext
 from penstock.engine.catalog.table_schema import IndexInfo, Record, TableInfo, compile_table
-from penstock.engine.context import OperationContext
 from penstock.engine.items import index_backfill
 from penstock.engine.maintenance import chore
 from penstock.engine.settings import Scope
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.engine.storage.database_file import Connection
 from penstock.errors import ValidationException
 from penstock.wire.values import base64_text, binary
@@ -85,7 +86,7 @@ def create(context: OperationContext, record: Record, copy: Callable[[str], None
 def _fill_local(context: OperationContext, table: TableInfo, index: IndexInfo) -> None:
     rows = context.db.execute(f"SELECT key, item FROM {table.storage} ORDER BY key")  # noqa: S608
     while batch := rows.fetchmany(index_backfill.FILL_STEP):
-        entries = ((index.entry(orjson.loads(item), key), key) for key, item in batch)
+        entries = ((row_keys.index_key(index, orjson.loads(item), key), key) for key, item in batch)
         context.db.executemany(
             f"INSERT INTO {index.storage} (key, item_key) VALUES (?, ?)",  # noqa: S608
             [(entry, key) for entry, key in entries if entry is not None],
@@ -95,7 +96,7 @@ def _fill_local(context: OperationContext, table: TableInfo, index: IndexInfo) -
 def _fill_global(context: OperationContext, table: TableInfo, name: str) -> TableInfo:
     """Fills a small table's index at once; a large one's is filled in the background, as a new index is."""
     record: Record = deepcopy(dict(table.record))
-    _named(record["GlobalSecondaryIndexes"], name)["backfill_cursor"] = ""
+    _index_record(record["GlobalSecondaryIndexes"], name)["backfill_cursor"] = ""
     table = context.engine.catalog.save(context.db, table, record)
     rows = context.db.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM {table.storage} LIMIT ?)",  # noqa: S608
@@ -107,7 +108,7 @@ def _fill_global(context: OperationContext, table: TableInfo, name: str) -> Tabl
     return index_backfill.fill(context, table, table.indexes[name], index_backfill.FILL_AT_ONCE + 1)
 
 
-def _named(indexes: list[Record], name: str) -> Record:
+def _index_record(indexes: list[Record], name: str) -> Record:
     return next(index for index in indexes if index["IndexName"] == name)
 
 
@@ -250,7 +251,7 @@ def begin_from_journal(context: OperationContext, record: Record, source: TableI
     """The same for the items that another table had at a time."""
     restore = {"table": source.id, "at": at, "cursor": "", "bookmark": _put_bookmark(context, source.id, at)}
     table = _begin(context, record, restore)
-    database_file.create_keys(context.db, _undo(table))
+    file_format.create_keys(context.db, _undo(table))
     return table
 
 
@@ -489,7 +490,7 @@ def _gather(engine: Engine, table: TableInfo, index: IndexInfo, run: Run) -> Non
             f"SELECT key, item FROM {table.storage} WHERE key > ? AND key <= ?",  # noqa: S608
             (run.end, end or b""),
         ).fetchall()
-    entries = ((index.entry(orjson.loads(item), key), key) for key, item in found)
+    entries = ((row_keys.index_key(index, orjson.loads(item), key), key) for key, item in found)
     piece = sorted((entry, key) for entry, key in entries if entry is not None)
     run.pieces.append(piece)
     run.rows += len(piece)

@@ -21,13 +21,14 @@ from typing import Any
 
 import orjson
 
+from penstock.engine.catalog import row_keys
+from penstock.engine.catalog.row_keys import HASH_BYTES
 from penstock.engine.catalog.table_schema import TableInfo, compile_table
 from penstock.engine.repair.file_snapshot import Snapshot
 from penstock.engine.repair.sqlite_pages import Lost, Row
 from penstock.engine.settings import Scope
 from penstock.errors import DynamoDBError, StorageError
 from penstock.wire import numbers
-from penstock.wire.keys import HASH_BYTES
 from penstock.wire.values import Item, item_size
 
 _CATALOG = "tables"
@@ -121,7 +122,7 @@ class Reading:
             if isinstance(found, Good):
                 yield found
 
-    def lost(self, table: TableInfo) -> list[Lost]:
+    def lost_parts(self, table: TableInfo) -> list[Lost]:
         """The pages and rows of a table that could not be read."""
         return self._lost.get(table.storage, [])
 
@@ -201,7 +202,7 @@ def _judged(table: TableInfo, row: Row) -> Good | Lost:
     try:
         _, noted_size, data = row
         item = orjson.loads(data)
-        if isinstance(noted_size, int) and table.row_key(item) == key:
+        if isinstance(noted_size, int) and row_keys.row_key(table, item) == key:
             return Good(key, item, data, item_size(item), noted_size)
     except (ValueError, TypeError, KeyError, AttributeError, DynamoDBError):
         pass

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.table_schema import IndexInfo, TableInfo
 from penstock.engine.items.expiry_rows import LONGEST_PAST_SECONDS, expiry, is_filling
 from penstock.engine.repair.damaged_tables import Good, Reading, explain_no_room, key_text
@@ -181,7 +182,7 @@ class _Table:
             found.resized += 1
             example(found.keys, key_text(table, one.key))
         for index in table.index_list:
-            entry = index.entry(one.item, one.key)
+            entry = row_keys.index_key(index, one.item, one.key)
             if entry is not None:
                 self._wanted[index.name].add((entry, one.key))
         if table.ttl_attribute is not None:
@@ -234,7 +235,7 @@ class _Table:
             return
         found.dangling += 1
         example(found.keys, _text(self._table, key))
-        if any(lost.covers(key) for lost in self._reading.lost(self._table)):
+        if any(lost.covers(key) for lost in self._reading.lost_parts(self._table)):
             self._lose(key)
 
     def _lose(self, key: bytes) -> None:
@@ -250,7 +251,7 @@ class _Table:
 
     def _calls_for(self, index: IndexInfo) -> Iterator[tuple[bytes, bytes]]:
         for one in self._reading.items(self._table):
-            if isinstance(one, Good) and (entry := index.entry(one.item, one.key)) is not None:
+            if isinstance(one, Good) and (entry := row_keys.index_key(index, one.item, one.key)) is not None:
                 yield entry, one.key
 
     def _rows_of(self, index: IndexInfo) -> Iterator[tuple[bytes, bytes]]:

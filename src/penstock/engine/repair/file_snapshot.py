@@ -16,8 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from penstock.engine.repair.sqlite_pages import Lost, Row, Trees
-from penstock.engine.storage.file_copy import Progress, copy_pages
-from penstock.engine.storage.read_only import open_to_look
+from penstock.engine.storage.file_copy import Progress, copy_pages, open_to_look
 from penstock.engine.storage.sidecar_files import make_new, uri_of
 from penstock.errors import StorageError
 
@@ -64,7 +63,7 @@ class Snapshot:
         if self._trees is not None and self.is_damaged(name):
             return self._trees.rows(name)
         rows = self._db.execute(f'SELECT * FROM "{name}"')  # noqa: S608
-        return rows if self._trees is None else self._trees.checked(name, rows)
+        return rows if self._trees is None else self._trees.check_rows(name, rows)
 
     def is_damaged(self, name: str) -> bool:
         """Whether SQLite finds something wrong with the pages of an SQL table."""
@@ -137,7 +136,7 @@ class Snapshot:
             ) from error
         self._db.close()
         self._db = sqlite3.connect(uri_of(str(part), "mode=ro&immutable=1"), uri=True, isolation_level=None)
-        self._db.execute("PRAGMA writable_schema = ON")  # as in read_only.py
+        self._db.execute("PRAGMA writable_schema = ON")  # as in file_copy.py
         self._db.text_factory = _lenient
         return Trees(part)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from penstock.engine.catalog import row_keys
 from penstock.engine.catalog.table_schema import Record, TableInfo, compile_table
 from penstock.engine.items.expiry_rows import expiry
 from penstock.engine.repair.damaged_tables import Good, Reading, explain_no_room
@@ -23,7 +24,7 @@ from penstock.engine.repair.examine import Findings, Tell, examine, findings_of
 from penstock.engine.repair.file_snapshot import Snapshot
 from penstock.engine.repair.sqlite_pages import Lost
 from penstock.engine.settings import Settings
-from penstock.engine.storage import database_file
+from penstock.engine.storage import file_format
 from penstock.engine.storage.database_file import Connection, Store
 from penstock.engine.storage.file_copy import explain_failed_copy, new_file, refuse_place
 from penstock.errors import StorageError
@@ -143,18 +144,20 @@ class _Writer:
         scope, record = table.scope, orjson.dumps(table.record)
         row = (table.id, scope.account, scope.region, table.name, record)
         self._db.execute("INSERT INTO tables (id, account, region, name, record) VALUES (?, ?, ?, ?, ?)", row)
-        database_file.create_items(self._db, table.storage)
+        file_format.create_items(self._db, table.storage)
         for index in table.index_list:
-            database_file.create_index(self._db, index.storage)
+            file_format.create_index(self._db, index.storage)
         if table.ttl_attribute is not None:
-            database_file.create_expiries(self._db, table.storage)
+            file_format.create_expiries(self._db, table.storage)
         self._db.execute("COMMIT")
 
     def _save(self, table: TableInfo, step: list[Good], saved: Saved) -> None:
         self._step(table.sql_insert, [(one.key, one.size, one.data) for one in step])
         saved.items += len(step)
         for index in table.index_list:
-            rows = [(entry, one.key) for one in step if (entry := index.entry(one.item, one.key)) is not None]
+            rows = [
+                (entry, one.key) for one in step if (entry := row_keys.index_key(index, one.item, one.key)) is not None
+            ]
             self._step(index.sql_put, rows)
             saved.index_rows[index.name] = saved.index_rows.get(index.name, 0) + len(rows)
         if table.ttl_attribute is not None:
@@ -218,5 +221,5 @@ class _Writer:
             self._db.execute("DELETE FROM backups WHERE id = ?", (backup,))
         for (backup,) in self._db.execute("SELECT id FROM backups").fetchall():
             name = f"b{backup}"
-            database_file.create_items(self._db, name)
+            file_format.create_items(self._db, name)
             self._copy_rows(name)

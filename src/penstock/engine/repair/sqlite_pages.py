@@ -210,7 +210,7 @@ class Trees:
             row = shape.placed(*found)
             yield row if shape.fits(row) else Lost(root, _NO_ROW, is_row=True, key=found[0])
 
-    def checked(self, name: str, rows: Iterable[Row]) -> Iterator[Row | Lost]:
+    def check_rows(self, name: str, rows: Iterable[Row]) -> Iterator[Row | Lost]:
         """The rows that SQLite reads of a table: its pages may be another's, and it would not say so."""
         root, shape = self._schema()[name]
         for row in rows:

@@ -1,10 +1,10 @@
 """Every operation's request, written down, and checked as DynamoDB checks it.
 
-shapes.py            the vocabulary: what JSON a member takes, and its constraints
-attribute_values.py  shapes that several families share
-items.py             items, batches, transactions, PartiQL
-tables.py            tables, tags, policies, backups, streams
-error_wording.py     in which of its two wordings AWS refuses a request
+scalars.py        what JSON a member takes, and its constraints: texts, numbers, words; the faults of a request
+shapes.py         lists, maps, structures, attribute values; shapes that several families share
+items.py          items, batches, transactions, PartiQL
+tables.py         tables, tags, policies, backups, streams
+error_wording.py  in which of its two wordings AWS refuses a request
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.engine.requests.shapes import Fault, Faults
+from penstock.engine.requests.scalars import Fault, Faults
 from penstock.errors import SerializationException, ValidationException
 from penstock.expressions.request import operator_misuse
-from penstock.wire.refusals import RefusedValue
+from penstock.wire.numbers import RefusedValue
 
 Request = Mapping[str, Any]
 
@@ -75,10 +75,10 @@ def faults_of_write(request: Request, faults: Faults) -> None:
     if not _is_current(request, faults):
         return
     misuse = _operator_aside(request, faults, "Expected")
-    told = _at(faults, "TableName") or faults.listed
-    if len(told) == 1 and told == _at(faults, "ReturnValues"):
+    listed = _at(faults, "TableName") or faults.listed
+    if len(listed) == 1 and listed == _at(faults, "ReturnValues"):
         raise ValidationException(_ENVELOPE + _RETURN_VALUES)
-    faults.listed[:] = told
+    faults.listed[:] = listed
     faults.raise_any()
     if misuse is not None:
         raise ValidationException(_ENVELOPE + misuse)

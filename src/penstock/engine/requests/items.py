@@ -7,7 +7,8 @@ from typing import Any
 import orjson
 
 from penstock.engine.requests import error_wording
-from penstock.engine.requests.attribute_values import (
+from penstock.engine.requests.scalars import Enum, Integer, Shape, String
+from penstock.engine.requests.shapes import (
     ATTRIBUTE_MAP,
     ATTRIBUTE_NAMES,
     ATTRIBUTES_TO_GET,
@@ -27,9 +28,13 @@ from penstock.engine.requests.attribute_values import (
     VALUE,
     AttributeList,
     ItemToPut,
+    List,
+    Map,
+    Request,
+    Required,
+    Structure,
     TableName,
 )
-from penstock.engine.requests.shapes import Enum, Integer, List, Map, Request, Required, String, Structure
 from penstock.errors import ValidationException
 from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS
 
@@ -204,42 +209,24 @@ TRANSACT_GET_ITEMS = Structure(
 )
 
 
+_CONDITION: dict[str, Shape | Required] = {
+    "ConditionExpression": TEXT,
+    "ExpressionAttributeNames": ATTRIBUTE_NAMES,
+    "ExpressionAttributeValues": ATTRIBUTE_MAP,
+    "ReturnValuesOnConditionCheckFailure": ON_CONDITION_FAILURE,
+}
+_KEY_AND_TABLE: dict[str, Shape | Required] = {"Key": Required(ATTRIBUTE_MAP), "TableName": Required(TABLE)}
 _CONDITION_CHECK = Structure(
-    "ConditionCheck",
-    Key=Required(ATTRIBUTE_MAP),
-    TableName=Required(TABLE),
-    ConditionExpression=Required(TEXT),
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+    "ConditionCheck", **{**_KEY_AND_TABLE, **_CONDITION, "ConditionExpression": Required(TEXT)}
 )
-_PUT = Structure(
-    "Put",
-    Item=Required(ATTRIBUTE_MAP),
-    TableName=Required(TABLE),
-    ConditionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
-)
-_DELETE = Structure(
-    "Delete",
-    Key=Required(ATTRIBUTE_MAP),
-    TableName=Required(TABLE),
-    ConditionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
-)
+_PUT = Structure("Put", Item=Required(ATTRIBUTE_MAP), TableName=Required(TABLE), **_CONDITION)
+_DELETE = Structure("Delete", **_KEY_AND_TABLE, **_CONDITION)
 _UPDATE = Structure(
     "Update",
     Key=Required(ATTRIBUTE_MAP),
     UpdateExpression=Required(TEXT),
     TableName=Required(TABLE),
-    ConditionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+    **_CONDITION,
 )
 _TRANSACT_WRITE = Structure(
     "TransactWriteItem", ConditionCheck=_CONDITION_CHECK, Put=_PUT, Delete=_DELETE, Update=_UPDATE

@@ -1,323 +1,37 @@
-"""The vocabulary in which requests are written down: what JSON a member takes, and its constraints.
+"""Lists, maps and structures of scalars; the one recursive shape, the attribute value: {"S": "text"}, {"M": {…}}, …
 
-A request is checked twice, at different prices.
+Of values only the JSON types are looked at, because DynamoDB looks at them before anything else. Content (numbers,
+empty sets, two types at once, nesting) is `wire.values`' to refuse, at the point where DynamoDB does.
 
-1. `accepts` is compiled once into closures and runs on every request: a few dictionary lookups and type
-   checks. What it accepts is used exactly as it came.
-2. Only what it does not accept is looked at again. `convert` refuses JSON of the wrong type in DynamoDB's
-   words (SerializationException), drops nulls and unknown members, and converts what DynamoDB converts
-   ("true" to true, 2.5 to 2). `inspect` then lists the broken constraints (ValidationException), ten at most.
-
-The texts name DynamoDB's own Java classes, because its answers do.
+Values nested deeper than DynamoDB allows are not walked to their end: `wire.values` refuses them before it
+looks at what is inside, so nothing there can matter, and no stack can overflow.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
 
+from penstock.engine.requests.scalars import (
+    STRUCTURE_FOUND,
+    Acceptor,
+    Boolean,
+    Enum,
+    Faults,
+    Path,
+    Scalar,
+    Shape,
+    String,
+    at_least,
+    inspect_length,
+    is_string,
+)
 from penstock.errors import SerializationException, ValidationException
-from penstock.wire.limits import ECHOED_CHARACTERS
-
-Acceptor = Callable[[Any], bool]
-
-LISTED_FAULTS = 10  # DynamoDB names no more than ten broken constraints
-
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years that a date can have
-
-STRUCTURE_FOUND = "Start of structure or map found where not expected"
-
-
-class Path(NamedTuple):
-    """Where a value stands: as most messages write it, and as DynamoDB's newer messages do."""
-
-    text: str = ""
-    newer: str = ""
-
-    def member(self, name: str) -> Path:
-        dot = "." if self.text else ""
-        return Path(f"{self.text}{dot}{name[:1].lower()}{name[1:]}", f"{self.newer}{dot}{name}")
-
-    def element(self, key: object) -> Path:
-        return Path(f"{self.text}.{key}.member", f"{self.newer}.{key}.member")
-
-
-class Fault(NamedTuple):
-    """A broken constraint, in the words that show the value and in those that do not."""
-
-    path: Path
-    text: str
-    newer: str
-    plain: bool  # a lone one is worded without the value
-    missing: bool  # a required member that is not there
-    late: bool = False  # told only where all that is wrong is wrong with this member
-
-
-class Faults:
-    """The broken constraints of one request, in the order in which DynamoDB lists them."""
-
-    def __init__(self) -> None:
-        self.listed: list[Fault] = []
-
-    @property
-    def full(self) -> bool:
-        return len(self.listed) >= LISTED_FAULTS
-
-    def add(self, value: str | None, path: Path, constraint: str, *, newer: bool = False, late: bool = False) -> None:
-        """`newer` is for the members whose lone fault DynamoDB words without the value."""
-        if self.full:
-            return
-        shown = "null" if value is None else f"'{value[:ECHOED_CHARACTERS]}'"
-        text = f"Value {shown} at '{path.text}' failed to satisfy constraint: {constraint}"
-        plainly = f"Value at '{path.newer}' failed to satisfy constraint: {constraint}"
-        self.listed.append(Fault(path, text, plainly, newer, value is None, late))
-
-    def _is_alone(self, fault: Fault) -> bool:
-        """Whether no other member has a fault, or this one has another."""
-        others = [other for other in self.listed if other is not fault]
-        return not others or any(other.path.text.startswith(fault.path.text) for other in others)
-
-    def raise_any(self) -> None:
-        told = [fault for fault in self.listed if not fault.late or self._is_alone(fault)]
-        if len(told) == 1:
-            (fault,) = told
-            raise ValidationException(f"1 validation error detected: {fault.newer if fault.plain else fault.text}")
-        if told:
-            texts = "; ".join(fault.text for fault in told)
-            raise ValidationException(f"{len(told)} validation errors detected: {texts}")
-
-
-class Shape:
-    """What one member may hold. Values given to `inspect` and `render` have been converted."""
-
-    java: str = ""
-
-    def acceptor(self) -> Acceptor:
-        raise NotImplementedError
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        """`value`, not null, as DynamoDB reads it. `element`: of a list or map, not a structure's member."""
-        raise NotImplementedError
-
-    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
-        """Add the constraints that `value` breaks."""
-
-    def render(self, value: Any) -> str:
-        """`value` as Java prints it."""
-        return str(value)
-
-    def null(self) -> Any:
-        """What a null element of a list or map is taken for."""
-        return None
-
-
-class HasLength(Protocol):
-    """A shape whose values have a least and a greatest length; `newer` as in `Faults.add`."""
-
-    minimum: int
-    maximum: int | None
-    newer: bool
-
-    def render(self, value: Any) -> str: ...
-
-
-class Scalar(Shape):
-    """A string, a number or a truth."""
-
-    def refuse(self, value: Any) -> SerializationException:
-        if isinstance(value, dict):
-            return SerializationException(STRUCTURE_FOUND)
-        if isinstance(value, list):
-            return SerializationException(f"Unrecognized collection type class java.lang.{self.java}")
-        return SerializationException(f"{_token(value)} cannot be converted to {self.java}")
-
-
-class String(Scalar):
-    """Text; `newer` as in `Faults.add`."""
-
-    java = "String"
-
-    def __init__(
-        self,
-        minimum: int = 0,
-        maximum: int | None = None,
-        pattern: str | None = None,
-        *,
-        newer: bool = False,
-    ) -> None:
-        self.minimum, self.maximum, self.pattern, self.newer = minimum, maximum, pattern, newer
-        self._matches = re.compile(pattern or "", re.ASCII | re.DOTALL).fullmatch if pattern else None
-
-    def acceptor(self) -> Acceptor:
-        low, high, matches = self.minimum, self.maximum, self._matches
-        if high is None:
-            high = 1 << 62
-        if matches is not None:
-            return lambda value: type(value) is str and low <= len(value) <= high and bool(matches(value))
-        if low or self.maximum is not None:
-            return lambda value: type(value) is str and low <= len(value) <= high
-        return is_string
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        if isinstance(value, str):
-            return value
-        raise self.refuse(value)
-
-    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
-        if self._matches is not None and not self._matches(value):
-            pattern = f"Member must satisfy regular expression pattern: {self.pattern}"
-            faults.add(value, path, pattern, newer=self.newer)
-        inspect_length(self, value, path, faults)
-
-
-class Enum(Scalar):
-    """One of some words, listed in the order in which DynamoDB's message lists them."""
-
-    java = "String"
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
-
-    def acceptor(self) -> Acceptor:
-        words = frozenset(self.words)
-        return lambda value: type(value) is str and value in words
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        if isinstance(value, str):
-            return value
-        raise self.refuse(value)
-
-    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
-        if value not in self.words:
-            faults.add(value, path, f"Member must satisfy enum value set: [{', '.join(self.words)}]")
-
-
-class Integer(Scalar):
-    """A whole number; `long` only changes the name in messages."""
-
-    def __init__(
-        self,
-        minimum: int | None = None,
-        maximum: int | None = None,
-        *,
-        long: bool = False,
-        newer: bool = False,
-    ) -> None:
-        self.minimum, self.maximum, self.newer = minimum, maximum, newer
-        self.java = "Long" if long else "Integer"
-
-    def acceptor(self) -> Acceptor:
-        low = -(1 << 63) if self.minimum is None else self.minimum
-        high = (1 << 63) - 1 if self.maximum is None else self.maximum
-        return lambda value: type(value) is int and low <= value <= high
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self.refuse(value)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self.refuse(value)
-        return max(-(1 << 63), min(math.floor(value), (1 << 63) - 1))
-
-    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
-        if self.minimum is not None and value < self.minimum:
-            constraint = f"Member must have value greater than or equal to {self.minimum}"
-            faults.add(str(value), path, constraint, newer=self.newer)
-        if self.maximum is not None and value > self.maximum:
-            constraint = f"Member must have value less than or equal to {self.maximum}"
-            faults.add(str(value), path, constraint, newer=self.newer)
-
-
-class Boolean(Scalar):
-    java = "Boolean"
-
-    _WORDS = {"TRUE": True, "1": True, "YES": True, "FALSE": False, "0": False, "NO": False}  # noqa: RUF012
-
-    def acceptor(self) -> Acceptor:
-        return _is_boolean
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        if isinstance(value, bool):
-            return value
-        if isinstance(value, str):
-            word = self._WORDS.get(value.upper())
-            if word is None:
-                raise SerializationException("Unexpected token received from parser")
-            return word
-        raise self.refuse(value)
-
-    def render(self, value: Any) -> str:
-        return "true" if value else "false"
-
-
-class Timestamp(Scalar):
-    """Seconds since 1970, with or without a fraction, of the years 1 to 9999."""
-
-    java = "Date"
-
-    def acceptor(self) -> Acceptor:
-        return lambda value: type(value) in (int, float) and FIRST_SECOND <= value <= LAST_SECOND
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if number and FIRST_SECOND <= value <= LAST_SECOND:
-            return value
-        raise self.refuse(value)
-
-
-class Unsupported(Shape):
-    """A member of something that does not exist here: better refused than silently left out."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def acceptor(self) -> Acceptor:
-        return lambda value: False
-
-    def convert(self, value: Any, *, element: bool) -> Any:
-        raise ValidationException(
-            f"One or more parameter values were invalid: {self.name} is not supported by this endpoint"
-        )
-
-
-def is_string(value: Any) -> bool:
-    return type(value) is str
-
-
-def _is_boolean(value: Any) -> bool:
-    return type(value) is bool
-
-
-def _token(value: Any) -> str:
-    """What DynamoDB's JSON parser calls a scalar."""
-    if value is True:
-        return "TRUE_VALUE"
-    if value is False:
-        return "FALSE_VALUE"
-    if isinstance(value, str):
-        return "STRING_VALUE"
-    if isinstance(value, float) and not value.is_integer():
-        return "DECIMAL_VALUE"
-    return "NUMBER_VALUE"
-
-
-def at_least(minimum: int) -> str:
-    return f"Member must have length greater than or equal to {minimum}"
-
-
-def inspect_length(shape: HasLength, value: Any, path: Path, faults: Faults) -> None:
-    """Adds what the value's length breaks."""
-    newer = shape.newer
-    if len(value) < shape.minimum:
-        faults.add(shape.render(value), path, at_least(shape.minimum), newer=newer)
-    if shape.maximum is not None and len(value) > shape.maximum:
-        constraint = f"Member must have length less than or equal to {shape.maximum}"
-        faults.add(shape.render(value), path, constraint, newer=newer)
-
-
-# ── lists, maps, structures, requests ─────────────────────────────────────────────────────────────
-
+from penstock.wire.limits import ECHOED_CHARACTERS, NESTING
 
 CONVERTED_PAST_MAXIMUM = 1000  # elements of a list that is too long: more than a message shows
 
@@ -428,8 +142,8 @@ class Map(Shape):
         return all(one is None or low <= len(one) <= high for one in value.values())
 
     def render(self, value: Any) -> str:
-        shown = (f"{name}={'null' if one is None else self.of.render(one)}" for name, one in value.items())
-        return _cut("{", shown, "}")
+        members = (f"{name}={'null' if one is None else self.of.render(one)}" for name, one in value.items())
+        return _cut("{", members, "}")
 
 
 class Names:
@@ -507,11 +221,11 @@ class Structure(Shape):
                 faults.add(None, path.member(member), "Member must not be null")
 
     def render(self, value: Any) -> str:
-        shown = (
+        members = (
             f"{member[:1].lower()}{member[1:]}={shape.render(value[member]) if member in value else 'null'}"
             for member, shape in self.members.items()
         )
-        return _cut(f"{self.name}(", shown, ")")
+        return _cut(f"{self.name}(", members, ")")
 
 
 class Request:
@@ -569,11 +283,311 @@ def _inspect_element(of: Shape, value: Any, path: Path, faults: Faults) -> None:
 
 def _cut(opening: str, parts: Iterator[str], closing: str) -> str:
     """The parts joined, the first 64 KB of them."""
-    shown: list[str] = []
+    first_parts: list[str] = []
     length = 0
     for part in parts:
-        shown.append(part)
+        first_parts.append(part)
         length += len(part)
         if length > ECHOED_CHARACTERS:
             break
-    return f"{opening}{', '.join(shown)}{closing}"
+    return f"{opening}{', '.join(first_parts)}{closing}"
+
+
+# ── attribute values ──────────────────────────────────────────────────────────────────────────────
+
+
+_WALKED = NESTING + 2
+_STRING = String()
+_BOOLEAN = Boolean()
+
+
+def _accepts_values(values: Iterable[Any], depth: int = 0) -> bool:
+    """Every value's JSON types are right, and it names only known types."""
+    try:
+        for value in values:
+            if len(value) == 1:
+                if "S" in value:
+                    if type(value["S"]) is str:
+                        continue
+                elif "N" in value and type(value["N"]) is str:
+                    continue
+            for kind, data in value.items():
+                accepts = _ACCEPTS.get(kind)
+                if accepts is None or not accepts(data, depth):
+                    return False
+    except (AttributeError, TypeError):  # a value that is no dictionary
+        return False
+    return True
+
+
+def _accepts_string(data: Any, depth: int) -> bool:
+    return type(data) is str
+
+
+def _accepts_boolean(data: Any, depth: int) -> bool:
+    return type(data) is bool
+
+
+def _accepts_strings(data: Any, depth: int) -> bool:
+    if type(data) is not list:
+        return False
+    return all(type(one) is str for one in data)
+
+
+def _accepts_binary(data: Any, depth: int) -> bool:
+    return type(data) is str and _is_base64(data)
+
+
+def _accepts_binaries(data: Any, depth: int) -> bool:
+    return type(data) is list and all(type(one) is str and _is_base64(one) for one in data)
+
+
+def _accepts_list(data: Any, depth: int) -> bool:
+    return type(data) is list and (depth > _WALKED or _accepts_values(data, depth + 1))
+
+
+def _accepts_map(data: Any, depth: int) -> bool:
+    return type(data) is dict and (depth > _WALKED or _accepts_values(data.values(), depth + 1))
+
+
+_ACCEPTS: dict[str, Callable[[Any, int], bool]] = {
+    "S": _accepts_string,
+    "N": _accepts_string,
+    "BOOL": _accepts_boolean,
+    "NULL": _accepts_boolean,
+    "B": _accepts_binary,
+    "SS": _accepts_strings,
+    "NS": _accepts_strings,
+    "BS": _accepts_binaries,
+    "L": _accepts_list,
+    "M": _accepts_map,
+}
+
+
+def _is_base64(text: str) -> bool:
+    """Well-formed, and as an encoder would have written it."""
+    try:
+        return b2a_base64(a2b_base64(text, strict_mode=True), newline=False) == text.encode("ascii")
+    except (Base64Error, ValueError):
+        return False
+
+
+class Blob(Shape):
+    """Bytes, as base64 text."""
+
+    java = "java.nio.ByteBuffer"
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) is str and _is_base64(value)
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        if isinstance(value, list):
+            raise SerializationException(f"Unrecognized collection type class {self.java}")
+        if isinstance(value, dict):
+            raise SerializationException("Start of structure or map found where not expected")
+        if not isinstance(value, str):
+            raise SerializationException("only base-64-encoded strings are convertible to bytes")
+        if len(value) % 4:
+            length = f"Base64 encoded length is expected a multiple of 4 bytes but found: {len(value)}"
+            raise SerializationException(length)
+        if not _is_base64(value):
+            raise SerializationException("Invalid last non-pad Base64 character dectected")
+        return value
+
+
+_BLOB = Blob()
+
+
+class AttributeValue(Shape):
+    """One value. Unknown types are dropped, which leaves it empty, which `wire.values` refuses."""
+
+    java = "com.amazonaws.dynamodb.v20120810.AttributeValue"
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: _accepts_values((value,))
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        return self._convert(value, element, 0)
+
+    def null(self) -> Any:
+        return {}
+
+    def render(self, value: Any) -> str:
+        return _render(value, 0)
+
+    def _convert(self, value: Any, element: bool, depth: int) -> Any:
+        if isinstance(value, list):
+            raise SerializationException(f"Unrecognized collection type class {self.java}")
+        if not isinstance(value, dict):
+            raise SerializationException("Unexpected value type in payload" if element else "Unexpected field type")
+        if depth > _WALKED:
+            return value
+        return {
+            kind: self._convert_content(kind, data, depth)
+            for kind, data in value.items()
+            if data is not None and kind in _CONTENT
+        }
+
+    def _convert_content(self, kind: str, data: Any, depth: int) -> Any:
+        if isinstance(data, list) and kind in ("SS", "NS", "BS") and None in data:
+            raise ValidationException(
+                "Supplied AttributeValue is empty, must contain exactly one of the supported datatypes"
+            )
+        if kind == "L" and isinstance(data, list):
+            return [{} if one is None else self._convert(one, True, depth + 1) for one in data]
+        if kind == "M" and isinstance(data, dict):
+            return {n: {} if one is None else self._convert(one, True, depth + 1) for n, one in data.items()}
+        return _CONTENT[kind].convert(data, element=False)
+
+
+class AttributeMap(Map):
+    """A map of names to values: an item or a key. Faster to accept than a `Map` of `AttributeValue`."""
+
+    def __init__(self) -> None:
+        super().__init__(VALUE)
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) is dict and _accepts_values(value.values())
+
+
+class ItemToPut(AttributeMap):
+    """An item that is measured later (`wire.values.check_item`): then it shows if a value's JSON type is wrong.
+
+    So it is walked once. Who measures it and fails asks `requests.look_closely` what is wrong.
+    """
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) is dict
+
+
+class AttributeList(List):
+    """A list of values."""
+
+    def __init__(self, minimum: int = 0) -> None:
+        super().__init__(VALUE, minimum)
+
+    def acceptor(self) -> Acceptor:
+        low = self.minimum
+        return lambda value: type(value) is list and len(value) >= low and _accepts_values(value)
+
+
+VALUE = AttributeValue()
+
+_CONTENT: dict[str, Shape] = {
+    "S": _STRING,
+    "N": _STRING,
+    "B": _BLOB,
+    "BOOL": _BOOLEAN,
+    "NULL": _BOOLEAN,
+    "SS": List(_STRING),
+    "NS": List(_STRING),
+    "BS": List(_BLOB),
+    "L": List(VALUE),
+    "M": Map(VALUE),
+}
+
+
+def _render(value: dict[str, Any], depth: int) -> str:
+    contents = "".join(f"{kind}: {_render_content(kind, data, depth)}," for kind, data in value.items())
+    return f"{{{contents}}}"
+
+
+def _render_content(kind: str, data: Any, depth: int) -> str:
+    if depth > _WALKED:
+        return "…"
+    if kind == "L":
+        return f"[{', '.join(_render(one, depth + 1) for one in data)}]"
+    if kind == "M":
+        return "{" + ", ".join(f"{name}={_render(one, depth + 1)}" for name, one in data.items()) + "}"
+    return _CONTENT[kind].render(data) if kind in _CONTENT else "…"
+
+
+# ── names and words of several families ───────────────────────────────────────────────────────────
+
+
+NAME = "[a-zA-Z0-9_.-]+"
+_NAME_OR_ARN = r"[a-zA-Z0-9_.-]{3,255}|arn:.{1,1020}"
+_ARN_LENGTH = 1024
+
+
+@lru_cache(maxsize=1024)
+def _is_name_or_arn(text: str) -> bool:
+    return re.fullmatch(_NAME_OR_ARN, text, re.ASCII) is not None
+
+
+class TableName(String):
+    """A table's name, or its ARN.
+
+    `empty_alone` is PutItem's and UpdateItem's: they report an empty name by its length only.
+    """
+
+    def __init__(self, *, empty_alone: bool = False) -> None:
+        super().__init__(3, 255, NAME)
+        self._empty_alone = empty_alone
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) is str and _is_name_or_arn(value)
+
+    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
+        if value.startswith("arn:"):
+            if len(value) > _ARN_LENGTH:
+                faults.add(value, path, f"Member must have length less than or equal to {_ARN_LENGTH}")
+        elif self._empty_alone and not value:
+            faults.add(value, path, "Member must have length greater than or equal to 1")
+        else:
+            super().inspect(value, path, faults)
+
+
+def table_name_first(request: dict[str, Any]) -> None:
+    """The control plane refuses a missing, short or long name before it looks at anything else."""
+    name = request.get("TableName")
+    if name is None:
+        raise ValidationException("The parameter 'TableName' is required but was not present in the request")
+    if not name.startswith("arn:") and not 3 <= len(name) <= 255:
+        raise ValidationException("TableName must be at least 3 characters long and at most 255 characters long")
+
+
+TABLE = TableName()
+TABLE_NAMES = Names(3, 255, NAME, accepted=_NAME_OR_ARN)
+INDEX_NAME = String(3, 255, NAME)
+ARN_CHARACTERS = 1283
+ARN = String(1, ARN_CHARACTERS)
+TEXT = String()
+FLAG = Boolean()
+
+ATTRIBUTE_MAP = AttributeMap()
+ATTRIBUTE_NAMES = Map(TEXT)
+ATTRIBUTES_TO_GET = List(TEXT, 1, 255)
+
+CONSUMED_CAPACITY = Enum("INDEXES", "TOTAL", "NONE")
+COLLECTION_METRICS = Enum("SIZE", "NONE")
+RETURN_VALUES = Enum("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW")
+ON_CONDITION_FAILURE = Enum("ALL_OLD", "NONE")
+CONDITIONAL_OPERATOR = Enum("OR", "AND")
+COMPARISON = Enum(
+    "IN",
+    "NULL",
+    "BETWEEN",
+    "LT",
+    "NOT_CONTAINS",
+    "EQ",
+    "GT",
+    "NOT_NULL",
+    "NE",
+    "LE",
+    "BEGINS_WITH",
+    "GE",
+    "CONTAINS",
+)
+TOKEN = String(1, 36)
+
+EXPECTED = Map(
+    Structure(
+        "ExpectedAttributeValue",
+        AttributeValueList=AttributeList(),
+        ComparisonOperator=COMPARISON,
+        Exists=FLAG,
+        Value=VALUE,
+    )
+)
+CONDITIONS = Map(Structure("Condition", AttributeValueList=AttributeList(), ComparisonOperator=Required(COMPARISON)))

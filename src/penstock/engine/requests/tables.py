@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.requests.attribute_values import (
+from penstock.engine.requests.scalars import Enum, Integer, Shape, String, Timestamp, Unsupported
+from penstock.engine.requests.shapes import (
     ARN,
     ARN_CHARACTERS,
     FLAG,
@@ -14,19 +15,11 @@ from penstock.engine.requests.attribute_values import (
     NAME,
     TABLE,
     TEXT,
-    table_name_first,
-)
-from penstock.engine.requests.shapes import (
-    Enum,
-    Integer,
     List,
     Request,
     Required,
-    Shape,
-    String,
     Structure,
-    Timestamp,
-    Unsupported,
+    table_name_first,
 )
 from penstock.errors import ValidationException
 

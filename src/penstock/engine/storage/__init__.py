@@ -1,10 +1,9 @@
 """The SQLite file.
 
-database_file.py  connections, transactions, the file's format
+database_file.py  connections, transactions; a file that was deleted, replaced or overwritten is noticed
+file_format.py    its SQL tables, and the versions of its format
 write_lock.py     SQLite's write lock, where several processes write; who holds it
 checkpoints.py    the log (WAL) is copied into the file by a thread
-lost_file.py      a file that was deleted, replaced or overwritten is noticed
 sidecar_files.py  a file as a URI; the files beside it, their permissions, stray logs
-read_only.py      a file opened only to look at it
-file_copy.py      a copy of a file in use (`penstock backup`)
+file_copy.py      a copy of a file in use (`penstock backup`); a file opened only to look at it
 """

@@ -1,11 +1,11 @@
-"""The SQLite file: connections, transactions, and its format.
+"""The SQLite file: connections, transactions, and whether it is still there.
 
 1. A write is answered only after its COMMIT. In WAL mode a committed transaction survives the death of the
    process; with synchronous=full it also survives the loss of power.
 2. Each thread has its own connection; writes of one process queue on a lock, those of several processes on
    SQLite's. A memory database has one connection, and everything queues. Closing waits for the calls that run.
-3. A file of another application, or of a newer format than this program's, is refused by name and not touched.
-4. A write is answered only if its file is still there (lost_file.py).
+3. A file that is not ours, or of a newer format, is refused (file_format.py).
+4. A write is answered only if its file is still there (`Watch`).
 5. Every object that depends on the catalog is checked against its version inside each write transaction, so that
    a process never writes past an index which another process has just made.
 """
@@ -13,25 +13,26 @@
 from __future__ import annotations
 
 import os
+import os.path
 import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from math import inf
+from os import stat
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, NoReturn
 from weakref import WeakSet
 
 from penstock.engine.settings import Settings
+from penstock.engine.storage import file_format
 from penstock.engine.storage.checkpoints import Checkpoints
-from penstock.engine.storage.lost_file import Mark, Watch, closed, new_file_id, read_mark, refuse_overwritten
-from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, uri_of
+from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, take_away, uri_of
 from penstock.engine.storage.write_lock import WriteLock, is_busy, writer_text
 from penstock.errors import DatabaseLocked, DatabaseLost, StorageError
 
-APPLICATION_ID: Final = 0x50454E53  # "PENS", in SQLite's header: tells our files from others
-FORMAT: Final = 1
 PAGE_BYTES: Final = 8192
 # The log's bound, 62 MB: a write that finds it so long copies the part that the background has not (checkpoints.py). It
 # is within LOG_BYTES, so that the log is written over and over: a file that grows costs twice as much a page.
@@ -46,46 +47,6 @@ LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longe
 # other threads get this part of its page cache, so that many threads do not mean much memory.
 _LATER_CACHES: Final = 16
 _WAL_RETRY_SECONDS: Final = 0.005
-
-_SCHEMA: Final = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-INSERT INTO meta VALUES ('catalog', 1);
-CREATE TABLE tables (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    account TEXT NOT NULL, region TEXT NOT NULL, name TEXT NOT NULL,
-    record BLOB NOT NULL,
-    UNIQUE (account, region, name)
-);
-CREATE TABLE idempotency (
-    account TEXT NOT NULL, region TEXT NOT NULL, token TEXT NOT NULL,
-    digest BLOB NOT NULL, answer BLOB NOT NULL, expires_at REAL NOT NULL,
-    PRIMARY KEY (account, region, token)
-) WITHOUT ROWID;
-CREATE TABLE streams (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    account TEXT NOT NULL, region TEXT NOT NULL, table_name TEXT NOT NULL, label TEXT NOT NULL,
-    view TEXT NOT NULL, key_schema BLOB NOT NULL, secret BLOB NOT NULL,
-    created_at REAL NOT NULL, closed_at REAL, start INTEGER NOT NULL, trimmed INTEGER NOT NULL,
-    UNIQUE (account, region, table_name, label)
-);
-CREATE TABLE stream_records (
-    sequence INTEGER PRIMARY KEY,
-    stream INTEGER NOT NULL, created_at REAL NOT NULL,
-    event INTEGER NOT NULL, size INTEGER NOT NULL, images BLOB NOT NULL
-);
-CREATE INDEX stream_records_by_stream ON stream_records (stream);
-CREATE TABLE backups (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    account TEXT NOT NULL, region TEXT NOT NULL, table_name TEXT NOT NULL, name TEXT NOT NULL,
-    type TEXT NOT NULL, created_at REAL NOT NULL, expires_at REAL, record BLOB NOT NULL,
-    UNIQUE (account, region, table_name, name)
-);
-CREATE TABLE journal (
-    sequence INTEGER PRIMARY KEY,
-    table_id INTEGER NOT NULL, at REAL NOT NULL, key BLOB NOT NULL, size INTEGER, item BLOB
-);
-CREATE INDEX journal_by_table ON journal (table_id, at);
-"""
 
 
 def _bind_bytes_as_they_are() -> None:
@@ -112,8 +73,8 @@ class Connection(sqlite3.Connection):
     """Whether others wait for its transaction, which is given up where it would take long."""
 
     def refuse_long_work(self, item: bytes) -> None:
-        """Gives up a hurried transaction that would look into a large item."""
-        if self.is_hurried and len(item) > HURRIED_BYTES:
+        """Gives up a transaction, which is hurried, that would look into a large item."""
+        if len(item) > HURRIED_BYTES:
             raise TakesLong
 
 
@@ -167,7 +128,7 @@ class Store:
     def _inherited(self) -> Connection | None:
         """The connection of a thread that has ended: a program of many short threads needs no more than it runs."""
         if self._forked:
-            raise forked(self.path)
+            raise forked_error(self.path)
         thread = threading.current_thread()
         with self._opening:
             for place, (owner, connection) in enumerate(self._connections):
@@ -179,7 +140,8 @@ class Store:
     def begin(self, connection: Connection) -> None:
         """Starts a write transaction; waits for other processes, and for checkpoints that are far behind."""
         self.count_rows(connection)
-        self.watch.refuse_lost()
+        if self.watch.failure:
+            self.watch.refuse_lost()
         try:
             self.write_lock.begin(connection)
         except sqlite3.Error as error:
@@ -247,7 +209,7 @@ class Store:
                     connection.close()
             self._connections.clear()
 
-    def forked(self) -> None:
+    def disown(self) -> None:
         """In a child after fork(): SQLite's connections must not be used, nor even closed, in another process."""
         self._forked = True
         self._local = threading.local()
@@ -263,7 +225,7 @@ class Store:
             with suppress(StorageError):
                 self.watch.check(at_once=True)  # the file may be lost, and this the first that shows it
         if self.closed or self.watch.failure:
-            return self.gone()
+            return self.end_error()
         text = str(error)
         if _DAMAGED in text:
             return self.damaged(text, table)
@@ -280,15 +242,15 @@ class Store:
             "and saves the rest; or restore a backup."
         )
 
-    def gone(self) -> StorageError:
+    def end_error(self) -> StorageError:
         """For what comes after the end."""
         if self.watch.failure:
             return DatabaseLost(self.watch.failure)
-        return closed(self.path)
+        return closed_error(self.path)
 
     def _open(self) -> Connection:
         if self.closed:
-            raise self.gone()
+            raise self.end_error()
         self.watch.look()
         settings = self._settings
         try:
@@ -309,7 +271,7 @@ class Store:
         with self._opening:
             if self.closed:  # meanwhile
                 connection.close()
-                raise self.gone()
+                raise self.end_error()
             self._connections.append((threading.current_thread(), connection))
         self.watch.check()  # what was opened is what the others have open
         return connection
@@ -317,7 +279,7 @@ class Store:
     def _configure(self, connection: Connection) -> None:
         settings = self._settings
         if not self.memory:
-            self._refuse_foreign(connection)
+            file_format.refuse_foreign(self.path, connection)
             # For a new file; an old one keeps its own (docs/decisions/0001).
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             self._use_wal(connection)
@@ -346,46 +308,16 @@ class Store:
                     raise
             time.sleep(_WAL_RETRY_SECONDS)
 
-    def _refuse_foreign(self, connection: Connection) -> None:
-        # In one snapshot: another process may be making the file at this moment.
-        connection.execute("BEGIN")
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        objects = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        connection.execute("ROLLBACK")
-        if application == APPLICATION_ID and version <= FORMAT:
-            return
-        if application == APPLICATION_ID:
-            raise newer(self.path, version)
-        if application or objects:
-            raise StorageError(f"{self.path}: an SQLite file of another application. Name another file.")
-
     def _prepare_file(self, connection: Connection) -> None:
-        self._in_transaction(connection, self._create_or_upgrade)
-
-    def _create_or_upgrade(self, connection: Connection) -> None:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            for statement in _SCHEMA.split(";\n"):
-                if statement.strip():
-                    connection.execute(statement)
-            connection.execute(_GIVE_MARK, (new_file_id(),))
-        for upgrade in _UPGRADES[max(version, 1) - 1 :]:
-            upgrade(connection)
-        if version:
-            # A process of an older program may have the file open: its next write looks at the catalog, and then finds
-            # the new format (`refuse_newer`).
-            connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'catalog'")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        self._in_transaction(connection, file_format.create_or_upgrade)
 
     def _in_transaction(self, connection: Connection, work: Callable[[Connection], None]) -> None:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == FORMAT:
+        if version == file_format.FORMAT:
             return
         with self._transaction(connection):
             # Another process may have been first.
-            if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+            if connection.execute("PRAGMA user_version").fetchone()[0] != file_format.FORMAT:
                 work(connection)
 
     @contextmanager
@@ -400,18 +332,18 @@ class Store:
 
     # ── its mark ─────────────────────────────────────────────────────────────────────────────────
 
-    def _marked(self, connection: Connection) -> Mark | None:
-        """The file's mark (lost_file.py); one is given to a file of an older program, unless another process writes."""
+    def _mark_of_file(self, connection: Connection) -> Mark | None:
+        """The file's mark (`Watch`, 2); one is given to a file of an older program, unless another process writes."""
         mark = read_mark(connection)
         if mark is None:
             with suppress(StorageError), self._transaction(connection):
-                connection.execute(_GIVE_MARK, (new_file_id(),))
+                connection.execute(file_format.GIVE_MARK, (file_format.new_file_id(),))
             mark = read_mark(connection)
         return mark
 
     def _start_watch(self) -> None:
         try:
-            self.watch.start(self._marked(self.connection()))
+            self.watch.start(self._mark_of_file(self.connection()))
         except sqlite3.Error as error:
             trouble = self.trouble(error)
             self.close()
@@ -429,8 +361,6 @@ class Store:
             raise self.trouble(error) from error
         self._epoch_is_due = False
 
-
-_GIVE_MARK: Final = "INSERT OR IGNORE INTO meta VALUES ('file', ?), ('epoch', 1)"
 
 _STORES: WeakSet[Store] = WeakSet()
 """Those on files: a fork concerns them."""
@@ -451,10 +381,10 @@ def _refuse_open_in_parent(path: str) -> None:
     with suppress(FileNotFoundError):
         found = Path(path).stat()
         if (found.st_dev, found.st_ino) in _OPEN_IN_PARENT:
-            raise forked(path)
+            raise forked_error(path)
 
 
-def forked(path: str) -> StorageError:
+def forked_error(path: str) -> StorageError:
     return StorageError(
         f"{path}: opened before this process was forked from its parent, so that SQLite cannot use it here, not even "
         'if it is opened again. Open it after the fork only, in every process; or start processes by "spawn".'
@@ -475,14 +405,11 @@ def _look_at_all() -> None:
 
 def _after_fork() -> None:
     for store in list(_STORES):
-        store.forked()
+        store.disown()
 
 
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     os.register_at_fork(after_in_child=_after_fork)
-
-_UPGRADES: tuple[Callable[[Connection], None], ...] = ()
-"""Steps from each format to the next; the first one would lead from 1 to 2."""
 
 _DAMAGED = "malformed"
 _ADVICE = (
@@ -501,51 +428,251 @@ _ADVICE = (
 )
 
 
-def newer(path: str, version: int) -> StorageError:
-    """For a file of a later format than this program's."""
-    return StorageError(
-        f"{path}: format {version} was written by a newer Penstock; "
-        f"this one reads up to format {FORMAT}. Upgrade penstock to open it."
-    )
+# ── whether the file is still the one that is open ─────────────────────────────────────────────────
 
 
-def refuse_newer(connection: Connection) -> None:
-    """Refuses to go on with a file that a newer program has upgraded since this one opened it."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > FORMAT:
-        raise newer(connection.execute("PRAGMA database_list").fetchone()[2], version)
+LOOK_SECONDS: Final = 1.0
+MARK_SECONDS: Final = 0.02
+"""Between two readings of the mark (0.2 ms each), while a checkpoint writes to the file."""
+
+_MARK: Final = "SELECT name, value FROM meta WHERE name IN ('file', 'epoch')"
+_OPEN: Final = " while this process had it open"
+_NEXT: Final = (
+    "No call is answered any more. Stop what uses the file, put the right one in its place, "
+    "with no -wal and -shm of another beside it, and start again."
+)
+_NEXT_LOG: Final = "No call is answered any more. Stop every process that uses the file, then start again."
+
+_Stamp = tuple[int, int]
+"""When a file was last written to, in nanoseconds, and its size."""
 
 
-def drop(connection: Connection, name: str) -> None:
-    """Drops one of our own SQL tables, if it is there."""
-    connection.execute(f"DROP TABLE IF EXISTS {name}")
+class Mark(NamedTuple):
+    """What tells a file from others, and from older copies of itself."""
+
+    file: int
+    epoch: int
 
 
-def rename(connection: Connection, name: str, new: str) -> None:
-    """Gives one of our own SQL tables another name: whoever knows it by the old one no longer finds it."""
-    connection.execute(f"ALTER TABLE {name} RENAME TO {new}")
+def read_mark(connection: sqlite3.Connection) -> Mark | None:
+    """The file's mark as a connection sees it; None where a program that knows of none has made the file."""
+    found = dict(connection.execute(_MARK).fetchall())
+    return Mark(found["file"], found["epoch"]) if len(found) == 2 else None
 
 
-def create_items(connection: Connection, name: str) -> None:
-    """The SQL table of a DynamoDB table's items, clustered by key: a partition's items are neighbours."""
-    connection.execute(
-        f"CREATE TABLE {name} (key BLOB PRIMARY KEY, size INTEGER NOT NULL, item BLOB NOT NULL) WITHOUT ROWID"
-    )
+_OVERWRITTEN: set[tuple[int, ...]] = set()
+"""Files that this process has open and must not open again: SQLite would share what it knows of the old log."""
 
 
-def create_index(connection: Connection, name: str) -> None:
-    """The SQL table of an index: its rows point at items, so an update that moves no key touches none."""
-    connection.execute(f"CREATE TABLE {name} (key BLOB PRIMARY KEY, item_key BLOB NOT NULL) WITHOUT ROWID")
+def refuse_overwritten(path: str) -> None:
+    """Refuses to open a file a second time that was overwritten under this process."""
+    if not _OVERWRITTEN:
+        return
+    with suppress(OSError):
+        found = Path(path).stat()
+        if (found.st_dev, found.st_ino) in _OVERWRITTEN:
+            raise DatabaseLost(
+                f"{path}: the file was overwritten while this process had it open. End the process and start again."
+            )
 
 
-def create_keys(connection: Connection, name: str) -> None:
-    """An SQL table of nothing but row keys."""
-    connection.execute(f"CREATE TABLE {name} (key BLOB PRIMARY KEY) WITHOUT ROWID")
+def _keep_for_ever(held: object) -> None:
+    """Not even the end of the interpreter closes what the frame of a daemon holds."""
+    threading.Thread(target=_wait, args=(held, threading.Event()), name="penstock-overwritten", daemon=True).start()
 
 
-def create_expiries(connection: Connection, table: str) -> None:
-    """The SQL table of a TTL: which item expires when."""
-    connection.execute(
-        f"CREATE TABLE IF NOT EXISTS {table}_ttl "
-        "(at INTEGER NOT NULL, key BLOB NOT NULL, PRIMARY KEY (at, key)) WITHOUT ROWID"
-    )
+def _wait(_held: object, never: threading.Event) -> None:
+    never.wait()
+
+
+def closed_error(path: str) -> StorageError:
+    return StorageError(f"{path}: the database has been closed; open it again with connect().")
+
+
+class Watch:
+    """Whether a store's file is still the one that this process has open.
+
+    SQLite goes on reading and writing files that it has open, whatever becomes of their names: what it commits to
+    a deleted file, or to the log of a replaced one, is lost.
+
+    1. After each commit and before its answer, the names of the file, its log (`-wal`) and the log's index
+       (`-shm`) lead to the files that SQLite has open, by device and inode. While SQLite has them open, its locks
+       keep every other process that goes through SQLite from removing one.
+    2. `cp` over the file keeps its inode. In WAL mode only checkpoints write to the file; when its time or size
+       has changed, the mark in the file itself is read, past the log: the file's id, and an epoch that never
+       falls.
+    3. Who only reads looks once a second.
+    4. A store whose file is lost refuses every call from then on. It takes its log away from beside a file that
+       the log does not belong to, because whoever opens that file next would copy the log into it. Where such a
+       file has the inode of ours, SQLite would copy the log when it is closed: it never is, and this process does
+       not open that file again.
+    5. The file is looked at by `os.stat` and through SQLite, never by opening and closing it: in POSIX, closing
+       any descriptor of a file gives up the locks that the process has on it.
+    """
+
+    def __init__(self, path: str, connections: object = None) -> None:
+        self.failure = ""
+        self.is_overwritten = False
+        """Whether the connections must stay open for as long as the process lives (4)."""
+        self._connections = connections
+        self.due = inf
+        """When a reader has to look, by `time.monotonic`."""
+        self._path = path
+        # A link is followed at each look; the files beside it are those of what it led to at first, as SQLite has it.
+        self._file = os.path.abspath(path)  # noqa: PTH100 - `resolve` would follow it once and for all
+        self._real = os.path.realpath(path)
+        self._log, self._index = f"{self._real}-wal", f"{self._real}-shm"
+        self._names: tuple[int, ...] | None = None
+        self._mark: Mark | None = None
+        self._seen: Mark | None = None
+        self._written: _Stamp | None = None
+        self._doubtful: _Stamp | None = None
+        self._read_at = -inf
+        self._listeners: list[Callable[[str], None]] = []
+        self._failing = threading.RLock()
+
+    def start(self, mark: Mark | None) -> None:
+        """Begins to watch: SQLite has all three files open by now, and closes none before the store is closed."""
+        self._mark = mark
+        self._names = (*self._identity(self._file), *self._identity(self._log), *self._identity(self._index))
+        self.due = 0.0
+        if mark is not None and self._log_bytes():
+            # A log of the file that had this name before shows the mark of that one.
+            found = self._mark_in_file()
+            if found is not None and found.file != mark.file:
+                self._fail("the log (-wal) beside the file was another file's", is_other_file=True)
+
+    def check(self, *, at_once: bool = False) -> None:
+        """After a commit (1), or after an error (`at_once`); raises DatabaseLost."""
+        if self._names is None:
+            return
+        self.refuse_lost()
+        try:
+            # A Path would take twice as long, at each commit.
+            file, log, index = stat(self._file), stat(self._log), stat(self._index)  # noqa: PTH116
+        except OSError as error:
+            self._refuse_changed(error)
+            return
+        if (file.st_dev, file.st_ino, log.st_dev, log.st_ino, index.st_dev, index.st_ino) != self._names:
+            self._refuse_changed()
+        elif (file.st_mtime_ns, file.st_size) != self._written:
+            self._compare_mark((file.st_mtime_ns, file.st_size), at_once)
+
+    def stop(self) -> None:
+        """Before the files are closed."""
+        with self._failing:
+            self._names = None
+
+    def look(self) -> None:
+        """For a reader whose last look is too long ago (3), and before a checkpoint; raises DatabaseLost."""
+        self.check()
+        if self._names is not None:
+            self.due = time.monotonic() + LOOK_SECONDS
+            self.refuse_lost()  # another thread may have found out just now
+
+    def refuse_lost(self) -> None:
+        if self.failure:
+            self.due = -inf
+            raise DatabaseLost(self.failure)
+
+    def when_lost(self, tell: Callable[[str], None]) -> None:
+        """Calls `tell` with the reason, once, in whichever thread finds out."""
+        with self._failing:
+            self._listeners.append(tell)
+            if self.failure:
+                tell(self.failure)
+
+    def _log_bytes(self) -> int:
+        try:
+            return Path(self._log).stat().st_size
+        except FileNotFoundError:
+            return 0  # which the first commit notices
+
+    # ── the names ────────────────────────────────────────────────────────────────────────────────
+
+    def _identity(self, path: str) -> tuple[int, int]:
+        try:
+            found = Path(path).stat()
+        except FileNotFoundError:
+            return 0, 0
+        except OSError as error:
+            # It may pass; but what cannot be seen is not acknowledged.
+            raise StorageError(f"{path}: {error.strerror}. Whether it is still there cannot be known.") from error
+        return found.st_dev, found.st_ino
+
+    def _refuse_changed(self, error: OSError | None = None) -> None:
+        """Says which name leads elsewhere; nothing if by now all are as they were."""
+        names = self._names or ()
+        if error is not None and not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            self._identity(self._file)
+        for place, (path, what) in enumerate(
+            ((self._file, "the file"), (self._log, "its log (-wal)"), (self._index, "its log's index (-shm)"))
+        ):
+            found = self._identity(path)
+            if found != names[2 * place : 2 * place + 2] and path != self._file:
+                with suppress(OSError):  # another process may have found out, and have taken the log from there
+                    self._compare_mark(self._stamp(), at_once=True)
+            if found != names[2 * place : 2 * place + 2]:
+                became = "replaced by another file" if any(found) else "deleted or moved"
+                # Where only a link leads elsewhere, the log lies beside its own file, and stays.
+                self._fail(f"{what} was {became}{_OPEN}", is_other_file=self._identity(self._real) != names[:2])
+
+    # ── the mark ─────────────────────────────────────────────────────────────────────────────────
+
+    def _stamp(self) -> _Stamp:
+        found = Path(self._file).stat()
+        return found.st_mtime_ns, found.st_size
+
+    def _compare_mark(self, written: _Stamp, at_once: bool) -> None:
+        """Reads the mark in the file itself; through the log it would be ours all the same (2)."""
+        now = time.monotonic()
+        at_once = at_once or (self._written is not None and written[1] < self._written[1])
+        if self._mark is None or (now - self._read_at < MARK_SECONDS and not at_once):
+            return
+        self._read_at = now
+        found = self._mark_in_file()
+        if found is None:
+            self._doubt(written)
+            return
+        if found.file != self._mark.file:
+            self._fail(f"the file was overwritten with another database{_OPEN}", is_other_file=True)
+        if self._seen is not None and found.epoch < self._seen.epoch:
+            self._fail(f"the file was overwritten with an older copy of itself{_OPEN}", is_other_file=True)
+        self._seen, self._written = found, written
+
+    def _mark_in_file(self) -> Mark | None:
+        """None where there is none, or none to be seen: damage is told where it is met."""
+        try:
+            with closing(sqlite3.connect(uri_of(self._real, "mode=ro&immutable=1"), uri=True)) as past_the_log:
+                return read_mark(past_the_log)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+                self._fail(f"the file was overwritten with what is no database{_OPEN}", is_other_file=True)
+            return self._seen if error.sqlite_errorcode == sqlite3.SQLITE_CORRUPT else None
+
+    def _doubt(self, written: _Stamp) -> None:
+        """A file without its mark: the log has not been copied yet, or is being copied; not if it has stood still."""
+        if written[1] == 0 or (self._seen is not None and self._doubtful == written):
+            self._fail(f"the file was overwritten{_OPEN}", is_other_file=True)
+        self._doubtful = written
+        if self._seen is None:
+            self._written = written  # there is nothing to compare with until a checkpoint has brought it
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────
+
+    def _fail(self, what: str, *, is_other_file: bool) -> NoReturn:
+        with self._failing:
+            if not self.failure:
+                if self._names is None:
+                    raise closed_error(self._path)
+                moved_log = take_away(self._log, self._index, self._names[2:]) if is_other_file else ""
+                also = f" What was written last may be in its log, which is now {moved_log}." if moved_log else ""
+                self.failure = f"{self._path}: {what}. {_NEXT if is_other_file else _NEXT_LOG}{also}"
+                self.due = -inf
+                if is_other_file and self._identity(self._real) == self._names[:2]:
+                    self.is_overwritten = True
+                    _OVERWRITTEN.add(self._names[:2])
+                    _keep_for_ever(self._connections)
+                for tell in self._listeners:
+                    tell(self.failure)
+        raise DatabaseLost(self.failure)

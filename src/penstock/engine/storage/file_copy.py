@@ -1,4 +1,4 @@
-"""A copy of a database file while other processes write to it.
+"""A copy of a database file while other processes write to it, and a file opened only to look at it.
 
 1. The copy is the file at one moment: SQLite's own backup, page by page, inside one read transaction. Without that
    transaction a backup in steps begins again whenever somebody writes, and on a busy file never ends; in one step it
@@ -7,6 +7,9 @@
 2. Nobody waits for it. While it runs the log is not begun again, so that it grows by what is written meanwhile.
 3. It gets its name when it is whole, checked and on the disk; until then it is `NAME.….part`, which every ending but
    kill -9 removes.
+4. `open_to_look` writes nothing: no log is made or copied, no format upgraded, and a file on a read-only disk can be
+   read. It refuses what is not a database of ours, or of a newer format; a damaged file is opened as long as its first
+   page can be read.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from penstock.engine.storage.lost_file import new_file_id
-from penstock.engine.storage.read_only import open_to_look
+from penstock.engine.storage.database_file import refuse_overwritten
+from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT, new_file_id, newer_format
 from penstock.engine.storage.sidecar_files import beside, make_new, uri_of
 from penstock.errors import StorageError
 
@@ -37,7 +40,7 @@ class DamagedSource(StorageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class FileCopy:
     source: str
     copy: str
     bytes: int
@@ -45,7 +48,7 @@ class Copied:
     seconds: float
 
 
-def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progress | None = None) -> Copied:
+def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progress | None = None) -> FileCopy:
     """Copies a database that may be in use. Raises StorageError, and then leaves no copy."""
     began = time.monotonic()
     with closing(open_to_look(source)) as db:
@@ -57,7 +60,7 @@ def copy_file(source: str, copy: str, *, replace: bool = False, progress: Progre
             _check(part, source)
             tables = _count_tables(part)
             size = part.stat().st_size
-    return Copied(source, copy, size, tables, round(time.monotonic() - began, 3))
+    return FileCopy(source, copy, size, tables, round(time.monotonic() - began, 3))
 
 
 def refuse_place(source: str, copy: str, *, replace: bool) -> None:
@@ -180,3 +183,75 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# ── a file that is only looked at ──────────────────────────────────────────────────────────────────
+
+
+WAIT_SECONDS = 30.0
+"""How long a look waits where a process is just recovering the log."""
+
+
+def open_to_look(path: str) -> sqlite3.Connection:
+    """A connection in autocommit that only reads. Raises StorageError."""
+    _refuse_no_file(path)
+    refuse_overwritten(path)
+    try:
+        db = _connect(path)
+    except sqlite3.Error as error:
+        raise StorageError(f"{path}: {error}. It is not an SQLite file, or its first page is lost.") from error
+    try:
+        _refuse_foreign(path, db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _refuse_no_file(path: str) -> None:
+    if "://" in path:
+        raise StorageError(f"{path}: not a file. For a database behind a URL, see `penstock tables dump --help`.")
+    if not Path(path).is_file():
+        raise StorageError(f"{path}: there is no such file. Check the name.")
+    if not os.access(path, os.R_OK):
+        raise StorageError(f"{path}: may not be read by this user. Change its permissions.")
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """The first way of opening that works.
+
+    A file without a log is opened as if to write, because then SQLite takes away what it makes beside the file. Where a
+    log is, that would copy it: a file that may be damaged is left as it lies. A read-only disk lets nothing be made.
+    """
+    log = beside(path)[0]
+    has_log = log.exists() and log.stat().st_size > 0
+    ways = ("mode=ro",) if has_log else ("mode=rw", "mode=ro", "mode=ro&immutable=1")
+    for way in ways[:-1]:
+        try:
+            return _try_to_connect(path, way)
+        except sqlite3.OperationalError:
+            continue
+    return _try_to_connect(path, ways[-1])
+
+
+def _try_to_connect(path: str, way: str) -> sqlite3.Connection:
+    db = sqlite3.connect(uri_of(path, way), uri=True, timeout=WAIT_SECONDS, isolation_level=None)
+    try:
+        db.execute("PRAGMA query_only = ON")
+        db.execute("PRAGMA temp_store = MEMORY")
+        # Otherwise SQLite does not look at a file at all whose end is missing.
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("PRAGMA schema_version").fetchone()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _refuse_foreign(path: str, db: sqlite3.Connection) -> None:
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if application != APPLICATION_ID:
+        raise StorageError(f"{path}: not a database of Penstock's. Name another file.")
+    if version > FORMAT:
+        raise newer_format(path, version)

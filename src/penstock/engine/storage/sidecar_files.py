@@ -49,15 +49,15 @@ def take_away(log: str, index: str, ours: tuple[int, ...]) -> str:
     """Takes a log and its index from beside a file that they do not belong to, if they are those of `ours` (device and
     inode of each). A log that is not empty gets another name, which is the answer; otherwise it is "".
     """
-    kept = ""
+    moved_log = ""
     with suppress(OSError):
         if _is(log, ours[:2]):
-            kept = f"{log}.{token_hex(4)}.lost" if Path(log).stat().st_size else ""
-            Path(log).rename(kept) if kept else Path(log).unlink()
+            moved_log = f"{log}.{token_hex(4)}.lost" if Path(log).stat().st_size else ""
+            Path(log).rename(moved_log) if moved_log else Path(log).unlink()
     with suppress(OSError):
         if _is(index, ours[2:]):
             Path(index).unlink()
-    return kept
+    return moved_log
 
 
 def clear_place(path: str) -> None:

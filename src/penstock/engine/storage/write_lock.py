@@ -67,8 +67,8 @@ class WriteLock:
         """Starts a write transaction; waits for other connections."""
         if self.try_begin(connection):
             return
-        asked = time.monotonic()
-        while (waited := time.monotonic() - asked) < self._busy_seconds:
+        began = time.monotonic()
+        while (waited := time.monotonic() - began) < self._busy_seconds:
             if self._stopped.wait(max(waited * _PART, _SHORTEST_SECONDS)):  # (1)
                 break
             if self.try_begin(connection):

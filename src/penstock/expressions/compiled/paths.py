@@ -31,14 +31,14 @@ def bind_path(path: Path, names: Mapping[str, str]) -> BoundPath:
     parts = path.parts
     if len(parts) == 1:
         head = parts[0]
-        return parts if head[0] != "#" else (_named(head, names),)  # type: ignore[index,arg-type]
-    bound = tuple(_named(part, names) if isinstance(part, str) and part[0] == "#" else part for part in parts)
+        return parts if head[0] != "#" else (_name_of(head, names),)  # type: ignore[index,arg-type]
+    bound = tuple(_name_of(part, names) if isinstance(part, str) and part[0] == "#" else part for part in parts)
     if len(bound) > PATH_ELEMENTS:
         raise error_wording.too_deep(len(bound))
     return bound
 
 
-def _named(placeholder: str, names: Mapping[str, str]) -> str:
+def _name_of(placeholder: str, names: Mapping[str, str]) -> str:
     name = names.get(placeholder)
     if name is None:
         raise error_wording.undefined_name(placeholder)
@@ -159,14 +159,14 @@ def shape_of(paths: Sequence[BoundPath]) -> Shape:
 
 def show(shape: Shape, item: Item) -> Item:
     """Only what the shape keeps: leaves inside their parents, lists closed up, nothing that is empty of them."""
-    shown: Item = {}
+    projected: Item = {}
     for name, inner in shape.items():
         value = item.get(name)  # type: ignore[arg-type]
         if value is not None:
-            kept = value if inner is None else _keep(inner, value)
-            if kept is not None:
-                shown[name] = kept  # type: ignore[index]
-    return shown
+            part = value if inner is None else _keep(inner, value)
+            if part is not None:
+                projected[name] = part  # type: ignore[index]
+    return projected
 
 
 def _keep(shape: Shape, value: AttributeValue) -> AttributeValue | None:
@@ -180,9 +180,9 @@ def _keep(shape: Shape, value: AttributeValue) -> AttributeValue | None:
         for index in sorted(shape):
             if index < len(data):  # type: ignore[operator]
                 inner = shape[index]
-                kept = data[index] if inner is None else _keep(inner, data[index])
-                if kept is not None:
-                    elements.append(kept)
+                part = data[index] if inner is None else _keep(inner, data[index])
+                if part is not None:
+                    elements.append(part)
         return {"L": elements} if elements else None
     return None
 

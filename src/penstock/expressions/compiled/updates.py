@@ -2,7 +2,7 @@
 
 1. Every right-hand side reads the item as it was before the update.
 2. The item that is given is never changed; what an update does not touch is shared between the two.
-3. List elements are removed by their old places; elements set past the end are appended in the order of their index.
+3. List elements are removed by their old places; elements set past the end are append in the order of their index.
 4. Where several things are wrong, the error is the one that DynamoDB reports: a wrong type, then, from the last
    section back, a path that cannot be written and an attribute that is not there.
 5. A right-hand side is a closure that reads the item as it was and gives the new value, or None where nothing is left.
@@ -125,11 +125,11 @@ def _list_append(call: Call, scope: Scope) -> Compute:
     left, right = call.arguments
     first, second = _two_of(call.name, left, right, "L", scope)
 
-    def appended(item: Item) -> AttributeValue:
+    def append(item: Item) -> AttributeValue:
         start = _data(first(item), "L")
         return {"L": [*start, *_data(second(item), "L")]}
 
-    return appended
+    return append
 
 
 def _if_not_exists(call: Call, scope: Scope) -> Compute:
@@ -198,7 +198,7 @@ def deleter(path: BoundPath, operand: AttributeValue, mismatch: str = error_word
     ((kind, data),) = operand.items()
     members = set(data)
 
-    def left(item: Item) -> AttributeValue | None:
+    def delete_members(item: Item) -> AttributeValue | None:
         value = find(path, item)
         if value is None:
             return None
@@ -207,7 +207,7 @@ def deleter(path: BoundPath, operand: AttributeValue, mismatch: str = error_word
         rest = [member for member in value[kind] if member not in members]
         return {kind: rest} if rest else None
 
-    return left
+    return delete_members
 
 
 def plus(left: str, right: str) -> str:

@@ -2,7 +2,6 @@
 
 tokens.py       text → tokens; keywords; what DynamoDB says of a statement that it refuses
 tree.py         the tree: one frozen class a case
-expressions.py  tokens → expressions
-parser.py       tokens → statements
+parser.py       tokens → statements and expressions
 translation.py  values, conditions, keys and updates of a statement
 """

@@ -16,8 +16,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.errors import ValidationException
-from penstock.expressions.compiled.conditions import Predicate, Scope, bind_term
-from penstock.expressions.compiled.key_conditions import KeyTerm
+from penstock.expressions.compiled.conditions import KeyTerm, Predicate, Scope, bind_term
 from penstock.expressions.compiled.updates import BoundUpdate
 from penstock.expressions.compiled.updates import Update as CompiledUpdate
 from penstock.expressions.partiql import tokens
@@ -144,11 +143,11 @@ def _set_of(bag: Bag, parameters: Parameters, under: str) -> AttributeValue:
 def _duplicates(bag: Bag, data: list[str], kind: str, under: str) -> ValidationException:
     if kind == "S":
         return ValidationException(f"{_INVALID}Input collection [{', '.join(data)}] contains duplicates.")
-    written = [_written(node, text) for node, text in zip(bag.members, data, strict=True)]
+    written = [_number_text(node, text) for node, text in zip(bag.members, data, strict=True)]
     return ValidationException(f"{_INVALID}Input collection [{', '.join(written)}] contains duplicates! under {under}")
 
 
-def _written(node: Node, normalised: str) -> str:
+def _number_text(node: Node, normalised: str) -> str:
     """A number of a set as DynamoDB shows it: with the zeros that it was written with."""
     return str(Decimal(node.text)) if isinstance(node, Number) else normalised
 
@@ -410,8 +409,8 @@ def branches(where: Node | None, hash_name: str, sort_name: str | None, paramete
     """The alternatives, if each of them names its partitions; None if something must be scanned."""
     alternatives = list(_alternatives(where)) if where is not None else []
     found = [_branch(alternative, hash_name, sort_name, parameters) for alternative in alternatives]
-    kept = [branch for branch in found if branch is not None]
-    return kept if kept and len(kept) == len(found) else None
+    branches = [branch for branch in found if branch is not None]
+    return branches if branches and len(branches) == len(found) else None
 
 
 def _alternatives(where: Node) -> Iterator[Node]:

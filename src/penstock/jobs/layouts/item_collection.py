@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
+from zlib import crc32
 
 import orjson
 
 from penstock.clock import utc_seconds, utc_text
 from penstock.files.content import SavedFile
 from penstock.jobs.layouts import tables
-from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, ReadCall, Record, shard_of
+from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, ReadCall, Record
 from penstock.jobs.model.job import (
     DEFAULT_PRIORITY,
     HIGHEST_PRIORITY,
@@ -68,7 +69,7 @@ class CollectionLayout:
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────
 
     def main_key(self, job_id: str) -> Item:
-        """Also of the items beside the jobs, whose names no job can have (side_items.py, new_job.py)."""
+        """Also of the items beside the jobs, whose names no job can have (side_items.py, job.py)."""
         return {"job_id": {"S": job_id}, "record": {"S": "main"}}
 
     def listing(self, tenant: str, state: State | None, task: str | None) -> Listing:
@@ -357,7 +358,7 @@ _REMEMBERED: Final = 4_096
 
 
 def item_of(job: Job, shards: int) -> Item:
-    shard = shard_of(job.id, shards)
+    shard = crc32(job.id.encode()) % shards  # as shard_of: every write of every job comes here
     state = job.state._value_
     created, tenant = utc_text(job.created_at), job.tenant
     item: Item = {
@@ -382,67 +383,19 @@ def item_of(job: Job, shards: int) -> Item:
     if place is not None:
         item["claim_pool"] = {"S": f"{job.queue}#{place[0]}#{shard}"}
         item["claim_order"] = {"S": place[1]}
-    if job.events:
-        item["events"] = {"L": [{"S": _event_text(event)} for event in job.events]}
-    _add_counts(item, job)
-    _add_options(item, job)
-    _add_outcome(item, job)
-    return item
-
-
-def _add_counts(item: Item, job: Job) -> None:
-    if job.token:
-        item["lease_token"] = {"N": str(job.token)}
-        item["attempt"] = {"N": str(job.attempt)}
-    if job.failures:
-        item["failures"] = {"N": str(job.failures)}
-    if job.crashes:
-        item["crashes"] = {"N": str(job.crashes)}
-    if job.entries:
-        item["entries"] = {"N": str(job.entries)}
-    if job.entries or job.progress:
+    lease = job.lease
+    if lease is not None:
+        item["lease_owner"] = {"S": lease.owner}
+        item["lease_until"] = {"S": utc_text(lease.until)}
+        item["lease_seconds"] = {"N": number_text(lease.seconds)}
+    if job.entries:  # its reports may say 0 %
         item["progress"] = {"N": number_text(job.progress)}
-    if job.lease is not None:
-        item["lease_owner"] = {"S": job.lease.owner}
-        item["lease_until"] = {"S": utc_text(job.lease.until)}
-        item["lease_seconds"] = {"N": number_text(job.lease.seconds)}
-
-
-def _add_options(item: Item, job: Job) -> None:
-    if job.tenant:
-        item["tenant"] = {"S": job.tenant}
-    if job.priority != DEFAULT_PRIORITY:
-        item["priority"] = {"N": str(job.priority)}
-    if job.retries:
-        item["retries"] = {"N": str(job.retries)}
-    if job.depends_on:
-        item["after"] = {"L": [{"S": one} for one in job.depends_on]}
-    if job.waiting_for:
-        item["waiting_for"] = {"SS": sorted(job.waiting_for)}
-    if job.unregistered:
-        item["unregistered"] = {"BOOL": True}
-    if job.has_children:
-        item["has_children"] = {"BOOL": True}
-    if job.unique_key is not None:
-        item["unique"] = {"S": job.unique_key}
-    if job.concurrency_key is not None:
-        item["limit_key"] = {"S": job.concurrency_key}
-        item["limit"] = {"N": str(job.max_concurrent)}
-
-
-def _add_outcome(item: Item, job: Job) -> None:
-    if job.step:
-        item["step"] = {"S": job.step}
-    if job.started_at is not None:
-        item["started_at"] = {"S": utc_text(job.started_at)}
-    if job.ended_at is not None:
-        item["ended_at"] = {"S": utc_text(job.ended_at)}
-    if job.result is not None:
-        item["result"] = _payload_value(job.result)
-    if job.cancel_reason is not None:
-        item["cancel_reason"] = {"S": job.cancel_reason}
-    if job.error is not None:
-        item["error"] = _error_value(job.error)
+    values = job.__dict__
+    for attribute, name, absent, wire, _ in _FIELDS:
+        value = values[name]
+        if value is not absent and value != absent:  # most are absent, and the very same object
+            item[attribute] = wire(value)
+    return item
 
 
 @lru_cache(_REMEMBERED)
@@ -487,13 +440,11 @@ def _add_rest(fields: dict[str, Any], item: Item) -> None:
     for name, value in item.items():
         if name in _ALWAYS:
             continue
-        field = _FIELDS.get(name)
+        field = _READ.get(name)
         if field is not None:
-            fields[_RENAMED.get(name, name)] = field(value)
+            fields[field[0]] = field[1](value)
         elif name not in _OF_LEASE:
             others[name] = value
-    if "lease_token" in item:
-        fields["token"] = _whole(item["lease_token"])
     if "lease_owner" in item:
         seconds, until = float(item["lease_seconds"]["N"]), utc_seconds(item["lease_until"]["S"])
         fields["lease"] = Lease(item["lease_owner"]["S"], fields["token"], until, seconds)
@@ -503,24 +454,8 @@ def _whole(value: Mapping[str, str]) -> int:
     return int(float(value["N"]))
 
 
-def _number(value: Mapping[str, str]) -> float:
-    return float(value["N"])
-
-
-def _time(value: Mapping[str, str]) -> float:
-    return utc_seconds(value["S"])
-
-
 def _texts(value: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(one["S"] for one in value["L"])
-
-
-def _set(value: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(value["SS"])
-
-
-def _is_there(value: Mapping[str, Any]) -> bool:
-    return True
 
 
 def _events(value: Mapping[str, Any]) -> tuple[Event, ...]:
@@ -536,30 +471,71 @@ def _event_from(text: str) -> Event:
 
 _STATES: Final = {state.value: state for state in State}
 
+
+def _text_value(value: str) -> Item:
+    return {"S": value}
+
+
+def _whole_value(value: int) -> Item:
+    return {"N": str(value)}
+
+
+def _time_value(value: float) -> Item:
+    return {"S": utc_text(value)}
+
+
+def _time_from(value: Mapping[str, str]) -> float:
+    return utc_seconds(value["S"])
+
+
+def _true_value(value: bool) -> Item:
+    return {"BOOL": value}
+
+
+def _set(value: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(value["SS"])
+
+
 _text: Final = itemgetter("S")
-_FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(("tenant", "step", "cancel_reason", "unique", "limit_key"), _text),
-    **dict.fromkeys(("priority", "retries", "attempt", "failures", "crashes", "entries", "limit"), _whole),
-    **dict.fromkeys(("started_at", "ended_at"), _time),
-    **dict.fromkeys(("unregistered", "has_children"), _is_there),
-    "progress": _number,
-    "result": _payload_from,
-    "error": _error_from,
-    "waiting_for": _set,
-    "after": _texts,
-    "events": _events,
-}
-"""The attributes that a record may lack."""
+_true: Final = itemgetter("BOOL")
+_Field = tuple[str, str, Any, Callable[[Any], Item], Callable[[Any], Any]]
+_FIELDS: Final[tuple[_Field, ...]] = (
+    ("tenant", "tenant", "", _text_value, _text),
+    ("priority", "priority", DEFAULT_PRIORITY, _whole_value, _whole),
+    ("retries", "retries", 0, _whole_value, _whole),
+    ("lease_token", "token", 0, _whole_value, _whole),
+    ("attempt", "attempt", 0, _whole_value, _whole),
+    ("failures", "failures", 0, _whole_value, _whole),
+    ("crashes", "crashes", 0, _whole_value, _whole),
+    ("entries", "entries", 0, _whole_value, _whole),
+    ("progress", "progress", 0.0, lambda value: {"N": number_text(value)}, lambda value: float(value["N"])),
+    ("step", "step", "", _text_value, _text),
+    ("events", "events", (), lambda value: {"L": [{"S": _event_text(one)} for one in value]}, _events),
+    ("started_at", "started_at", None, _time_value, _time_from),
+    ("ended_at", "ended_at", None, _time_value, _time_from),
+    ("result", "result", None, _payload_value, _payload_from),
+    ("error", "error", None, _error_value, _error_from),
+    ("cancel_reason", "cancel_reason", None, _text_value, _text),
+    ("after", "depends_on", (), lambda value: {"L": [{"S": one} for one in value]}, _texts),
+    (
+        "waiting_for",
+        "waiting_for",
+        frozenset(),
+        lambda value: {"SS": sorted(value)},
+        lambda value: frozenset(value["SS"]),
+    ),
+    ("unregistered", "unregistered", False, _true_value, _true),
+    ("has_children", "has_children", False, _true_value, _true),
+    ("unique", "unique_key", None, _text_value, _text),
+    ("limit_key", "concurrency_key", None, _text_value, _text),
+    ("limit", "max_concurrent", 0, _whole_value, _whole),
+)
+"""What a record may lack: its attribute, the job's field (tables are older than some of their names), the field's value
+where the attribute is absent, and how it is written and read.
+"""
 
-_RENAMED: Final = {
-    "after": "depends_on",
-    "unique": "unique_key",
-    "limit_key": "concurrency_key",
-    "limit": "max_concurrent",
-}
-"""Attributes that are not called like the job's field: tables are older than the field's name."""
-
-_OF_LEASE: Final = frozenset({"lease_owner", "lease_token", "lease_until", "lease_seconds"})
+_READ: Final = {attribute: (name, read) for attribute, name, _, _, read in _FIELDS}
+_OF_LEASE: Final = frozenset({"lease_owner", "lease_until", "lease_seconds"})
 _ALWAYS: Final = frozenset(
     {
         *("job_id", "record", "task", "state", "created_at", "updated_at", "run_at", "ttl", "queue", "args", "version"),
@@ -568,9 +544,5 @@ _ALWAYS: Final = frozenset(
 )
 """What nearly every record has, and nothing is left to be read of."""
 
-_ABSENT: Final = {
-    name: value
-    for name, value in vars(Job("", "", State.QUEUED, 0.0, 0.0, 0.0, 0, args=Payload("{}"))).items()
-    if name in _FIELDS or name in ("token", "lease", *_RENAMED.values())
-}
+_ABSENT: Final = {"lease": None, **{name: absent for _, name, absent, _, _ in _FIELDS}}
 """What a job is where its record does not say."""

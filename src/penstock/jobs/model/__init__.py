@@ -1,8 +1,7 @@
 """A job as values.
 
 state.py        the one table of states and transitions
-job.py          a job and its records
-new_job.py      what is to be enqueued, and its rules
+job.py          a job and its records; what is to be enqueued, and its rules
 transitions.py  what may happen to a job, as pure functions
 json_text.py    values as JSON text
 """

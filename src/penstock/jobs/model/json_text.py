@@ -62,7 +62,7 @@ def same_json(one: str, other: str) -> bool:
     return one == other or _sorted(one) == _sorted(other)
 
 
-def shown(data: dict[str, Any]) -> dict[str, Any]:
+def to_loggable(data: dict[str, Any]) -> dict[str, Any]:
     """The same, with values that are not JSON as Python shows them: for logs."""
     found: dict[str, Any] = {}
     for name, value in data.items():

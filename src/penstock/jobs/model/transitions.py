@@ -30,7 +30,7 @@ KEPT_EVENTS: Final = 8
 """The main record holds so many, so that a change of state is one write of one item; then the older half moves out."""
 
 
-class Changed:
+class ChangedJob:
     """A job after a change, the event that tells of it, and older ones that its main record no longer holds."""
 
     __slots__ = ("event", "job", "moved_out")
@@ -41,31 +41,30 @@ class Changed:
         self.moved_out = moved_out
 
 
-Change = Callable[[Job], Changed]
+Change = Callable[[Job], ChangedJob]
 
 
-def altered(job: Job, changes: Mapping[str, Any]) -> Job:
+def copy_with(job: Job, changes: Mapping[str, Any]) -> Job:
     """`dataclasses.replace` in a tenth of its time: every change of every job goes through here."""
     changed = object.__new__(Job)
     object.__setattr__(changed, "__dict__", {**job.__dict__, **changes})
     return changed
 
 
-def created(job: Job, args: Payload) -> Changed:
+def create(job: Job, args: Payload) -> ChangedJob:
     """It is new, with these arguments."""
     event = Event(job.version, "created", job.created_at)
-    return Changed(altered(job, {"args": args, "events": (event,)}), event)
+    return ChangedJob(copy_with(job, {"args": args, "events": (event,)}), event)
 
 
-def started(job: Job, owner: str, seconds: float, now: float) -> Changed:
+def start(job: Job, lease: Lease, now: float) -> ChangedJob:
     """A worker has claimed it: it is queued, and due."""
-    lease = grant(job.token, owner, now, seconds)
     first = now if job.started_at is None else job.started_at
     changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "started_at": first}
-    return _moved(job, "started", now, changes)
+    return _move(job, "started", now, changes)
 
 
-def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
+def take_over(job: Job, owner: str, seconds: float, now: float) -> ChangedJob:
     """Its worker has died: another one has taken it, unless it has killed too many."""
     gone = "" if job.lease is None else job.lease.owner
     crashes = job.crashes + 1
@@ -75,103 +74,103 @@ def taken_over(job: Job, owner: str, seconds: float, now: float) -> Changed:
             f"It has ended or lost {crashes} workers, the last one {gone}. Find out why, then "
             f"`penstock jobs retry {job.id}`.",
         )
-        return _ended(job, "parked", now, {"crashes": crashes, "error": error}, f"{crashes} workers lost", gone)
+        return _end(job, "parked", now, {"crashes": crashes, "error": error}, f"{crashes} workers lost", gone)
     lease = grant(job.token, owner, now, seconds)
     changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "crashes": crashes}
-    return _moved(job, "taken_over", now, changes, f"from {gone}")
+    return _move(job, "taken_over", now, changes, f"from {gone}")
 
 
-def requeued(job: Job, reason: str, now: float) -> Changed:
+def requeue(job: Job, reason: str, now: float) -> ChangedJob:
     """Its worker gives it back, at a checkpoint or before it began."""
-    return _moved(job, "handed_over", now, {"lease": None, "run_at": now}, cut(reason, _DETAIL_CHARACTERS))
+    return _move(job, "handed_over", now, {"lease": None, "run_at": now}, cut(reason, _DETAIL_CHARACTERS))
 
 
-def retrying(job: Job, error: JobError, at: float, now: float) -> Changed:
+def schedule_retry(job: Job, error: JobError, at: float, now: float) -> ChangedJob:
     """The attempt failed; the next one begins at `at`."""
-    error = _shortened(error)
+    error = _shorten(error)
     changes = {
         "lease": None,
         "run_at": min(max(now, at), now + _LONGEST_DELAY_SECONDS),  # also where `at` is no number
         "failures": job.failures + 1,
         "error": error,
     }
-    return _moved(job, "retrying", now, changes, cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS))
+    return _move(job, "retrying", now, changes, cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS))
 
 
-def completed(job: Job, result: Payload | None, now: float) -> Changed:
-    return _ended(job, "completed", now, {"result": result, "progress": FULL, "error": None})
+def complete(job: Job, result: Payload | None, now: float) -> ChangedJob:
+    return _end(job, "completed", now, {"result": result, "progress": FULL, "error": None})
 
 
-def failed(job: Job, error: JobError, now: float) -> Changed:
-    error = _shortened(error)
+def fail(job: Job, error: JobError, now: float) -> ChangedJob:
+    error = _shorten(error)
     detail = cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS)
-    return _ended(job, "failed", now, {"failures": job.failures + 1, "error": error}, detail)
+    return _end(job, "failed", now, {"failures": job.failures + 1, "error": error}, detail)
 
 
-def cancelled(job: Job, reason: str, now: float) -> Changed:
+def cancel(job: Job, reason: str, now: float) -> ChangedJob:
     reason = cut(reason, _DETAIL_CHARACTERS)
-    return _ended(job, "cancelled", now, {"cancel_reason": reason}, reason)
+    return _end(job, "cancelled", now, {"cancel_reason": reason}, reason)
 
 
-def cancel_asked(job: Job, reason: str, now: float) -> Changed:
+def request_cancel(job: Job, reason: str, now: float) -> ChangedJob:
     """Its worker is told at its next report."""
     reason = cut(reason, _DETAIL_CHARACTERS)
-    return _with_event(job, "cancel_asked", now, "", reason, {"cancel_reason": reason})
+    return _add_event(job, "cancel_asked", now, "", reason, {"cancel_reason": reason})
 
 
-def retried(job: Job, now: float) -> Changed:
+def retry(job: Job, now: float) -> ChangedJob:
     """A failed job, once more: its checkpoints are still there, its counts begin again."""
     changes = {"run_at": now, "failures": 0, "crashes": 0, "ended_at": None, "cancel_reason": None}
-    return _moved(job, "retried", now, changes)
+    return _move(job, "retried", now, changes)
 
 
-def kept_longer(job: Job, expires_at: int, now: float) -> Changed:
+def extend_retention(job: Job, expires_at: int, now: float) -> ChangedJob:
     """It expires later: it has not ended, and would be gone too soon."""
-    return Changed(_later(job, now, {"expires_at": max(job.expires_at, expires_at)}))
+    return ChangedJob(_touch(job, now, {"expires_at": max(job.expires_at, expires_at)}))
 
 
-def renewed(job: Job, lease: Lease, now: float) -> Changed:
-    return Changed(_later(job, now, {"lease": lease}))
+def renew_lease(job: Job, now: float) -> ChangedJob:
+    return ChangedJob(_touch(job, now, {"lease": None if job.lease is None else job.lease.renew(now)}))
 
 
-def reported(
+def add_entry(
     job: Job, now: float, *, progress: float | None = None, step: str | None = None, renew: bool = True
-) -> Changed:
+) -> ChangedJob:
     """A numbered entry more; the lease is renewed with it."""
-    lease = job.lease.renewed(now) if renew and job.lease is not None else job.lease
+    lease = job.lease.renew(now) if renew and job.lease is not None else job.lease
     changes = {
         "entries": job.entries + 1,
         "progress": job.progress if progress is None else max(job.progress, progress),
         "step": job.step if step is None else cut(step, _STEP_CHARACTERS),
         "lease": lease,
     }
-    return Changed(_later(job, now, changes))
+    return ChangedJob(_touch(job, now, changes))
 
 
-def parents_completed(job: Job, parents: frozenset[str], now: float) -> Changed:
+def complete_parents(job: Job, parents: frozenset[str], now: float) -> ChangedJob:
     """Some of the jobs it waits for have completed."""
-    return Changed(_later(job, now, _without(job, parents, now)))
+    return ChangedJob(_touch(job, now, _remove_parents(job, parents, now)))
 
 
-def registered(job: Job, completed: frozenset[str], now: float) -> Changed:
+def finish_registration(job: Job, completed: frozenset[str], now: float) -> ChangedJob:
     """All of those that it waits for will tell it, but for those that have completed."""
-    return Changed(_later(job, now, {"unregistered": False, **_without(job, completed, now)}))
+    return ChangedJob(_touch(job, now, {"unregistered": False, **_remove_parents(job, completed, now)}))
 
 
-def _without(job: Job, parents: frozenset[str], now: float) -> dict[str, Any]:
+def _remove_parents(job: Job, parents: frozenset[str], now: float) -> dict[str, Any]:
     rest = job.waiting_for - parents
     # What becomes claimable now goes behind those that have been so for longer.
     return {"waiting_for": rest, "run_at": max(job.run_at, now) if job.waiting_for and not rest else job.run_at}
 
 
-def awaited(job: Job, now: float) -> Changed:
+def add_child(job: Job, now: float) -> ChangedJob:
     """Another job waits for it."""
-    return Changed(_later(job, now, {"has_children": True}))
+    return ChangedJob(_touch(job, now, {"has_children": True}))
 
 
-def children_notified(job: Job, now: float) -> Changed:
+def clear_children(job: Job, now: float) -> ChangedJob:
     """Everybody who waited for it knows."""
-    return Changed(_later(job, now, {"has_children": False}))
+    return ChangedJob(_touch(job, now, {"has_children": False}))
 
 
 _DETAIL_CHARACTERS: Final = 1_000
@@ -182,7 +181,7 @@ _MESSAGE_CHARACTERS: Final = 4_000
 _TRACE_CHARACTERS: Final = 16_000
 
 
-def _shortened(error: JobError) -> JobError:
+def _shorten(error: JobError) -> JobError:
     """The beginning of its text and the end of its trace: that is where the reason is."""
     trace = cut(error.trace[-_TRACE_CHARACTERS:], _TRACE_CHARACTERS)
     return JobError(cut(error.kind, _KIND_CHARACTERS), cut(error.message, _MESSAGE_CHARACTERS), trace)
@@ -191,21 +190,21 @@ def _shortened(error: JobError) -> JobError:
 # `changes` are fields of the job; each of these adds its own to them.
 
 
-def _ended(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> Changed:
+def _end(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> ChangedJob:
     changes["lease"] = None
     changes["ended_at"] = max(now, job.updated_at)
-    return _moved(job, event, now, changes, detail, owner)
+    return _move(job, event, now, changes, detail, owner)
 
 
-def _moved(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> Changed:
+def _move(job: Job, event: str, now: float, changes: dict[str, Any], detail: str = "", owner: str = "") -> ChangedJob:
     changes["state"] = TARGETS.get((event, job.state)) or target(job.id, job.state, event)
     if not owner:
         holder = changes.get("lease") or job.lease
         owner = "" if holder is None else holder.owner
-    return _with_event(job, event, now, owner, detail, changes)
+    return _add_event(job, event, now, owner, detail, changes)
 
 
-def _with_event(job: Job, event: str, now: float, owner: str, detail: str, changes: dict[str, Any]) -> Changed:
+def _add_event(job: Job, event: str, now: float, owner: str, detail: str, changes: dict[str, Any]) -> ChangedJob:
     """The changed job, with the event that tells of it among its newest."""
     attempt = changes.get("attempt", job.attempt)
     new = Event(job.version + 1, event, max(now, job.updated_at), attempt, owner, detail)
@@ -214,10 +213,10 @@ def _with_event(job: Job, event: str, now: float, owner: str, detail: str, chang
     if len(kept) > KEPT_EVENTS:
         moved_out, kept = kept[: KEPT_EVENTS // 2], kept[KEPT_EVENTS // 2 :]
     changes["events"] = kept
-    return Changed(_later(job, now, changes), new, moved_out)
+    return ChangedJob(_touch(job, now, changes), new, moved_out)
 
 
-def _later(job: Job, now: float, changes: dict[str, Any]) -> Job:
+def _touch(job: Job, now: float, changes: dict[str, Any]) -> Job:
     changes["version"] = job.version + 1
     changes["updated_at"] = max(now, job.updated_at)
-    return altered(job, changes)
+    return copy_with(job, changes)

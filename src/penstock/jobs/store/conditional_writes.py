@@ -23,19 +23,12 @@ from penstock.client.database import Database
 from penstock.errors import ConditionalCheckFailedException, PenstockError, TransactionCanceledException
 from penstock.jobs.layouts.layout import WRITE_NAME, Item, Layout, Record
 from penstock.jobs.model.job import Job
-from penstock.jobs.model.transitions import Changed
+from penstock.jobs.model.transitions import ChangedJob
+from penstock.optimistic import Conflict
 
 Action = dict[str, Any]
 
 TRANSACTION_ACTIONS: Final = 100
-
-
-class Conflict(Exception):
-    """Somebody else has written the job meanwhile: `current` is what it is now, None if it is gone."""
-
-    def __init__(self, current: Job | None) -> None:
-        super().__init__("the job has changed")
-        self.current = current
 
 
 class Guarded(Exception):
@@ -47,7 +40,7 @@ class Guarded(Exception):
         self.item = item
 
 
-class _Prepared(NamedTuple):
+class _PreparedWrite(NamedTuple):
     """A write that has not been sent; `item` is the main record in it."""
 
     operation: str
@@ -71,11 +64,13 @@ class JobWriter:
         key = next(iter(layout.main_key("")))
         self._absent = ("attribute_not_exists(#key)", {"#key": key})
 
-    def create(self, changed: Changed, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
+    def create(self, changed: ChangedJob, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
         """Raises Conflict if there is such a job already, Guarded if one of the `guards` says no."""
         self._write(changed, self._unless_there(), records, guards)
 
-    def change(self, old: Job, changed: Changed, records: Sequence[Record] = (), guards: Sequence[Action] = ()) -> None:
+    def change(
+        self, old: Job, changed: ChangedJob, records: Sequence[Record] = (), guards: Sequence[Action] = ()
+    ) -> None:
         """Raises Conflict if the job is not `old` any more, Guarded if one of the `guards` says no."""
         self._write(changed, self._condition(old), records, guards)
 
@@ -88,22 +83,22 @@ class JobWriter:
         }
         self._db.execute("DeleteItem", request)
 
-    def change_together(self, pairs: Sequence[tuple[Job, Changed]]) -> list[bool]:
+    def change_together(self, pairs: Sequence[tuple[Job, ChangedJob]]) -> list[bool]:
         """Writes changes of different jobs, which have no records or guards; whether each has been written.
 
         In process they share one commit. Raises what is neither a success nor a refusal.
         """
-        return self._together([self._prepared(changed, self._condition(old), (), ()) for old, changed in pairs])
+        return self._together([self._prepare(changed, self._condition(old), (), ()) for old, changed in pairs])
 
-    def create_together(self, created: Sequence[Changed]) -> list[bool]:
+    def create_together(self, created: Sequence[ChangedJob]) -> list[bool]:
         """Writes jobs that have no records or guards beside them; whether each has been written, as above."""
-        return self._together([self._prepared(one, self._unless_there(), (), ()) for one in created])
+        return self._together([self._prepare(one, self._unless_there(), (), ()) for one in created])
 
-    def _together(self, prepared: list[_Prepared]) -> list[bool]:
+    def _together(self, prepared: list[_PreparedWrite]) -> list[bool]:
         answers = self._db.execute_together([(one.operation, one.request) for one in prepared])
         return [self._is_written(one, answer) for one, answer in zip(prepared, answers, strict=True)]
 
-    def _is_written(self, prepared: _Prepared, answer: dict[str, Any] | PenstockError) -> bool:
+    def _is_written(self, prepared: _PreparedWrite, answer: dict[str, Any] | PenstockError) -> bool:
         if isinstance(answer, ConditionalCheckFailedException):
             found = answer.fields.get("Item")
             return found is not None and prepared.item[WRITE_NAME] == found.get(WRITE_NAME)
@@ -124,19 +119,19 @@ class JobWriter:
         }
 
     def _write(
-        self, changed: Changed, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
+        self, changed: ChangedJob, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
     ) -> None:
-        prepared = self._prepared(changed, condition, records, guards)
+        prepared = self._prepare(changed, condition, records, guards)
         try:
             self._db.execute(prepared.operation, prepared.request)
         except ConditionalCheckFailedException as error:
-            self._refused(prepared.item, error.fields.get("Item"))
+            self._raise_conflict(prepared.item, error.fields.get("Item"))
         except TransactionCanceledException as error:
-            self._explain(prepared.item, error, len(guards))
+            self._raise_refusal(prepared.item, error, len(guards))
 
-    def _prepared(
-        self, changed: Changed, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
-    ) -> _Prepared:
+    def _prepare(
+        self, changed: ChangedJob, condition: dict[str, Any], records: Sequence[Record], guards: Sequence[Action]
+    ) -> _PreparedWrite:
         job = changed.job
         item = self._layout.main(job)
         # With the process in it: one that was forked has the same prefix and goes on with the same numbers.
@@ -151,27 +146,27 @@ class JobWriter:
         if events:
             records = (*records, *(self._layout.event(job, event) for event in events))
         if not records and not guards:
-            return _Prepared("PutItem", main, item)
+            return _PreparedWrite("PutItem", main, item)
         puts = ({"Put": {"TableName": record.table, "Item": record.item}} for record in records)
-        return _Prepared("TransactWriteItems", {"TransactItems": [{"Put": main}, *guards, *puts]}, item)
+        return _PreparedWrite("TransactWriteItems", {"TransactItems": [{"Put": main}, *guards, *puts]}, item)
 
-    def _explain(self, item: Item, error: TransactionCanceledException, guards: int) -> None:
+    def _raise_refusal(self, item: Item, error: TransactionCanceledException, guards: int) -> None:
         reasons = error.fields.get("CancellationReasons") or []
         if reasons and reasons[0].get("Code") == _REFUSED:
-            self._refused(item, reasons[0].get("Item"))
+            self._raise_conflict(item, reasons[0].get("Item"))
             return
         for place, reason in enumerate(reasons[1 : 1 + guards]):
             if reason.get("Code") == _REFUSED:
                 raise Guarded(place, reason.get("Item")) from error
         raise error
 
-    def _refused(self, wanted: Item, found: Item | None) -> None:
+    def _raise_conflict(self, wanted: Item, found: Item | None) -> None:
         # Not every server that speaks DynamoDB's protocol gives the item; and on some it may be gone for a moment.
         found = found or self._current(wanted)
         if found is None:
-            raise Conflict(None) from None
+            raise Conflict("The job", None) from None
         if wanted[WRITE_NAME] != found.get(WRITE_NAME):
-            raise Conflict(self._layout.job(found)) from None
+            raise Conflict("The job", self._layout.job(found)) from None
 
     def _current(self, wanted: Item) -> Item | None:
         key = {name: wanted[name] for name in self._layout.main_key("")}

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 from penstock.jobs.layouts.layout import Record
 from penstock.jobs.model import transitions
-from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.model.job import BadJob, Job, JobNotFound
 from penstock.jobs.model.state import BadTransition, State
-from penstock.jobs.model.transitions import Changed
+from penstock.jobs.model.transitions import ChangedJob
 from penstock.jobs.store.queries import JobReader
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Dependencies:
         self._store = store
         self._reader = reader
 
-    def checked(self, job: Job) -> Job:
+    def check_parents(self, job: Job) -> Job:
         """The job, which waits for those that have not completed yet; one that could never begin is refused."""
         waiting = set()
         for parent in self._store.get_many(job.depends_on):
@@ -53,10 +52,10 @@ class Dependencies:
         """Writes the job into the lists of those it waits for (2); the job as it is then."""
         completed = self._register_all(job)
 
-        def change(current: Job) -> Changed:
+        def change(current: Job) -> ChangedJob:
             if not current.unregistered or current.is_terminal:
                 raise _Settled(current)
-            return transitions.registered(current, completed, self._now())
+            return transitions.finish_registration(current, completed, self._now())
 
         try:
             return self._store.change(self._store.get(job.id), change)
@@ -77,7 +76,7 @@ class Dependencies:
     def _register_all(self, job: Job) -> frozenset[str]:
         """Those of the jobs it waits for that have completed; the others will tell it. If one never will, it ends."""
         completed = set()
-        parents = {parent.id: parent for parent in self._reader.those_there(sorted(job.waiting_for), self._now())}
+        parents = {parent.id: parent for parent in self._reader.get_existing(sorted(job.waiting_for), self._now())}
         for parent_id in sorted(job.waiting_for):
             parent = parents.get(parent_id)
             ended = None if parent is None else self._register(job, parent)
@@ -93,11 +92,11 @@ class Dependencies:
         """The parent, if it has ended and will tell nobody any more."""
         records: list[Record] = []
 
-        def change(current: Job) -> Changed:
+        def change(current: Job) -> ChangedJob:
             if current.is_terminal:
                 raise _Settled(current)
             records[:] = [self._store.layout.child(current, job.id)]
-            return transitions.awaited(current, self._now())
+            return transitions.add_child(current, self._now())
 
         try:
             self._store.change(parent, change, records)
@@ -111,11 +110,11 @@ class Dependencies:
         for item in list(self._reader.pages(self._store.layout.children(job.id))):
             self._tell(self._store.layout.child_of(item), job)
 
-        def change(current: Job) -> Changed:
+        def change(current: Job) -> ChangedJob:
             # One that was retried meanwhile ends once more, and tells those who wait for it then.
             if not current.has_children or current.state is not job.state or current.token != job.token:
                 raise _Settled(current)
-            return transitions.children_notified(current, self._now())
+            return transitions.clear_children(current, self._now())
 
         with suppress(_Settled, JobNotFound):
             self._store.change(job, change)
@@ -125,10 +124,10 @@ class Dependencies:
             self._cancel(child_id, f"{parent.id}, which it waits for, is {parent.state}")
             return
 
-        def change(child: Job) -> Changed:
+        def change(child: Job) -> ChangedJob:
             if parent.id not in child.waiting_for or child.is_terminal:
                 raise _Settled(child)
-            return transitions.parents_completed(child, frozenset({parent.id}), self._now())
+            return transitions.complete_parents(child, frozenset({parent.id}), self._now())
 
         with suppress(_Settled, JobNotFound):  # it knows, or it has ended, or expired
             self._store.change(self._store.get(child_id), change)

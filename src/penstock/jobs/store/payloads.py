@@ -32,23 +32,23 @@ class Payloads:
         self._layout = layout
         self._files = files
 
-    def kept(self, job: Job, name: str, text: str) -> tuple[Payload, list[Record]]:
+    def place(self, job: Job, name: str, text: str) -> tuple[Payload, list[Record]]:
         """For a job's main record: the payload, and the records that must be written with it."""
         size = len(text) if text.isascii() else len(text.encode())
         if size <= INLINE_BYTES:
             return Payload(text), []
         if size <= RECORD_BYTES:
             return Payload(record=f"payload#{name}"), [self._layout.payload(job, name, text)]
-        return self.spilled(job, text), []
+        return self.spill(job, text), []
 
-    def spilled(self, job: Job, text: str) -> Payload:
+    def spill(self, job: Job, text: str) -> Payload:
         """For a record of its own: in it, or in a file."""
         data = text.encode()
         if len(data) <= RECORD_BYTES:
             return Payload(text)
         # Named by content: an attempt that was fenced off cannot overwrite what the next one has saved.
         digest = hashlib.sha256(data).hexdigest()
-        return Payload(file=self._home(job).save(f"{job.id}/payloads/{digest[:32]}.json", data))
+        return Payload(file=self._file_store(job).save(f"{job.id}/payloads/{digest[:32]}.json", data))
 
     def load(self, job: Job, payload: Payload) -> Any:
         text = self._text(job, payload)
@@ -71,9 +71,9 @@ class Payloads:
             return text
         if payload.file is None:
             return None
-        return self._home(job).read(payload.file.key, expect=payload.file).decode()
+        return self._file_store(job).read(payload.file.key, expect=payload.file).decode()
 
-    def _home(self, job: Job) -> Files:
+    def _file_store(self, job: Job) -> Files:
         if self._files is None:
             raise PenstockError(
                 f"{job.id}: a payload above {RECORD_BYTES // 1024} KB needs a place for files. "

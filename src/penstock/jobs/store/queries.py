@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.client.database import Database
+from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
-from penstock.jobs.model.job import History, Job, JobNotFound, JobPage
-from penstock.jobs.model.new_job import is_id
+from penstock.jobs.model.job import History, Job, JobNotFound, JobPage, is_id
 from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
@@ -27,7 +27,7 @@ LONGEST_PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class JobFilter:
     """Which jobs a list should have."""
 
     state: State | None = None
@@ -36,7 +36,7 @@ class Wanted:
     since: float | None = None
     until: float | None = None
 
-    def has(self, job: Job) -> bool:
+    def matches(self, job: Job) -> bool:
         return (self.state is None or job.state is self.state) and (self.task is None or job.task == self.task)
 
 
@@ -77,13 +77,13 @@ class JobReader:
         for job_id in job_ids:
             if not is_id(job_id):
                 raise JobNotFound(job_id)
-        found = {job.id: job for job in self.those_there(job_ids, now)}
+        found = {job.id: job for job in self.get_existing(job_ids, now)}
         for job_id in job_ids:
             if job_id not in found:
                 raise JobNotFound(job_id)
         return [found[job_id] for job_id in job_ids]
 
-    def those_there(self, job_ids: Sequence[str], now: float) -> list[Job]:
+    def get_existing(self, job_ids: Sequence[str], now: float) -> list[Job]:
         """Those of them that there are, read in batches."""
         keys = [self._layout.main_key(job_id) for job_id in dict.fromkeys(job_ids)]
         return [job for job in self._jobs(keys) if job.expires_at > now]
@@ -106,20 +106,20 @@ class JobReader:
     def _is_kept(self, item: Item, now: float) -> bool:
         return int(item[self._layout.ttl_name]["N"]) > now
 
-    def find(self, wanted: Wanted, now: float, limit: int, token: str | None) -> JobPage:
+    def find(self, wanted: JobFilter, now: float, limit: int, token: str | None) -> JobPage:
         jobs: list[Job] = []
         places = self._places(wanted, limit, token)
         while True:
             some = list(itertools.islice(places, limit + 1))
             for job in self._jobs([key for _, key in some]):
-                if job.expires_at > now and wanted.has(job):
+                if job.expires_at > now and wanted.matches(job):
                     if len(jobs) == limit:
                         return JobPage(tuple(jobs), self._layout.place(jobs[-1]))
                     jobs.append(job)
             if len(some) <= limit:
                 return JobPage(tuple(jobs), None)
 
-    def _places(self, wanted: Wanted, limit: int, before: str | None) -> Iterator[tuple[str, Item]]:
+    def _places(self, wanted: JobFilter, limit: int, before: str | None) -> Iterator[tuple[str, Item]]:
         """The keys of the list, the newest first, with their places, below `before`."""
         streams = []
         for tenant in wanted.tenants:
@@ -128,7 +128,7 @@ class JobReader:
         return heapq.merge(*streams, key=lambda found: found[0], reverse=True)
 
     def _shard(
-        self, listing: Listing, partition: str, wanted: Wanted, limit: int, before: str | None
+        self, listing: Listing, partition: str, wanted: JobFilter, limit: int, before: str | None
     ) -> Iterator[tuple[str, Item]]:
         highest = min(before or _TOP, _TOP if wanted.until is None else utc_text(wanted.until) + _TOP)
         lowest = " " if wanted.since is None else utc_text(wanted.since)
@@ -178,7 +178,7 @@ class JobReader:
         jobs = sorted(kept, key=lambda job: (-job.priority, job.run_at, job.id))
         return Claimable(tuple(jobs), next_at, is_more or len(due) + len(ready) >= limit)
 
-    def forgotten(self, queue: str, since: float, now: float) -> Iterator[Job]:
+    def find_unattended(self, queue: str, since: float, now: float) -> Iterator[Job]:
         """Jobs that wait for others and should be looked after now, and those that could have begun since then."""
         for shard in range(self._layout.shards):
             keys = itertools.chain(
@@ -247,14 +247,8 @@ class JobReader:
             waiting = answer.get("UnprocessedKeys")
 
     def pages(self, call: ReadCall) -> Iterator[Item]:
-        request = call.request
-        while True:
-            answer = self._db.execute(call.operation, request)
+        for answer in read_pages(self._db.execute, call.operation, call.request):
             yield from answer["Items"]
-            start = answer.get("LastEvaluatedKey")
-            if not start:
-                return
-            request = {**request, "ExclusiveStartKey": start}
 
 
 _TOP: Final = "~"

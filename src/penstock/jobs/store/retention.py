@@ -20,11 +20,10 @@ from penstock.errors import ConditionalCheckFailedException, TransactionCanceled
 from penstock.jobs.layouts.layout import Item, Layout
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.store.conditional_writes import TRANSACTION_ACTIONS, Conflict, JobWriter
+from penstock.jobs.store.conditional_writes import TRANSACTION_ACTIONS, JobWriter
 from penstock.jobs.store.queries import JobReader
 from penstock.jobs.store.side_items import SideItems
-
-_TRIES: Final = 100
+from penstock.optimistic import Conflict, Contention
 
 
 class Expiry:
@@ -47,27 +46,28 @@ class Expiry:
         self._reader = reader
         self._writer = writer
 
-    def extended(self, job: Job, due_at: float, now: float) -> Job:
+    def extend(self, job: Job, due_at: float, now: float) -> Job:
         """The job, all of whose records expire `keep_seconds` after `due_at` (2). Raises JobNotFound.
 
         It must have been read just now: nobody may move the records of a job that has ended since.
         """
         until = int(due_at + self._keep_seconds)
-        for _ in range(_TRIES):
-            if job.expires_at >= until:
-                return job
+        contention = Contention(job.id)
+        while job.expires_at < until:
             self._extend_records(job, until)
-            changed = transitions.kept_longer(job, until, now)
+            changed = transitions.extend_retention(job, until, now)
             try:
                 self._writer.change(job, changed)
                 return changed.job
             except Conflict as conflict:
-                if conflict.current is None:
+                current: Job | None = conflict.current
+                if current is None:
                     raise JobNotFound(job.id) from None
-                if conflict.current.state is not job.state:
-                    return conflict.current
-                job = conflict.current
-        return job  # so many others write it that one of them will have the time to
+                if current.state is not job.state:
+                    return current
+                job = current
+                contention.wait()
+        return job
 
     def _extend_records(self, job: Job, until: int) -> None:
         updates = self._side_items.keep_unique(job, until)

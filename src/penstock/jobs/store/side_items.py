@@ -66,7 +66,7 @@ class SideItems:
         """Writes down that there is such a tenant, once for each process."""
         if tenant in self._tenants or not tenant:
             return
-        self._update("tenants", "ADD #names :name", {"#names": "names"}, {":name": {"SS": [tenant]}})
+        self.update("tenants", "ADD #names :name", {"#names": "names"}, {":name": {"SS": [tenant]}})
         self._tenants.add(tenant)
 
     def tenants(self) -> list[str]:
@@ -86,7 +86,7 @@ class SideItems:
         item = self.read("settings")
         if item is None or "shards" not in item:
             expression = "SET #shards = if_not_exists(#shards, :shards)"
-            self._update("settings", expression, {"#shards": "shards"}, {":shards": {"N": str(shards)}})
+            self.update("settings", expression, {"#shards": "shards"}, {":shards": {"N": str(shards)}})
             item = self.read("settings") or {}
         return int(item["shards"]["N"])
 
@@ -190,7 +190,7 @@ class SideItems:
                     "TransactWriteItems", {"TransactItems": [{"ConditionCheck": gone}, {"Update": update}]}
                 )
 
-    def given_back(self, before: Job, after: Job, *, without_key: bool = False) -> list[Action]:
+    def release(self, before: Job, after: Job, *, without_key: bool = False) -> list[Action]:
         """What a job lets go of: its slot when an attempt ends, its unique key when all of it does."""
         actions: list[Action] = []
         if after.lease is None:
@@ -208,14 +208,13 @@ class SideItems:
     def write(self, name: str, attributes: Item) -> None:
         self._db.execute("PutItem", {"TableName": self._table, "Item": {**self._key(name), **attributes}})
 
-    def _update(self, name: str, expression: str, names: dict[str, str], values: Item) -> None:
-        self._db.execute(
-            "UpdateItem",
-            {
-                "TableName": self._table,
-                "Key": self._key(name),
-                "UpdateExpression": expression,
-                "ExpressionAttributeNames": names,
-                "ExpressionAttributeValues": values,
-            },
-        )
+    def update(self, name: str, expression: str, names: dict[str, str], values: Item | None = None) -> None:
+        request: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": self._key(name),
+            "UpdateExpression": expression,
+            "ExpressionAttributeNames": names,
+        }
+        if values:
+            request["ExpressionAttributeValues"] = values
+        self._db.execute("UpdateItem", request)

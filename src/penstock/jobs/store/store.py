@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -24,8 +22,8 @@ from penstock.jobs.layouts.item_collection import CollectionLayout
 from penstock.jobs.layouts.layout import Item, Layout, Record
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import (
+    BadJob,
     Checkpoint,
-    Contended,
     Entry,
     History,
     Job,
@@ -34,40 +32,33 @@ from penstock.jobs.model.job import (
     JobFile,
     JobNotFound,
     JobPage,
-    Payload,
-    new_id,
-)
-from penstock.jobs.model.new_job import (
-    BadJob,
     NewJob,
+    Payload,
     check_new,
     checked_name,
     checked_progress,
     first_version,
     is_id,
+    new_id,
 )
 from penstock.jobs.model.state import State
-from penstock.jobs.model.transitions import Change, Changed
-from penstock.jobs.store.conditional_writes import Conflict, Guarded, JobWriter
+from penstock.jobs.model.transitions import Change, ChangedJob
+from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
-from penstock.jobs.store.queries import Claimable, JobReader, Wanted
+from penstock.jobs.store.queries import Claimable, JobFilter, JobReader
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Queue, SideItems
-from penstock.leases import LeaseLost
+from penstock.leases import LeaseLost, grant
+from penstock.optimistic import Conflict, Contention
 from penstock.stored_text import cut
-from penstock.tables.apply.apply import apply
-from penstock.tables.definitions.definition import Naming
-from penstock.tables.plan.survey import survey
+from penstock.tables.apply.apply import ensure_tables
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
-_TRIES: Final = 500
-_TRIES_AT_ONCE: Final = 3
 _ENQUEUED_TOGETHER: Final = 100
 _SHORT_CHARACTERS: Final = 1_024
 _LOOK_AFTER_SECONDS: Final = 24 * 3600.0
 _FREE_SLOTS_SECONDS: Final = 60.0
-_LONGEST_WAIT_SECONDS: Final = 0.1
 _MESSAGE_CHARACTERS: Final = 10_000
 _SUMMARY_CHARACTERS: Final = 1_000
 _FILE_NAME_BYTES: Final = 1_000
@@ -134,9 +125,7 @@ class JobStore:
 
     def create_tables(self) -> None:
         """Makes the layout's tables, or brings them up to date; those that are as they should be are not touched."""
-        report = apply(self.db, survey(self.db, self.layout.definitions, Naming()))
-        if report.failures:
-            raise PenstockError("\n".join(str(failure) for failure in report.failures))
+        ensure_tables(self.db, self.layout.definitions)
         self._agree_on_shards()
 
     def ensure_tables(self) -> None:
@@ -162,18 +151,18 @@ class JobStore:
 
     def create(self, new: NewJob) -> tuple[Job, bool]:
         """The job, and whether it is new: one with the same idempotency or unique key may exist already."""
-        job, text = self._first(new)
+        job, text = self._first_version(new)
         made, is_new = self._create(new, job, text)
         return (self._dependencies.register(made) if made.unregistered else made), is_new
 
     def create_all(self, news: Sequence[NewJob]) -> list[tuple[Job, bool]]:
         """The same for each; in process, a hundred at a time are one commit. Nothing is made if one is refused."""
         made: dict[int, Job] = {}
-        plain: list[tuple[int, Changed]] = []
+        plain: list[tuple[int, ChangedJob]] = []
         for place, new in enumerate(news):
-            job, text = self._first(new)
+            job, text = self._first_version(new)
             if self._is_one_put(job, text):
-                plain.append((place, transitions.created(job, Payload(text))))
+                plain.append((place, transitions.create(job, Payload(text))))
         for start in range(0, len(plain), _ENQUEUED_TOGETHER):
             group = plain[start : start + _ENQUEUED_TOGETHER]
             written = self._writer.create_together([created for _, created in group])
@@ -189,22 +178,22 @@ class JobStore:
             and len(text) <= _SHORT_CHARACTERS
         )
 
-    def _first(self, new: NewJob) -> tuple[Job, str]:
+    def _first_version(self, new: NewJob) -> tuple[Job, str]:
         """The job as it is to be, and its arguments."""
         check_new(new)
-        now = self.clock.now()
+        job = first_version(new, self.clock.now(), self.keep_seconds)
         text = to_json(new.args, "args")
-        job = first_version(new, now, self.keep_seconds)
         if job.depends_on:
-            job = self._dependencies.checked(job)
+            job = self._dependencies.check_parents(job)
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
         return job, text
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
-        for _ in range(_TRIES):
-            payload, records = self.payloads.kept(job, "args", text)
-            created = transitions.created(job, payload)
+        contention = Contention(job.id)
+        while True:
+            payload, records = self.payloads.place(job, "args", text)
+            created = transitions.create(job, payload)
             try:
                 guards = [] if job.unique_key is None else self.side_items.hold_unique(job)
                 self._writer.create(created, records, guards)
@@ -221,7 +210,7 @@ class JobStore:
                 holder = self._unique_holder(job, refusal.item)
                 if holder is not None:
                     return holder, False
-        raise Contended(job.id, _TRIES)
+            contention.wait()
 
     def _existing(self, new: NewJob, found: Job, text: str) -> Job:
         if found.task != new.task or not self.payloads.is_same(found, found.args, text):
@@ -253,9 +242,9 @@ class JobStore:
         """The jobs in that order, read in batches. Raises JobNotFound."""
         return self._reader.get_many(job_ids, self.clock.now())
 
-    def get_those_there(self, job_ids: Sequence[str]) -> list[Job]:
+    def get_existing(self, job_ids: Sequence[str]) -> list[Job]:
         """Those of the jobs that there are, read in batches."""
-        return self._reader.those_there([job_id for job_id in job_ids if is_id(job_id)], self.clock.now())
+        return self._reader.get_existing([job_id for job_id in job_ids if is_id(job_id)], self.clock.now())
 
     def history(self, job_id: str) -> History:
         """The job with all of its records: one Query. Raises JobNotFound."""
@@ -280,7 +269,7 @@ class JobStore:
         if limit < 1:
             raise ValueError(f"limit is at least 1, not {limit}")
         tenants = tuple(self.side_items.tenants()) if tenant is None else (tenant,)
-        wanted = Wanted(state, task, tenants, since, until)
+        wanted = JobFilter(state, task, tenants, since, until)
         return self._reader.find(wanted, self.clock.now(), limit, token)
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
@@ -299,9 +288,9 @@ class JobStore:
             return
         often = self.keep_seconds / 8
         self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
-        for job in self._reader.forgotten(queue, now - often, now):
+        for job in self._reader.find_unattended(queue, now - often, now):
             if not job.is_terminal and job.expires_at > now and self._is_near_expiry(job, now):
-                self._dependencies.look_after(self._expiry.extended(job, now, now))
+                self._dependencies.look_after(self._expiry.extend(job, now, now))
 
     def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
         """The job as it is now that it is ours; None where there is nothing to claim any more.
@@ -314,12 +303,12 @@ class JobStore:
             if self._is_near_expiry(job, now):
                 if self._reader.get(job.id, now).version != job.version or job.is_terminal:
                     return None
-                job = self._expiry.extended(job, now, now)
+                job = self._expiry.extend(job, now, now)
             if job.state is State.QUEUED:
                 # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
                 if job.waiting_for or job.run_at > max(now, job.updated_at):
                     return None
-                changed = transitions.started(job, owner, lease_seconds, now)
+                changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now)
                 guards = [] if job.concurrency_key is None else self.side_items.hold_slot(job)
                 self._writer.change(job, changed, (), guards)
             elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
@@ -339,12 +328,12 @@ class JobStore:
             self._freed[concurrency_key] = now + _FREE_SLOTS_SECONDS
             self.side_items.free_slots(concurrency_key)
 
-    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> Changed:
+    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> ChangedJob:
         if job.cancel_reason is not None:
-            changed = transitions.cancelled(job, job.cancel_reason, now)
+            changed = transitions.cancel(job, job.cancel_reason, now)
         else:
-            changed = transitions.taken_over(job, owner, lease_seconds, now)
-        actions = self.side_items.given_back(job, changed.job)
+            changed = transitions.take_over(job, owner, lease_seconds, now)
+        actions = self.side_items.release(job, changed.job)
         try:
             self._writer.change(job, changed, (), actions)
         except Guarded:  # its unique key is another job's, after its own guard was lost
@@ -372,20 +361,24 @@ class JobStore:
         for `complete` and `claim` to do.
         """
         now = self.clock.now()
-        wanted = [self._completed(job, result, now) for job, result in ended]
-        wanted += [self._started(job, owner, seconds, now) for job, seconds in candidates]
+        wanted = [self._plan_completion(job, result, now) for job, result in ended]
+        wanted += [self._plan_start(job, owner, seconds, now) for job, seconds in candidates]
         pairs = [pair for pair in wanted if pair is not None]
         written = iter(self._writer.change_together(pairs) if pairs else ())
         done = [pair[1].job if pair is not None and next(written) else None for pair in wanted]
         return done[: len(ended)], done[len(ended) :]
 
-    def _completed(self, job: Job, result: str, now: float) -> tuple[Job, Changed] | None:
-        changed = transitions.completed(job, Payload(result), now) if self._is_one_write(job, now) else None
-        return None if changed is None or changed.moved_out else (job, changed)
+    def _plan_completion(self, job: Job, result: str, now: float) -> tuple[Job, ChangedJob] | None:
+        if not self._is_one_write(job, now):
+            return None
+        changed = transitions.complete(job, Payload(result), now)
+        return None if changed.moved_out else (job, changed)
 
-    def _started(self, job: Job, owner: str, lease_seconds: float, now: float) -> tuple[Job, Changed] | None:
-        changed = transitions.started(job, owner, lease_seconds, now) if self.is_plain(job) else None
-        return None if changed is None or changed.moved_out else (job, changed)
+    def _plan_start(self, job: Job, owner: str, lease_seconds: float, now: float) -> tuple[Job, ChangedJob] | None:
+        if not self.is_plain(job):
+            return None
+        changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now)
+        return None if changed.moved_out else (job, changed)
 
     def _is_one_write(self, job: Job, now: float) -> bool:
         """Whether a change of its state is one write of one item, with nothing beside it."""
@@ -400,7 +393,7 @@ class JobStore:
     # ── what its worker writes ───────────────────────────────────────────────────────────────────
 
     def renew(self, job: Job) -> Job:
-        return self._held(job, lambda current, now: transitions.renewed(current, _lease(current).renewed(now), now))
+        return self._change_held(job, transitions.renew_lease)
 
     def report(
         self,
@@ -426,12 +419,12 @@ class JobStore:
         point: Checkpoint | None = None
         if checkpoint is not None:
             checked_name(checkpoint, "checkpoint")
-            payload = self.payloads.spilled(job, to_json(value, f"checkpoint {checkpoint}"))
+            payload = self.payloads.spill(job, to_json(value, f"checkpoint {checkpoint}"))
             point = Checkpoint(checkpoint, version, 0.0, payload, cut(summary, _SUMMARY_CHARACTERS), job.attempt)
         words = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
 
-        def change(current: Job, now: float) -> Changed:
-            changed = transitions.reported(current, now, progress=progress, step=step)
+        def change(current: Job, now: float) -> ChangedJob:
+            changed = transitions.add_entry(current, now, progress=progress, step=step)
             after = changed.job
             shown = "" if step is None else after.step
             entry = Entry(after.entries, after.updated_at, progress, shown, words, text, after.attempt)
@@ -440,7 +433,7 @@ class JobStore:
                 kept.append(self.layout.checkpoint(after, replace(point, at=after.updated_at)))
             return changed
 
-        return self._held(job, change, kept)
+        return self._change_held(job, change, kept)
 
     def log(self, job_id: str, message: str, *, data: object = None) -> Job:
         """A numbered entry by somebody who does not hold the job: any number may write at once."""
@@ -448,8 +441,8 @@ class JobStore:
         message = cut(message, _MESSAGE_CHARACTERS)
         kept: list[Record] = []
 
-        def change(current: Job) -> Changed:
-            changed = transitions.reported(current, self.clock.now(), renew=False)
+        def change(current: Job) -> ChangedJob:
+            changed = transitions.add_entry(current, self.clock.now(), renew=False)
             entry = Entry(changed.job.entries, changed.job.updated_at, None, "", message, text, current.attempt)
             kept[:] = [self.layout.entry(changed.job, entry)]
             return changed
@@ -466,40 +459,42 @@ class JobStore:
             raise BadJob(f"The name of a file has 1 to {_FILE_NAME_BYTES:,} bytes, not {file.name[:100]!r}.")
         kept: list[Record] = []
 
-        def change(current: Job, now: float) -> Changed:
-            changed = transitions.reported(current, now)
+        def change(current: Job, now: float) -> ChangedJob:
+            changed = transitions.add_entry(current, now)
             after = changed.job
             entry = Entry(after.entries, after.updated_at, None, "", f"saved {file.name}", None, after.attempt)
             kept[:] = [self.layout.entry(after, entry), self.layout.file(after, file)]
             return changed
 
-        return self._held(job, change, kept)
+        return self._change_held(job, change, kept)
 
     def complete(self, job: Job, result: object = None) -> Job:
         text = to_json(result, "result")
-        payload, records = self.payloads.kept(job, "result", text)
-        return self._held(job, lambda current, now: transitions.completed(current, payload, now), records, ending=True)
+        payload, records = self.payloads.place(job, "result", text)
+        return self._change_held(
+            job, lambda current, now: transitions.complete(current, payload, now), records, ending=True
+        )
 
     def fail(self, job: Job, error: JobError, *, retry_at: float | None = None) -> Job:
         """Ends the attempt; with `retry_at`, another one follows then."""
 
-        def change(current: Job, now: float) -> Changed:
+        def change(current: Job, now: float) -> ChangedJob:
             if retry_at is None:
-                return transitions.failed(current, error, now)
-            return transitions.retrying(current, error, retry_at, now)
+                return transitions.fail(current, error, now)
+            return transitions.schedule_retry(current, error, retry_at, now)
 
-        return self._held(job, change, ending=True)
+        return self._change_held(job, change, ending=True)
 
     def requeue(self, job: Job, reason: str) -> Job:
         """Gives the job back to the queue: the next worker continues it at its last checkpoint."""
-        return self._held(job, lambda current, now: transitions.requeued(current, reason, now), ending=True)
+        return self._change_held(job, lambda current, now: transitions.requeue(current, reason, now), ending=True)
 
     def end_cancelled(self, job: Job) -> Job:
         """Ends a job that its worker has seen to be cancelled."""
 
-        def change(current: Job) -> Changed:
+        def change(current: Job) -> ChangedJob:
             _check_held(job, current)
-            return transitions.cancelled(current, current.cancel_reason or "", self.clock.now())
+            return transitions.cancel(current, current.cancel_reason or "", self.clock.now())
 
         return self.change(job, change, ending=True)
 
@@ -508,11 +503,11 @@ class JobStore:
     def cancel(self, job_id: str, reason: str = "") -> Job:
         """A queued job is cancelled now; a running one is told at its next report. Raises BadTransition."""
 
-        def change(current: Job) -> Changed:
+        def change(current: Job) -> ChangedJob:
             now = self.clock.now()
             if current.state is State.PROCESSING:
-                return transitions.cancel_asked(current, reason, now)
-            return transitions.cancelled(current, reason, now)
+                return transitions.request_cancel(current, reason, now)
+            return transitions.cancel(current, reason, now)
 
         return self.change(self.get(job_id), change, ending=True)
 
@@ -520,10 +515,10 @@ class JobStore:
         """Another attempt for a failed job. Raises BadTransition."""
         now = self.clock.now()
         job = self.get(job_id)
-        transitions.retried(job, now)  # before anything is written
+        transitions.retry(job, now)  # before anything is written
         if self._is_near_expiry(job, now):
-            job = self._expiry.extended(job, now, now)
-        return self.change(job, lambda current: transitions.retried(current, now), guards=self.side_items.hold_unique)
+            job = self._expiry.extend(job, now, now)
+        return self.change(job, lambda current: transitions.retry(current, now), guards=self.side_items.hold_unique)
 
     def settle(self, job: Job) -> None:
         """Does what is left to do of a job that stands in the claim index for another reason than to be run."""
@@ -551,34 +546,35 @@ class JobStore:
 
     # ── how changes are made ─────────────────────────────────────────────────────────────────────
 
-    def _held(self, job: Job, change: Any, records: Iterable[Record] = (), *, ending: bool = False) -> Job:
+    def _change_held(self, job: Job, change: Any, records: Iterable[Record] = (), *, ending: bool = False) -> Job:
         """A change by the job's holder (2)."""
 
-        def checked(current: Job) -> Changed:
+        def check_and_change(current: Job) -> ChangedJob:
             _check_held(job, current)
             if current.cancel_reason is not None:
                 raise JobCancelled(job.id, current.cancel_reason)
-            changed: Changed = change(current, self.clock.now())
+            changed: ChangedJob = change(current, self.clock.now())
             return changed
 
-        return self.change(job, checked, records, ending=ending)
+        return self.change(job, check_and_change, records, ending=ending)
 
     def change(
         self, job: Job, change: Change, records: Iterable[Record] = (), *, ending: bool = False, guards: Any = None
     ) -> Job:
         """Makes a change of the job as it is, again if somebody was quicker."""
         kept_key = False
-        for attempt in range(_TRIES):
+        contention = Contention(job.id)
+        while True:
             changed = change(job)
             now = self.clock.now()
             if self._is_near_expiry(job, max(now, changed.job.run_at)) and not job.is_terminal:
-                job = self._kept_longer(job, change, now)
+                job = self._extend(job, change, now)
                 changed = change(job)
             actions: list[Action] = []
             if guards:
                 actions = guards(changed.job)
             elif ending:
-                actions = self.side_items.given_back(job, changed.job, without_key=kept_key)
+                actions = self.side_items.release(job, changed.job, without_key=kept_key)
             try:
                 self._writer.change(job, changed, list(records), actions)
                 return changed.job
@@ -586,27 +582,20 @@ class JobStore:
                 if conflict.current is None:
                     raise JobNotFound(job.id) from None
                 job = conflict.current
-                _let_others_write(attempt)
             except Guarded as refusal:
                 if not guards:
                     kept_key = True  # the unique key is another job's, after this one's own guard was lost
                 elif self._unique_holder(job, refusal.item) is not None:
                     raise BadJob(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
-        raise Contended(job.id, _TRIES)
+            contention.wait()
 
-    def _kept_longer(self, job: Job, change: Change, now: float) -> Job:
+    def _extend(self, job: Job, change: Change, now: float) -> Job:
         """The job, which will not expire before long. Who may not make the change is refused here already."""
         job = self._reader.current(job.id)
         due_at = max(now, change(job).job.run_at)
         if job.is_terminal or not self._is_near_expiry(job, due_at):
             return job
-        return self._expiry.extended(job, due_at, now)
-
-
-def _let_others_write(attempt: int) -> None:
-    """After a few tries in a row: with any number of writers, each has its turn."""
-    if attempt >= _TRIES_AT_ONCE:
-        time.sleep(random.random() * min(_LONGEST_WAIT_SECONDS, 0.0005 * attempt))
+        return self._expiry.extend(job, due_at, now)
 
 
 def _entry_data(job_id: str, data: object) -> str | None:
@@ -623,9 +612,3 @@ def _check_held(held: Job, current: Job) -> None:
         raise LeaseLost(
             held.id, current.lease.owner if current.lease else None, "" if current.lease else f"it is {current.state}"
         )
-
-
-def _lease(job: Job) -> Any:
-    if job.lease is None:
-        raise LeaseLost(job.id)
-    return job.lease

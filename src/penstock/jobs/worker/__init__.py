@@ -1,10 +1,8 @@
 """A worker.
 
-worker.py      the threads, from start to stop
-fetcher.py     where its threads get jobs from; short jobs claimed and ended together
+worker.py      the threads, from start to stop, and where they get jobs from; short jobs claimed and ended together
 invocation.py  how a task's function is called
 outcomes.py    what became of a job, stored and counted
-heartbeat.py   leases renewed, time limits kept, a sign of life given
-scheduler.py   jobs by the clock
+heartbeat.py   leases renewed, time limits kept, a sign of life given, jobs enqueued by the clock
 registry.py    which workers there are, and which schedules have fired
 """

@@ -6,12 +6,15 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.jobs.attempt import Attempt
-from penstock.jobs.worker.registry import BEAT_SECONDS, Registry, WorkerInfo
-from penstock.jobs.worker.scheduler import Scheduler
+from penstock.jobs.app import App
+from penstock.jobs.context import Attempt
+from penstock.jobs.cron import Schedule
+from penstock.jobs.worker.registry import BEAT_SECONDS, Firing, WorkerInfo, WorkerRegistry
 from penstock.leases import RENEWALS, LeaseRenewer
 
 _LOG = logging.getLogger("penstock.jobs")
@@ -24,7 +27,7 @@ class Heartbeat:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: WorkerRegistry,
         scheduler: Scheduler,
         *,
         info: Callable[[], WorkerInfo],
@@ -91,3 +94,41 @@ class Heartbeat:
         self._fail_at_limit(attempt)
         if future is not None:
             future.cancel()
+
+
+class Scheduler:
+    """An app's schedules. Any number of workers may have one each: every time is still one job."""
+
+    def __init__(self, app: App, registry: WorkerRegistry, wake: Callable[[], None]) -> None:
+        self._app = app
+        self._registry = registry
+        self._wake = wake
+        self._due_at = 0.0
+
+    def enqueue_due(self) -> None:
+        """A schedule that was never seen begins now. Of times that passed without a worker, the last is made up for."""
+        schedules, now = self._app.schedules.values(), self._app.store.clock.now()
+        if not schedules or now < self._due_at:
+            return
+        known = self._registry.firings()
+        for schedule in schedules:
+            seen = known.get(schedule.name)
+            if seen is None:
+                self._registry.record_firing(Firing(schedule.name, now))
+            else:
+                self._enqueue_one(schedule, seen.at, now)
+        self._due_at = min(schedule.after(now) for schedule in schedules)
+
+    def _enqueue_one(self, schedule: Schedule, since: float, now: float) -> None:
+        at, missed = schedule.latest(since, now)
+        if at is None:
+            return
+        if missed > 1:
+            _LOG.warning(
+                "%s: %s times passed without a worker; only the last is made up for.", schedule.name, missed - 1
+            )
+        when = utc_text(at).replace(":", "").replace("-", "")
+        new = self._app.tasks[schedule.name].new_job((), {})
+        self._app.store.create(replace(new, id=f"cron_{schedule.name}_{when}"))
+        self._registry.record_firing(Firing(schedule.name, at))
+        self._wake()

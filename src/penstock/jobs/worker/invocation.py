@@ -9,11 +9,12 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-from penstock.records.forks import without_children
+from penstock.records.forks import end_child_of
 
 T = TypeVar("T")
 
@@ -26,25 +27,36 @@ _EXITS: Final = {kind: type(kind.__name__, (_Exit,), {}) for kind in (SystemExit
 """By the same names: they are the kinds of the jobs' errors."""
 
 
-def protected(function: Callable[..., T]) -> Callable[..., T]:
+def protect(function: Callable[..., T]) -> Callable[..., T]:
     """The function, as a worker calls it."""
-    inner: Any = without_children(function)
+    inner: Any = function
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        process = os.getpid()
         try:
-            return inner(*args, **kwargs)
+            value = inner(*args, **kwargs)
         except BaseException as error:
+            end_child_of(process, function, error)
             _check_message(error)
             raise
+        if os.getpid() != process:
+            end_child_of(process, function)
+        return value
 
     async def call_async(*args: Any, **kwargs: Any) -> Any:
+        process = os.getpid()
         try:
-            return await inner(*args, **kwargs)
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise _EXITS[SystemExit if isinstance(error, SystemExit) else KeyboardInterrupt](str(error)) from error
+            value = await inner(*args, **kwargs)
         except BaseException as error:
+            end_child_of(process, function, error)
+            for kind, exit_of_task in _EXITS.items():
+                if isinstance(error, kind):
+                    raise exit_of_task(str(error)) from error
             _check_message(error)
             raise
+        if os.getpid() != process:
+            end_child_of(process, function)
+        return value
 
     chosen: Any = call_async if inspect.iscoroutinefunction(function) else call
     return wraps(function)(chosen)

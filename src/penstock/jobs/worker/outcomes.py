@@ -16,17 +16,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import PenstockError
-from penstock.jobs.attempt import Attempt
+from penstock.jobs.context import Attempt
 from penstock.jobs.model.job import Job, JobCancelled, JobError
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task
-from penstock.jobs.worker.fetcher import Fetcher
 from penstock.leases import LeaseLost
-from penstock.retry import Failure
+from penstock.retry import Backoff, Failure
 
 _LOG = logging.getLogger("penstock.jobs")
 
-_AGAIN_SECONDS: Final = 0.1
+_STORE_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
 
 
 @dataclass(slots=True)
@@ -48,12 +47,12 @@ class Counts:
 class Outcomes:
     """Of one worker's jobs. Safe to share between its threads."""
 
-    def __init__(self, store: JobStore, fetcher: Fetcher, on_end: Callable[[Job, str], None]) -> None:
+    def __init__(self, store: JobStore, wake: Callable[[], None], on_end: Callable[[Job, str], None]) -> None:
         self.counts = Counts()
         self.blocked: dict[str, float] = {}
         """Concurrency keys of which as many jobs run as may, and until when that is believed."""
         self._store = store
-        self._fetcher = fetcher
+        self._wake_fetcher = wake
         self._on_end = on_end
         self._counting = threading.Lock()
 
@@ -61,23 +60,27 @@ class Outcomes:
         """Stores the outcome (1)."""
         lease = attempt.job.lease
         until = time.monotonic() + (lease.seconds if patient and lease is not None else 0.0)
+        failures = 0
         while True:
             try:
                 attempt.finish(end)
             except LeaseLost as lost:
-                self.lost(attempt, lost)
+                self.count_lost(attempt, lost)
             except JobCancelled:
                 self.end(attempt, "cancelled", self._store.end_cancelled, patient=patient)
             except (PenstockError, OSError) as error:
                 if _may_pass(error) and time.monotonic() < until:
-                    time.sleep(_AGAIN_SECONDS)
+                    failures += 1
+                    time.sleep(_STORE_AGAIN.wait(failures))
                     continue
                 self._end_unstored(attempt, how, error)
             else:
                 self.count(how, attempt.job)
             return
 
-    def failed(self, attempt: Attempt, task: Task[Any, Any], error: BaseException, *, patient: bool = True) -> None:
+    def store_failure(
+        self, attempt: Attempt, task: Task[Any, Any], error: BaseException, *, patient: bool = True
+    ) -> None:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
         failures = attempt.job.failures
@@ -86,7 +89,7 @@ class Outcomes:
         how = "failed" if at is None else "retried"
         self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at), patient=patient)
 
-    def lost(self, attempt: Attempt, lost: LeaseLost) -> None:
+    def count_lost(self, attempt: Attempt, lost: LeaseLost) -> None:
         """Another worker has the job now."""
         _LOG.warning("%s", lost)
         self.count("lost", attempt.job)
@@ -96,9 +99,9 @@ class Outcomes:
         with self._counting:
             setattr(self.counts, how, getattr(self.counts, how) + 1)
         if job.concurrency_key is not None and self.blocked.pop(job.concurrency_key, None) is not None:
-            self._fetcher.wake()
+            self._wake_fetcher()
         if job.has_children and job.is_terminal:
-            self._fetcher.wake()
+            self._wake_fetcher()
         try:
             self._on_end(job, how)
         except Exception:

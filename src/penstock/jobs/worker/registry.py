@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import utc_seconds, utc_text
-from penstock.errors import ConditionalCheckFailedException, ValidationException
+from penstock.errors import ValidationException
 from penstock.jobs.layouts.item_collection import number_text
-from penstock.jobs.layouts.layout import Item, Layout
+from penstock.jobs.layouts.layout import Layout
+from penstock.jobs.store.side_items import SideItems
 
 BEAT_SECONDS: Final = 10.0
 GONE_SECONDS: Final = 60.0
@@ -45,12 +46,11 @@ class Firing:
     at: float
 
 
-class Registry:
+class WorkerRegistry:
     """The two items; each is a map with one entry for each worker or schedule."""
 
     def __init__(self, db: Database, layout: Layout) -> None:
-        self._db = db
-        self._layout = layout
+        self._items = SideItems(db, layout.table, layout.main_key)
 
     def beat(self, worker: WorkerInfo) -> None:
         value = {
@@ -76,50 +76,33 @@ class Registry:
                 self._remove("workers", worker.name)
         return sorted((one for one in found if one.is_alive(now)), key=lambda one: (one.started_at, one.name))
 
-    def fired(self, firing: Firing) -> None:
+    def record_firing(self, firing: Firing) -> None:
         self._set("schedules", firing.schedule, {"S": utc_text(firing.at)})
 
     def firings(self) -> dict[str, Firing]:
         return {name: Firing(name, utc_seconds(value["S"])) for name, value in self._entries("schedules").items()}
 
     def _entries(self, item: str) -> dict[str, Any]:
-        request = {"TableName": self._layout.table, "Key": self._layout.main_key(item), "ConsistentRead": True}
-        found = self._db.execute("GetItem", request).get("Item", {})
+        found = self._items.read(item) or {}
         entries: dict[str, Any] = found.get("entries", {}).get("M", {})
         return entries
 
     def _set(self, item: str, name: str, value: dict[str, Any]) -> None:
+        names, values = {"#entries": "entries", "#name": name}, {":value": value}
         try:
-            self._update(item, "SET #entries.#name = :value", {"#entries": "entries", "#name": name}, {":value": value})
-        except ValidationException:  # the map is not there yet
-            self._make(item)
-            self._update(item, "SET #entries.#name = :value", {"#entries": "entries", "#name": name}, {":value": value})
-
-    def _make(self, item: str) -> None:
-        key = self._layout.main_key(item)
-        request = {
-            "TableName": self._layout.table,
-            "Item": {**key, "entries": {"M": {}}},
-            "ConditionExpression": "attribute_not_exists(#key)",
-            "ExpressionAttributeNames": {"#key": next(iter(key))},
-        }
-        with suppress(ConditionalCheckFailedException):  # another worker was quicker
-            self._db.execute("PutItem", request)
+            self._items.update(item, "SET #entries.#name = :value", names, values)
+        except ValidationException:  # the map is not there yet; another worker may make it at this moment
+            self._items.update(
+                item,
+                "SET #entries = if_not_exists(#entries, :empty)",
+                {"#entries": "entries"},
+                {":empty": {"M": {}}},
+            )
+            self._items.update(item, "SET #entries.#name = :value", names, values)
 
     def _remove(self, item: str, name: str) -> None:
         with suppress(ValidationException):  # there is no map, so there is nothing in it
-            self._update(item, "REMOVE #entries.#name", {"#entries": "entries", "#name": name}, {})
-
-    def _update(self, item: str, expression: str, names: dict[str, str], values: Item) -> None:
-        request: dict[str, Any] = {
-            "TableName": self._layout.table,
-            "Key": self._layout.main_key(item),
-            "UpdateExpression": expression,
-            "ExpressionAttributeNames": names,
-        }
-        if values:
-            request["ExpressionAttributeValues"] = values
-        self._db.execute("UpdateItem", request)
+            self._items.update(item, "REMOVE #entries.#name", {"#entries": "entries", "#name": name})
 
 
 def _worker_of(name: str, value: dict[str, Any]) -> WorkerInfo:

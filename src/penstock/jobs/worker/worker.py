@@ -4,45 +4,60 @@
 2. Leases are renewed beside the task, by one thread for all; a task that reports renews its own.
 3. When the worker is asked to stop it takes nothing more. Tasks finish, or are requeued at their next report; what has
    done neither when the grace is over is requeued here, and fenced.
-4. This loop is the one place that catches everything a task may raise, and it is stored with the job.
+4. The worker's loop is the one place that catches everything a task may raise, and it is stored with the job.
+
+Its threads get their jobs from a Fetcher:
+
+5. However many threads wait, one of them polls the database; what it finds is for all.
+6. When there is nothing to do, it polls less and less often, down to once in `idle_seconds`: an idle worker costs next
+   to nothing. It knows when the next lease runs out or the next job is due, and polls then; a job that this process
+   enqueues wakes it at once.
+7. What it holds are candidates: a job is a worker's only when its claim has been written.
+8. Where the worker's threads write one at a time, one more begins only while the gate is mostly open: short jobs are
+   then run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
+9. Jobs that are claimed and wait for a thread (Batch) go first; whoever is given one of them writes what has ended
+   before it.
+
+Short jobs on the embedded engine are claimed together and ended together, with one commit for all of them:
+
+10. A worker holds no more jobs than it has threads: those that wait in a batch are no more than threads that are free.
+11. What waits there needs no thread that is at work: if its job takes long, another thread takes the rest, and writes
+    down what has ended, within milliseconds (8 and 9).
+12. So there is something ended and not yet written only while something waits.
+13. A job beside which a worker has died before is in no batch, nor is there one beside it: whatever it does, it does
+    to few others.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final, Literal, NamedTuple
 
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
-from penstock.jobs.attempt import Attempt
-from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.state import TERMINAL
-from penstock.jobs.store.store import LimitReached, short_result
+from penstock.jobs.store.queries import Claimable
+from penstock.jobs.store.store import JobStore, LimitReached, short_result
 from penstock.jobs.tasks import Task
-from penstock.jobs.worker.fetcher import (
-    DEFAULT_IDLE_SECONDS,
-    LATER_SECONDS,
-    MOST_TOGETHER,
-    Fetcher,
-    Returned,
-    Verdict,
-    WriteGate,
-)
-from penstock.jobs.worker.heartbeat import Heartbeat
-from penstock.jobs.worker.invocation import protected
+from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
+from penstock.jobs.worker.invocation import protect
 from penstock.jobs.worker.outcomes import Counts, Outcomes
-from penstock.jobs.worker.registry import Registry, WorkerInfo
-from penstock.jobs.worker.scheduler import Scheduler
+from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.leases import LeaseLost, new_owner
+from penstock.retry import Backoff
 
 _LOG = logging.getLogger("penstock.jobs")
 
@@ -50,6 +65,313 @@ DEFAULT_CONCURRENCY: Final = 8
 MOST_CONCURRENCY: Final = 1_000
 DEFAULT_GRACE_SECONDS: Final = 30.0
 _TROUBLE_SECONDS: Final = 1.0
+_FIRST_PAUSE_SECONDS: Final = 0.02
+DEFAULT_IDLE_SECONDS: Final = 1.0
+_CANDIDATES: Final = 96
+_WAKE_SECONDS: Final = 0.25
+_WATCH_SECONDS: Final = 0.004
+_LONGEST_WATCH_SECONDS: Final = 0.016
+_MOST_CANDIDATES: Final = 2_048
+LATER_SECONDS: Final = 0.5
+_EMPTY_QUERY_UNITS: Final = 0.5
+_MOSTLY: Final = 0.4
+MOST_TOGETHER: Final = 16
+LINGER_SECONDS: Final = 0.003
+"""How long an end may wait for others to be written with it, where its thread goes on."""
+
+Verdict = Literal["take", "later", "leave"]
+"""What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
+
+
+class Returned(NamedTuple):
+    """An attempt whose task has returned, and the text of what."""
+
+    attempt: Attempt
+    result: str
+
+
+class Batch:
+    """Jobs that are claimed and not begun, and attempts that have returned and are not written."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.waiting: deque[Attempt] = deque()
+        """Claimed, and not begun."""
+        self._returned: list[Returned] = []
+        self._oldest = 0.0
+
+    def add(self, claimed: Iterable[Attempt]) -> None:
+        with self._lock:
+            self.waiting.extend(claimed)
+
+    def begin_next(self) -> Attempt | None:
+        """One that waits, for the caller to run."""
+        with self._lock:
+            return self.waiting.popleft() if self.waiting else None
+
+    def add_returned(self, attempt: Attempt, result: str) -> Attempt | None:
+        """Puts down that this one has ended. The next one to run; None if the ends should be written first."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._returned:
+                self._oldest = now
+            self._returned.append(Returned(attempt, result))
+            if len(self.waiting) > 1 and now - self._oldest < LINGER_SECONDS:  # (12)
+                return self.waiting.popleft()
+            return None
+
+    def take_returned(self) -> list[Returned]:
+        """All that has ended, for the caller to write down."""
+        with self._lock:
+            taken, self._returned = self._returned, []
+            return taken
+
+
+class WriteGate:
+    """Lets one thread write at a time, and knows for how long anybody has."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._since = 0.0
+        self._held = 0.0
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._since = time.monotonic()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held += time.monotonic() - self._since
+        self._since = 0.0
+        self._lock.release()
+
+    def held_seconds(self) -> float:
+        """Seconds in all, until now."""
+        since = self._since
+        return self._held + (time.monotonic() - since if since else 0.0)
+
+
+class Fetcher:
+    """Candidates and claimed jobs for a worker's threads. Safe to share between them."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        queues: tuple[str, ...],
+        *,
+        verdict: Callable[[Job], Verdict],
+        idle_seconds: float = DEFAULT_IDLE_SECONDS,
+        burst: bool = False,
+        gate: WriteGate | None = None,
+    ) -> None:
+        self._store = store
+        self._queues = queues
+        self._verdict = verdict
+        self._burst = burst
+        self._changed = threading.Condition()
+        self._candidates: deque[Job] = deque()
+        self._in_hand: set[str] = set()
+        self.batch = Batch()
+        self._gate = gate
+        self.active = 0
+        """How many threads have fetched something and not come back."""
+        self._watching = False
+        self._watch = _WATCH_SECONDS
+        self._polling = False
+        self._was_filled = False
+        self._wake_at = 0.0
+        self._polls_pause = Backoff(_FIRST_PAUSE_SECONDS, 2.0, idle_seconds)
+        self._empty_polls = 0
+        self._poll_at = 0.0
+        self._stopped = False
+        self.polls = 0
+        """How often the database was asked for a queue's jobs."""
+
+    @property
+    def read_units(self) -> float:
+        """What polling has cost at least: a consistent GetItem, and two Queries for each shard."""
+        return self.polls * (1 + 2 * self._store.layout.shards * _EMPTY_QUERY_UNITS)
+
+    def fetch(self, *, is_back: bool = False) -> Attempt | Job | None:
+        """A job that is claimed, or a candidate; None when the worker stops, or (in a burst) when there is no more.
+
+        `is_back` says that the thread is done with the one that it took before.
+        """
+        if is_back:
+            self.release_thread()
+        while True:
+            with self._changed:
+                if self._wait():
+                    return self._next_job()
+                self._polling = True
+            self._poll()
+
+    def release_thread(self) -> None:
+        """A thread is done with what it fetched: its job has ended, or is another's."""
+        with self._changed:
+            self.active -= 1
+            if self._burst and not self.active:
+                self._poll_at = 0.0  # whether there is nothing more can be told only now
+                self._changed.notify_all()
+
+    def _next_job(self) -> Attempt | Job | None:
+        taken = None if self._stopped else self.batch.begin_next() or self._pop()
+        self.active += taken is not None
+        if self._candidates:
+            self._changed.notify()  # one of those who wait watches now
+        return taken
+
+    def pop_candidate(self) -> Job | None:
+        """A candidate that is there already; None where one would have to wait."""
+        with self._changed:
+            return self._pop()
+
+    def pop_plain(self, most: int) -> list[Job]:
+        """Candidates that are there already and can be claimed together, as they come."""
+        taken: list[Job] = []
+        with self._changed:
+            while len(taken) < most and self._candidates and self._store.is_plain(self._candidates[0]):
+                job = self._pop()
+                if job is None:
+                    break
+                taken.append(job)
+        return taken
+
+    def wake_watcher(self) -> None:
+        """Something waits in the batch while its thread works: one of those who wait watches over it."""
+        if not self._watching:
+            with self._changed:
+                self._changed.notify()
+
+    def _pop(self) -> Job | None:
+        if self._stopped or not self._candidates:
+            return None
+        job = self._candidates.popleft()
+        self._in_hand.add(job.id)
+        return job
+
+    def end_claim(self, job_id: str) -> None:
+        """The claim of a candidate has been written, or refused: until then, it is not handed out again."""
+        self._in_hand.discard(job_id)
+
+    def _wait(self) -> bool:
+        """Waits for a job or the end: True. False if it is for this thread to poll now."""
+        while not self._stopped:
+            if self._candidates or self.batch.waiting:
+                if not self.active or self._gate is None or self._is_needed(self._gate):
+                    return True
+                continue
+            if self._polling:
+                self._changed.wait()
+                continue
+            pause = self._poll_at - time.monotonic()
+            if pause <= 0:
+                return False
+            # Only one thread sleeps until the next poll; the others wait to be woken.
+            self._polling = True
+            self._changed.wait(pause)
+            self._polling = False
+        return True
+
+    def _is_needed(self, gate: WriteGate) -> bool:
+        """Whether those at work are mostly at their tasks, so that another thread can take a job meanwhile (8)."""
+        if self._watching:
+            self._changed.wait()
+            return False
+        self._watching = True
+        begun_at, held = time.monotonic(), gate.held_seconds()
+        self._changed.wait(self._watch)
+        self._watching = False
+        is_needed = gate.held_seconds() - held < _MOSTLY * (time.monotonic() - begun_at)
+        # A thread that wakes takes the interpreter from the one at work: less often, the longer that was for nothing.
+        self._watch = _WATCH_SECONDS if is_needed else min(2 * self._watch, _LONGEST_WATCH_SECONDS)
+        return is_needed
+
+    def _poll(self) -> None:
+        # A job that is claimed or requeued during a poll may be missed by it, in the pool it left and in the one it
+        # came to: only a poll beside which nobody here has a job tells that there is none.
+        with self._changed:
+            is_sure = not self.active and not self._in_hand and not self.batch.waiting
+        try:
+            found, next_at = self._poll_queues()
+        except BaseException:
+            self._end_poll([], None, is_sure=False)
+            raise
+        self._end_poll(found, next_at, is_sure=is_sure)
+
+    def _poll_queues(self) -> tuple[list[Job], float | None]:
+        jobs: list[Job] = []
+        next_at: float | None = None
+        # A busy worker looks often; at what becomes due by time it need not look each time.
+        wake = not self._was_filled or time.monotonic() >= self._wake_at
+        if wake:
+            self._wake_at = time.monotonic() + _WAKE_SECONDS
+        for queue in self._queues:
+            self.polls += 1
+            if self._store.side_items.queue(queue).paused:
+                self._store.look_after(queue)
+                continue
+            found = self._poll_queue(queue, jobs, wake)
+            if found.next_at is not None:
+                next_at = found.next_at if next_at is None else min(next_at, found.next_at)
+        if not jobs and not wake:
+            self._wake_at = 0.0
+            return self._poll_queues()
+        return jobs, next_at
+
+    def _poll_queue(self, queue: str, jobs: list[Job], wake: bool) -> Claimable:
+        """Past jobs that this worker cannot run: others' tasks must not hide its own."""
+        limit = _CANDIDATES
+        while True:
+            found = self._store.claimable(queue, limit, evenly=True, wake=wake)
+            verdicts = [(job, self._verdict(job)) for job in found.jobs if job.id not in self._in_hand]
+            wanted = [job for job, verdict in verdicts if verdict == "take"]
+            if wanted or not found.more or limit >= _MOST_CANDIDATES:
+                jobs += wanted
+                return self._poll_again_later(found, verdicts)
+            limit *= 8
+
+    def _poll_again_later(self, found: Claimable, verdicts: list[tuple[Job, Verdict]]) -> Claimable:
+        """With the time to look again, where something was put off."""
+        if not any(verdict == "later" for _, verdict in verdicts):
+            return found
+        later = self._store.clock.now() + LATER_SECONDS
+        return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
+
+    def _end_poll(self, found: list[Job], next_at: float | None, *, is_sure: bool) -> None:
+        with self._changed:
+            self._polling = False
+            self._candidates.extend(found)
+            self._was_filled = bool(found)
+            self._empty_polls = 0 if found else self._empty_polls + 1
+            pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
+            if next_at is not None:
+                pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
+            self._poll_at = time.monotonic() + pause
+            if self._burst and not found and next_at is None and is_sure:
+                self._stopped = True
+            self._changed.notify_all()
+
+    def shuffle(self) -> None:
+        """Another worker was quicker: the rest is tried in another order than the others try it."""
+        with self._changed:
+            rest = list(self._candidates)
+            random.shuffle(rest)
+            self._candidates = deque(rest)
+
+    def wake(self) -> None:
+        """There may be something to do now."""
+        with self._changed:
+            self._poll_at = 0.0
+            self._empty_polls = 0
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._candidates.clear()
+            self._changed.notify_all()
 
 
 @dataclass(slots=True)
@@ -90,14 +412,14 @@ class Worker:
         self.fetcher = Fetcher(
             app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, gate=gate
         )
-        self._outcomes = Outcomes(app.store, self.fetcher, on_end)
+        self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
         self.counts = self._outcomes.counts
         self._store = app.store
         self._queues = queues
         self._concurrency = concurrency
         self._grace_seconds = grace_seconds
         self._started_at = self._store.clock.now()
-        registry = Registry(self._store.db, self._store.layout)
+        registry = WorkerRegistry(self._store.db, self._store.layout)
         self._heartbeat = Heartbeat(
             registry,
             Scheduler(app, registry, self.fetcher.wake),
@@ -126,6 +448,7 @@ class Worker:
 
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
+        self._functions = {name: protect(task.function) for name, task in self.app.tasks.items()}
         unlisten = self.app.when_enqueued(self.fetcher.wake)
         self._heartbeat.start()
         self._threads = [self._new_thread(number) for number in range(self._concurrency)]
@@ -200,7 +523,7 @@ class Worker:
     def _verdict(self, job: Job) -> Verdict:
         if job.state in TERMINAL or job.unregistered:
             return "take"  # there is something to settle
-        if job.task not in self.app.tasks:
+        if job.task not in self._functions:
             if job.task not in self._unknown:
                 self._unknown.add(job.task)
                 _LOG.warning(
@@ -282,20 +605,20 @@ class Worker:
         except BaseException as error:  # SystemExit and KeyboardInterrupt of a task's are failures of the task
             is_back = is_back or self._has_returned(attempt)
             if is_back:  # otherwise its time was up, and its end has been told
-                self._end_raised(attempt, task, error)
+                self._store_raised(attempt, task, error)
                 self._attempts.pop(attempt, None)
         return is_back
 
-    def _end_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
+    def _store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         match error:
             case LeaseLost():
-                self._outcomes.lost(attempt, error)
+                self._outcomes.count_lost(attempt, error)
             case JobCancelled():
                 self._outcomes.end(attempt, "cancelled", self._store.end_cancelled)
             case JobRequeued():
                 self._outcomes.end(attempt, "requeued", lambda job: self._store.requeue(job, str(error)))
             case _:
-                self._outcomes.failed(attempt, task, error)
+                self._outcomes.store_failure(attempt, task, error)
 
     def _has_returned(self, attempt: Attempt) -> bool:
         """Whether the task has come back before its time was up; if not, its thread has been replaced."""
@@ -376,7 +699,7 @@ class Worker:
         self._attempts.pop(one.attempt, None)
 
     def _call(self, task: Task[Any, Any], attempt: Attempt, arguments: dict[str, Any]) -> Any:
-        function = self._functions.get(task.name) or self._functions.setdefault(task.name, protected(task.function))
+        function = self._functions[task.name]
         context = JobContext(attempt)
         if not task.is_async:
             return function(context, **arguments)
@@ -400,7 +723,7 @@ class Worker:
         task = self.app.tasks[attempt.job.task]
         error = TimeoutError(f"it took longer than its time limit of {task.settings.time_limit_seconds or 0:g} s")
         # The heartbeat calls this: while it waited, nobody's lease would be renewed.
-        self._outcomes.failed(attempt, task, error, patient=False)
+        self._outcomes.store_failure(attempt, task, error, patient=False)
         attempt.lost = LeaseLost(attempt.job.id, None, "its time limit is over")
         self._attempts.pop(attempt, None)
         self.fetcher.release_thread()

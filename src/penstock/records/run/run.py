@@ -22,9 +22,8 @@ from typing import Final
 from penstock.errors import PenstockError
 from penstock.leases import RENEWALS, LeaseRenewer
 from penstock.records.executors import Function, Runner
-from penstock.records.run.outcomes import Rules
 from penstock.records.run.report import Progress, Report
-from penstock.records.run.run_context import RunContext, Running
+from penstock.records.run.run_context import Rules, RunContext, Running
 from penstock.records.run.workers import DirectWorkers, GroupWriter
 from penstock.records.store import RecordStore
 
@@ -91,7 +90,7 @@ class Feeder:
         while self._schedule.wait_for_room() and (page := next(pages, None)) is not None:
             if hurried:
                 everything = len(page)
-                page = context.other_processors.ours(page, number)
+                page = context.other_processors.select_ours(page, number)
                 left += everything - len(page)
             fed += len(page)
             self._schedule.feed(page)
@@ -135,7 +134,7 @@ class TimeLimit:
         _start(self._workers.work)
 
 
-class Run:
+class RecordRun:
     """One `process_all`."""
 
     def __init__(

@@ -37,7 +37,7 @@ _LONGEST_WAIT: Final = 0.5  # so that a clock that was moved is noticed
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class QueuedRecord:
     """A record to look at. `awaited` is how it stood in another's hands at the last of `looks` looks."""
 
     candidate: Candidate
@@ -45,7 +45,7 @@ class Task:
     looks: int = 0
 
 
-class Schedule:
+class RecordQueue:
     """Between one feeder and many workers."""
 
     def __init__(self, clock: Clock, *, workers: int = 1) -> None:
@@ -55,7 +55,7 @@ class Schedule:
         self._work = threading.Condition(lock)
         self._room = threading.Condition(lock)
         self._ready: deque[Candidate] = deque()
-        self._later: list[tuple[float, int, Task]] = []
+        self._later: list[tuple[float, int, QueuedRecord]] = []
         self._serial = count()
         self._ends: deque[Any] = deque()
         self._gathered = 1
@@ -111,7 +111,7 @@ class Schedule:
 
     # ── the workers' side ────────────────────────────────────────────────────────────────────────
 
-    def take(self) -> Task | None:
+    def take(self) -> QueuedRecord | None:
         """The next record to look at, waited for; None when there will be none. `tasks_done` is called after it."""
         with self._work:
             while not self.stopping:
@@ -125,7 +125,7 @@ class Schedule:
                     self._busy += 1
                     if len(self._ready) <= self._low_water:
                         self._room.notify()
-                    return Task(self._ready.popleft())
+                    return QueuedRecord(self._ready.popleft())
                 if self._closed and not self._later and not self._busy:
                     return None
                 self._work.wait(min(wait, _LONGEST_WAIT) if self._later else None)
@@ -143,7 +143,7 @@ class Schedule:
 
     def batch(
         self, room: int, in_hand: int, gather: int, linger: float = 0.0, *, hungry: bool = False
-    ) -> tuple[list[Any], list[Task]] | None:
+    ) -> tuple[list[Any], list[QueuedRecord]] | None:
         """What has ended, and records to look at: `room` at most, and one in place of each. None when all is over.
 
         It waits for them, and lingers until `gather` have ended, `linger` seconds at most; who is `hungry` does not
@@ -163,7 +163,7 @@ class Schedule:
                     return None
                 lingered = not self._work.wait(self._until_next(room, None if lingered else linger)) or lingered
 
-    def more(self, number: int, seconds: float) -> tuple[list[Any], list[Task]]:
+    def gather_more(self, number: int, seconds: float) -> tuple[list[Any], list[QueuedRecord]]:
         """What has ended until `number` have, `seconds` at most; and one record to look at in place of each."""
 
         def have_ended() -> bool:
@@ -185,12 +185,12 @@ class Schedule:
             return max(min(self._later[0][0] - self._clock.now(), _LONGEST_WAIT), 0.0)
         return None
 
-    def _next(self, room: int) -> list[Task]:
-        tasks: list[Task] = []
+    def _next(self, room: int) -> list[QueuedRecord]:
+        tasks: list[QueuedRecord] = []
         while len(tasks) < room and self._later and self._later[0][0] <= self._clock.now():
             tasks.append(heapq.heappop(self._later)[2])
         while len(tasks) < room and self._ready:
-            tasks.append(Task(self._ready.popleft()))
+            tasks.append(QueuedRecord(self._ready.popleft()))
         self._busy += len(tasks)
         if tasks and len(self._ready) <= self._low_water:
             self._room.notify()
@@ -198,7 +198,7 @@ class Schedule:
 
     # ── both ─────────────────────────────────────────────────────────────────────────────────────
 
-    def postpone(self, task: Task, due: float) -> bool:
+    def postpone(self, task: QueuedRecord, due: float) -> bool:
         """To be looked at again at `due`. False if too many wait (1)."""
         with self._work:
             if len(self._later) >= MOST_WAITING:
@@ -246,7 +246,7 @@ class OtherProcessors:
         if state.owner != self._owner and is_alive and len(self._seen_at) < _MOST:
             self._seen_at[state.owner] = self._page
 
-    def ours(self, page: list[Candidate], number: int) -> list[Candidate]:
+    def select_ours(self, page: list[Candidate], number: int) -> list[Candidate]:
         """What is ours of a page, in the pass of this number."""
         self._page += 1
         free = [one for one in page if one.state is None or self._is_free(one.state, number)]

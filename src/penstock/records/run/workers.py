@@ -30,9 +30,8 @@ from typing import Any, Final
 
 from penstock.records.executors import Ended, Overran
 from penstock.records.record_state import Claim, ClaimAnswer, MarkAnswer, Written
-from penstock.records.run.outcomes import End
-from penstock.records.run.run_context import RunContext, Running
-from penstock.records.run.schedule import Task
+from penstock.records.run.run_context import End, RunContext, Running
+from penstock.records.run.schedule import QueuedRecord
 from penstock.records.store import Steps, drive_together
 
 
@@ -55,7 +54,7 @@ class DirectWorkers:
             self._schedule.tasks_done()
         self._context.worker_left()
 
-    def _handle(self, task: Task) -> bool:
+    def _handle(self, task: QueuedRecord) -> bool:
         """Looks at a record, and runs it if it may be. False if this thread was written off meanwhile."""
         context = self._context
         reread = context.reread(task)
@@ -203,7 +202,9 @@ class GroupWriter:
         for _ in range(workers):
             self._claimed.put(None)
 
-    def _batch(self, in_hand: int, workers: int, *, crowded: bool) -> tuple[list[AttemptEnd], list[Task]] | None:
+    def _batch(
+        self, in_hand: int, workers: int, *, crowded: bool
+    ) -> tuple[list[AttemptEnd], list[QueuedRecord]] | None:
         seconds = max(_AHEAD_CROWDED_SECONDS if crowded else _AHEAD_SECONDS, _WRITES_AHEAD * self._usual_write)
         ahead = self._ahead(workers, seconds)
         room, few = workers + ahead - in_hand, in_hand < workers + ahead // 2
@@ -222,12 +223,12 @@ class GroupWriter:
                 taken.append(self._claimed.get_nowait())
         return taken
 
-    def _let_finish(self, number: int, ends: list[AttemptEnd], tasks: list[Task]) -> None:
+    def _let_finish(self, number: int, ends: list[AttemptEnd], tasks: list[QueuedRecord]) -> None:
         """Waits for those that run; they, and what is to be claimed in their places, come to the others."""
         wanted = len(ends) + number
 
         def finished(seconds: float) -> bool:
-            more_ends, more_tasks = self._schedule.more(wanted - len(ends), seconds)
+            more_ends, more_tasks = self._schedule.gather_more(wanted - len(ends), seconds)
             ends.extend(more_ends)
             tasks.extend(more_tasks)
             return len(ends) >= wanted or self._schedule.stopping
@@ -240,7 +241,7 @@ class GroupWriter:
             return 0
         return int(min(workers * seconds / max(self._usual_seconds, 1e-6), max(_MOST_AHEAD, 2 * workers)))
 
-    def _write(self, ends: list[AttemptEnd], tasks: list[Task], withheld: list[Running | None]) -> int:
+    def _write(self, ends: list[AttemptEnd], tasks: list[QueuedRecord], withheld: list[Running | None]) -> int:
         """What ended and what is next, in one commit; how many were claimed. Then `withheld` is handed out again."""
         context = self._context
         good = [(running, end) for running, end in ends if isinstance(end, Ended) and end.failure is None]
@@ -258,7 +259,7 @@ class GroupWriter:
         self._schedule.tasks_done(len(ends) + len(tasks) - claims)
         return claims
 
-    def _answers(self, good: list[tuple[Running, Ended]], tasks: list[Task]) -> list[Any]:
+    def _answers(self, good: list[tuple[Running, Ended]], tasks: list[QueuedRecord]) -> list[Any]:
         conversations = list[Steps[MarkAnswer | ClaimAnswer]]()
         conversations += [self._mark_steps(running.claim, end) for running, end in good]
         conversations += [self._context.store.claim_steps(task.candidate) for task in tasks]
@@ -268,7 +269,7 @@ class GroupWriter:
         self._context.outcomes.check_result(end.result)
         return (yield from self._context.store.mark_steps(claim, end.result))
 
-    def _claims(self, tasks: list[Task], answers: list[Any]) -> int:
+    def _claims(self, tasks: list[QueuedRecord], answers: list[Any]) -> int:
         """Gives the workers what was claimed; how many these are."""
         context = self._context
         claims = context.take_in([answer for answer in answers if isinstance(answer, Claim)])

@@ -1,15 +1,24 @@
 """The form of a signed request: Authorization header or X-Amz-… query, and DynamoDB's words for a wrong one.
 
 Whether the signature is right is `signature.py`'s question; here it is only read.
+
+Where no signature tells who asks, the Origin does, which a browser sends with each POST of a web page. Programs send
+none. So:
+
+1. Where signatures are checked, every page may call, as at AWS: it has to have the secret.
+2. Otherwise only pages of this machine may, and those that were named. A page elsewhere that has its own name lead here
+   (host rebinding) is known by its Origin, whatever its Host header says.
+3. What is told to a plain GET, which carries no Origin, is told under names that no stranger can have lead here.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qsl
+from ipaddress import ip_address
+from urllib.parse import parse_qsl, urlsplit
 
 from penstock.engine.settings import Scope
 from penstock.errors import (
@@ -121,3 +130,56 @@ def account_of(access_key: str) -> str:
         return access_key
     digest = hashlib.sha256(access_key.encode()).digest()
     return f"{int.from_bytes(digest[:8], 'big') % 10**12:012d}"
+
+
+# ── web pages that may call ────────────────────────────────────────────────────────────────────────
+
+
+EVERY = "*"
+_ORIGIN = re.compile(r"https?://(?:[a-z0-9.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+
+
+class Origins:
+    """Those of one server: `allowed` as browsers write them, such as `https://app.example`, or `*` for every page."""
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._allowed = frozenset(one.rstrip("/").lower() for one in allowed)
+
+    def allows(self, origin: bytes) -> bool:
+        """Whether a page of this origin may call, and read what it is answered (1, 2)."""
+        if EVERY in self._allowed:
+            return True
+        text = origin.decode("latin-1").lower()
+        return text in self._allowed or (_ORIGIN.fullmatch(text) is not None and is_loopback(_host(text)))
+
+    def knows(self, host: bytes) -> bool:
+        """Whether the Host header is an address, a name without a dot, or an allowed page's own (3)."""
+        if EVERY in self._allowed:
+            return True
+        name = _host(f"//{host.decode('latin-1').lower()}")
+        return bool(name) and ("." not in name or _is_address(name) or any(_host(one) == name for one in self._allowed))
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that host. An address, or localhost: 127.evil.example is neither."""
+    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761: nobody else can have such a name
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

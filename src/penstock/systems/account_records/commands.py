@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -25,20 +24,20 @@ from penstock.cli.kit.options import (
     dry_run_option,
     json_option,
     parse_pairs,
+    place_options,
     resumable,
     yes_option,
 )
-from penstock.cli.kit.output import one_line, plain, print_json
-from penstock.cli.records import Bar, load_function
+from penstock.cli.kit.output import count_text, plain, print_json, print_result
+from penstock.cli.records import Bar, load_function, show_failures
 from penstock.cli.tables.options import layout_option
 from penstock.client.database import Database
 from penstock.client.items.values import Item
-from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.records.executors import Function
 from penstock.records.run.report import Report
 from penstock.records.run.run import Interrupted
-from penstock.records.run_records import recorded
+from penstock.records.run_records import process_recorded
 from penstock.systems.account_records.config import DEFAULTS, EXAMPLE, Config
 from penstock.systems.account_records.examples import (
     processor_complete_example,
@@ -79,7 +78,7 @@ class Place:
     def database(self, absent: Absent = "refused") -> Iterator[Database]:
         """The database; what is not found ends with its own exit code."""
         try:
-            with self._opened(absent) as db:
+            with self._open(absent) as db:
                 yield db
         except (RecordMissing, UserMissing) as error:
             raise CommandFailed(NOT_FOUND, str(error)) from error
@@ -101,7 +100,7 @@ class Place:
             yield UserModel(db, table=self.config.user_table)
 
     @contextmanager
-    def _opened(self, absent: Absent) -> Iterator[Database]:
+    def _open(self, absent: Absent) -> Iterator[Database]:
         if "://" in self.config.endpoint:
             with open_database(self.config) as db:
                 yield db
@@ -110,15 +109,13 @@ class Place:
                 yield db
 
 
-def placed(function: Callable[..., None]) -> Callable[..., None]:
-    """--db and --env-file, given to the command as `place`. The system's own variables come before PENSTOCK_DB."""
+def _place(target: str | None, env_file: str | None) -> Place:
+    """The system's own variables come before PENSTOCK_DB."""
+    config = Config.load(env_file, default_endpoint=database_variable(os.environ))
+    return Place(replace(config, endpoint=target) if target else config)
 
-    @wraps(function)
-    def with_place(target: str | None, env_file: str | None, **rest: Any) -> None:
-        config = Config.load(env_file, default_endpoint=database_variable(os.environ))
-        function(place=Place(replace(config, endpoint=target) if target else config), **rest)
 
-    return _db_option(_file_option(with_place))
+with_place = place_options(_place, _db_option, _file_option)
 
 
 def line_of(record: Item) -> str:
@@ -145,7 +142,7 @@ def command() -> None:
 
 
 @command.command("create-tables")
-@placed
+@with_place
 @layout_option
 @dry_run_option
 @json_option
@@ -171,8 +168,8 @@ def create_tables_command(place: Place, layout: SchemaVariant, dry_run: bool, as
         print_json({"created": made, "skipped": [name for name in names if name not in made], "dry_run": dry_run})
         return
     for name in names:
-        told = ("would be made" if dry_run else "made") if name in made else "is there already"
-        click.echo(f"{name}  {told}")
+        state = ("would be made" if dry_run else "made") if name in made else "is there already"
+        click.echo(f"{name}  {state}")
 
 
 @command.command("env-example")
@@ -195,7 +192,7 @@ def env_example(as_json: bool) -> None:
 @click.option("--account", metavar="ID", help="AccountId of one record.")
 @click.option("--run-time", metavar="TIME", help="Its RunTime, such as 2026-02-17T12:00:00Z.")
 @click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="A further attribute; repeatable.")
-@placed
+@with_place
 @json_option
 def add(
     place: Place,
@@ -225,10 +222,7 @@ def add(
             number += 1
             if as_json:
                 shown.append(plain(added))
-    if as_json:
-        print_json(shown)
-    else:
-        click.echo(f"Added {number:,} record{'' if number == 1 else 's'}.")
+    print_result(shown, f"Added {count_text(number, 'record')}.", as_json=as_json)
 
 
 def _form(account: str | None, run_time: str | None, texts: tuple[str, ...]) -> dict[str, Any]:
@@ -241,21 +235,21 @@ def _forms(file: BinaryIO) -> Iterator[dict[str, Any]]:
     try:
         whole = orjson.loads(first)
     except orjson.JSONDecodeError:
-        whole = _loaded(first + file.read(), "the file")
+        whole = _parse_json(first + file.read(), "the file")
     for number, form in enumerate(whole if isinstance(whole, list) else [whole], start=1):
-        yield _checked(form, f"record {number}")
+        yield _check_record(form, f"record {number}")
     for number, line in enumerate(file, start=2):
         if line.strip():
-            yield _checked(_loaded(line, f"line {number}"), f"line {number}")
+            yield _check_record(_parse_json(line, f"line {number}"), f"line {number}")
 
 
-def _checked(form: Any, where: str) -> dict[str, Any]:
+def _check_record(form: Any, where: str) -> dict[str, Any]:
     if not isinstance(form, dict):
         raise PenstockError(f"{where}: a record is a JSON object, not {type(form).__name__}")
     return form
 
 
-def _loaded(text: bytes, where: str) -> Any:
+def _parse_json(text: bytes, where: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -263,7 +257,7 @@ def _loaded(text: bytes, where: str) -> Any:
 
 
 @command.command("list")
-@placed
+@with_place
 @click.option("--processed", "state", flag_value="processed", help="What is done.")
 @click.option("--unprocessed", "state", flag_value="unprocessed", default=True, help="What is to be done. [default]")
 @click.option("--account", metavar="ID", help="All records of an account, in the order of their times.")
@@ -291,13 +285,13 @@ def list_(place: Place, state: str, account: str | None, since: str, limit: int 
             number += 1
             click.echo(orjson.dumps(plain(record)).decode() if as_json else line_of(record))
     if not as_json:
-        click.echo(f"{number:,} record{'' if number == 1 else 's'}", err=True)
+        click.echo(count_text(number, "record"), err=True)
 
 
 @command.command("show", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@placed
+@with_place
 @json_option
 def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """Show a record.
@@ -311,16 +305,13 @@ def show(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
         found = records.get_item(account_id, run_time, consistent=True)
         if found is None:
             raise RecordMissing(account_id, run_time)
-    if as_json:
-        print_json(plain(found))
-    else:
-        click.echo(line_of(found))
+    print_result(plain(found), line_of(found), as_json=as_json)
 
 
 @command.command("mark", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@placed
+@with_place
 @json_option
 def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """Mark a record as processed. One that is not there is not made.
@@ -331,16 +322,13 @@ def mark(place: Place, account_id: str, run_time: str, as_json: bool) -> None:
     """
     with place.records() as records:
         marked = records.mark_as_processed(account_id, run_time)
-    if as_json:
-        print_json(plain(marked))
-    else:
-        click.echo(line_of(marked))
+    print_result(plain(marked), line_of(marked), as_json=as_json)
 
 
 @command.command("delete", exit_codes={NOT_FOUND: "there is no such record"})
 @account_argument
 @run_time_argument
-@placed
+@with_place
 @dry_run_option
 @yes_option
 @json_option
@@ -368,7 +356,7 @@ def delete(place: Place, account_id: str, run_time: str, dry_run: bool, yes: boo
 @command.command("user", exit_codes={NOT_FOUND: "there is no such user"})
 @click.argument("user_id", metavar="USER")
 @click.option("--set", "texts", multiple=True, metavar="NAME=VALUE", help="Write the user with this; repeatable.")
-@placed
+@with_place
 @json_option
 def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> None:
     """Show a user; with --set, add one (or change one that is there) first.
@@ -390,15 +378,12 @@ def user(place: Place, user_id: str, texts: tuple[str, ...], as_json: bool) -> N
             found = users.get_item(user_id, consistent=True)
         if found is None:
             raise UserMissing(user_id)
-    if as_json:
-        print_json(plain(found))
-    else:
-        click.echo(orjson.dumps(plain(found)).decode())
+    print_result(plain(found), orjson.dumps(plain(found)).decode(), as_json=as_json)
 
 
 @command.command("process", exit_codes={WORK_FAILED: "some records failed"})
 @click.argument("function", metavar="MODULE:FUNCTION")
-@placed
+@with_place
 @click.option("--workers", type=click.IntRange(1, 1000), default=5, show_default=True, help="Records at once.")
 @click.option("--retries", type=click.IntRange(0, 1000), default=3, show_default=True, help="Of a record that fails.")
 @click.option("--backoff-base-ms", type=click.FloatRange(0), default=100, show_default=True, help="The first wait.")
@@ -441,7 +426,9 @@ def process(
             timeout_seconds=timeout,
         )
         if dry_run:
-            _show_count(processor.count(), as_json)
+            count = processor.count()
+            text = f"Would process {count_text(count, 'record')}."
+            print_result({"dry_run": True, "unprocessed": count}, text, as_json=as_json)
             return
         report = _run(processor, function, handle, as_json)
     _show(report, as_json)
@@ -457,18 +444,11 @@ def _run(processor: RecordProcessor, place: str, function: Function, quiet: bool
     bar = Bar(quiet=quiet)
     table = processor.model.table
     try:
-        return recorded(processor, function, table.database, table.name, name=place, tell=bar.show)
+        return process_recorded(processor, function, table.database, table.name, name=place, tell=bar.show)
     except Interrupted as stopped:
         return replace(stopped.report, interrupted=True)
     finally:
         bar.end()
-
-
-def _show_count(count: int, as_json: bool) -> None:
-    if as_json:
-        print_json({"dry_run": True, "unprocessed": count})
-    else:
-        click.echo(f"Would process {count:,} record{'' if count == 1 else 's'}.")
 
 
 def _show(report: Report, as_json: bool) -> None:
@@ -487,7 +467,7 @@ def _show(report: Report, as_json: bool) -> None:
 
 
 @command.command("failures")
-@placed
+@with_place
 @json_option
 def failures(place: Place, as_json: bool) -> None:
     """List records that failed for good, grouped by the kind of their error and its message.
@@ -500,21 +480,11 @@ def failures(place: Place, as_json: bool) -> None:
     They are not processed again before `penstock accounts redrive`.
     """
     with place.records() as records:
-        groups = RecordProcessor(records).failures()
-    if as_json:
-        print_json([failure.form() for failure in groups])
-        return
-    for failure in groups:
-        last_at = utc_text(failure.last_at)
-        click.echo(one_line(f"{failure.count:>7,}  {failure.kind}: {failure.message}  (last at {last_at})"))
-        for key, message in failure.examples:
-            click.echo(one_line(f"         {key['AccountId']}  {key['RunTime']}  {message}"))
-    total = sum(failure.count for failure in groups)
-    click.echo(f"{total:,} record{'' if total == 1 else 's'} failed." if total else "No record has failed.", err=True)
+        show_failures(RecordProcessor(records).failures(), as_json)
 
 
 @command.command("redrive")
-@placed
+@with_place
 @click.option("--kind", metavar="NAME", help="Only those with this kind of error, such as TimeoutError.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many.")
 @dry_run_option
@@ -532,15 +502,12 @@ def redrive(place: Place, kind: str | None, limit: int | None, dry_run: bool, as
     with place.records() as records:
         processor = RecordProcessor(records)
         if dry_run:
-            found = sum(failure.count for failure in processor.failures() if kind in (None, failure.kind))
-            number = found if limit is None else min(found, limit)
+            count = processor.count_failures(kind=kind)
+            number = count if limit is None else min(count, limit)
         else:
             number = processor.redrive(kind=kind, limit=limit)
-    if as_json:
-        print_json({"dry_run": dry_run, "redriven": number})
-    else:
-        verb = "Would redrive" if dry_run else "Redrove"
-        click.echo(f"{verb} {number:,} record{'' if number == 1 else 's'}.")
+    text = f"{'Would redrive' if dry_run else 'Redrove'} {count_text(number, 'record')}."
+    print_result({"dry_run": dry_run, "redriven": number}, text, as_json=as_json)
 
 
 _OF_RECORDS: dict[str, Callable[[RecordModel, Callable[[str], None]], None]] = {
@@ -552,7 +519,7 @@ _OF_RECORDS: dict[str, Callable[[RecordModel, Callable[[str], None]], None]] = {
 
 @command.command("example")
 @click.argument("name", type=click.Choice(["user", *_OF_RECORDS]))
-@placed
+@with_place
 @json_option
 def example(place: Place, name: str, as_json: bool) -> None:
     """Run one of the examples on the configured tables: it writes a few items, and says what it does.

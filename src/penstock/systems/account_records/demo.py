@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.client.database import Database
-from penstock.records.run_records import recorded
+from penstock.records.run_records import process_recorded
 from penstock.systems.account_records.config import Config
 from penstock.systems.account_records.models.record import Record, RecordModel
 from penstock.systems.account_records.models.user import UserModel
@@ -30,13 +30,13 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
         records.put_item(_record(number))
     processor = RecordProcessor(records, max_workers=5, max_retries=1, backoff_base_ms=1)
     progress(0.5, "processing them with 5 workers")
-    first = recorded(processor, _read_document, db, _CONFIG.record_table)
+    first = process_recorded(processor, _read_document, db, _CONFIG.record_table)
     failed = folder / "accounts-failed.txt"
     failed.parent.mkdir(parents=True, exist_ok=True)
     failed.write_text("".join(f"{error}\n" for error in first.errors))
     progress(0.8, "redriving only what failed")
     redriven = processor.redrive()
-    second = recorded(processor, _repaired, db, _CONFIG.record_table)
+    second = process_recorded(processor, _repaired, db, _CONFIG.record_table)
     progress(1.0, "done")
     return {
         "records": _RECORDS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import click
 import orjson
@@ -21,6 +21,7 @@ from penstock.cli.kit.options import (
     dry_run_option,
     json_option,
     limit_option,
+    place_options,
     resumable,
     token_option,
     yes_option,
@@ -30,16 +31,13 @@ from penstock.client.items.values import Item
 from penstock.client.reads.pages import Items
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.construction_expenses import sample
-from penstock.systems.construction_expenses.books import Books, naming_of
-from penstock.systems.construction_expenses.collection import NotThere
+from penstock.systems.construction_expenses.books import Books, NotThere, naming_of
 from penstock.systems.construction_expenses.intake import Handler, Intake, Receipt
 from penstock.systems.construction_expenses.paddle import handle
 from penstock.systems.construction_expenses.tables import tables
 from penstock.systems.construction_expenses.webhook import BadWebhook, read_webhooks
 from penstock.systems.construction_expenses.webhook_record import STATUSES, Status
 from penstock.tables.definitions.sources import LoadingError, named_object
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 env_option = click.option(
     "--env", metavar="NAME", help="The environment, part of the tables' names. [ENVIRONMENT, else production]"
@@ -54,32 +52,38 @@ handler_option = click.option(
 )
 
 
-def place_options(function: F) -> F:
-    """--db, --env and --prefix."""
-    return db_option()(env_option(prefix_option(function)))
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which tables are meant: --db, --env and --prefix."""
+
+    target: str
+    env: str | None
+    prefix: str | None
+
+    @contextmanager
+    def books(self, absent: Absent = "refused") -> Iterator[Books]:
+        """The books; what is not there ends with its own exit code."""
+        naming = naming_of(os.environ, prefix=self.prefix, environment=self.env)
+        with open_database(self.target, absent) as db:
+            try:
+                yield Books(db, naming)
+            except NotThere as error:
+                raise CommandFailed(NOT_FOUND, str(error)) from error
+            except ResourceNotFoundException as error:
+                raise PenstockError(
+                    f"{self.target} has not all tables of {naming.start}…: `penstock construction tables apply` makes "
+                    "them, and --env and --prefix say which are meant."
+                ) from error
 
 
-@contextmanager
-def open_books(target: str, env: str | None, prefix: str | None, *, absent: Absent = "refused") -> Iterator[Books]:
-    """The books; what is not there ends with its own exit code."""
-    naming = naming_of(os.environ, prefix=prefix, environment=env)
-    with open_database(target, absent) as db:
-        try:
-            yield Books(db, naming)
-        except NotThere as error:
-            raise CommandFailed(NOT_FOUND, str(error)) from error
-        except ResourceNotFoundException as error:
-            raise PenstockError(
-                f"{target} has not all tables of {naming.start}…: `penstock construction tables apply` makes "
-                "them, and --env and --prefix say which are meant."
-            ) from error
+with_place = place_options(Place, db_option(), env_option, prefix_option)
 
 
 def intake_of(books: Books, handler: str | None, **settings: Any) -> Intake:
-    return Intake(books, handle if handler is None else _named(handler), **settings)
+    return Intake(books, handle if handler is None else _load_handler(handler), **settings)
 
 
-def _named(given: str) -> Handler:
+def _load_handler(given: str) -> Handler:
     module, _, attribute = given.partition(":")
     if not module or not attribute:
         raise LoadingError(given, "a handler is written MODULE:FUNCTION", "For example myapp.webhooks:handle")
@@ -108,12 +112,12 @@ def show_page(items: Items, line: Callable[[Item], str], as_json: bool) -> None:
 
 def receipt_line(receipt: Receipt) -> str:
     times = "1 attempt" if receipt.attempts == 1 else f"{receipt.attempts} attempts"
-    told = f"{receipt.webhook_id}  {receipt.outcome}  {receipt.status} after {times}"
+    line = f"{receipt.webhook_id}  {receipt.outcome}  {receipt.status} after {times}"
     if receipt.reason is not None:
-        told += f": {receipt.reason}"
+        line += f": {receipt.reason}"
     if receipt.outcome == "dead-lettered":
-        told += f" [{receipt.dlq_entry_id}]"
-    return told
+        line += f" [{receipt.dlq_entry_id}]"
+    return line
 
 
 def show_receipts(receipts: Iterable[Receipt], as_json: bool) -> None:
@@ -173,13 +177,11 @@ def company() -> None:
 
 
 @company.command("list")
-@place_options
+@with_place
 @limit_option
 @token_option
 @json_option
-def list_companies(
-    target: str, env: str | None, prefix: str | None, limit: int, token: str | None, as_json: bool
-) -> None:
+def list_companies(place: Place, limit: int, token: str | None, as_json: bool) -> None:
     """List companies, in no order.
 
     \b
@@ -187,7 +189,7 @@ def list_companies(
       penstock construction company list --db expenses.db
       penstock construction company list --db aws://us-east-1 --env staging --json --limit 1000
     """
-    with open_books(target, env, prefix) as books:
+    with place.books() as books:
         found = books.companies.all(limit=limit, token=token)
         show_page(found, _company_line, as_json)
 
@@ -198,9 +200,9 @@ def _company_line(company: Item) -> str:
 
 @company.command("show", exit_codes={NOT_FOUND: "there is no such company"})
 @click.argument("company_id", metavar="COMPANY")
-@place_options
+@with_place
 @json_option
-def show_company(company_id: str, target: str, env: str | None, prefix: str | None, as_json: bool) -> None:
+def show_company(company_id: str, place: Place, as_json: bool) -> None:
     """Show a company, its subscription, and how much of everything it has.
 
     \b
@@ -208,7 +210,7 @@ def show_company(company_id: str, target: str, env: str | None, prefix: str | No
       penstock construction company show sample-c0001 --db expenses.db
       penstock construction company show sample-c0001 --db expenses.db --json
     """
-    with open_books(target, env, prefix) as books:
+    with place.books() as books:
         company = books.companies.required(company_id)
         subscription = books.subscriptions.get(company_id)
         counts = books.summary(company_id)
@@ -216,8 +218,8 @@ def show_company(company_id: str, target: str, env: str | None, prefix: str | No
         print_json({"company": plain(company), "subscription": plain(subscription), "counts": counts})
         return
     click.echo(f"{company['companyId']}  {company.get('name', '')}".rstrip())
-    told = "none" if subscription is None else f"{subscription['subscriptionId']} {subscription.get('status', '')}"
-    click.echo(f"subscription  {told.rstrip()}")
+    line = "none" if subscription is None else f"{subscription['subscriptionId']} {subscription.get('status', '')}"
+    click.echo(f"subscription  {line.rstrip()}")
     for kind, count in counts.items():
         click.echo(f"{kind:13} {count:,}")
 
@@ -225,16 +227,14 @@ def show_company(company_id: str, target: str, env: str | None, prefix: str | No
 @company.command("find")
 @click.argument("suffix", metavar="TABLE")
 @click.argument("attributes", metavar="ATTRIBUTE=VALUE...", nargs=-1, required=True)
-@place_options
+@with_place
 @limit_option
 @token_option
 @json_option
 def find_items(
     suffix: str,
     attributes: tuple[str, ...],
-    target: str,
-    env: str | None,
-    prefix: str | None,
+    place: Place,
     limit: int,
     token: str | None,
     as_json: bool,
@@ -251,7 +251,7 @@ def find_items(
     if suffix not in (known := [table.name for table in tables()]):
         raise click.BadParameter(f"there is no table {suffix}; there are {', '.join(known)}", param_hint="TABLE")
     wanted = dict(_pair(one) for one in attributes)
-    with open_books(target, env, prefix) as books:
+    with place.books() as books:
         found = books.collections[suffix].find_by(wanted, limit=limit, token=token)
         show_page(found, _item_line, as_json)
 
@@ -269,13 +269,11 @@ def _item_line(item: Item) -> str:
 
 @command.command("webhook", exit_codes={WORK_FAILED: "a webhook is in the dead-letter table"})
 @click.argument("file", type=click.File("rb"), default="-")
-@place_options
+@with_place
 @handler_option
 @click.option("--no-wait", is_flag=True, help="One attempt only; `penstock construction resume` makes the others.")
 @json_option
-def webhook(
-    file: BinaryIO, target: str, env: str | None, prefix: str | None, handler: str | None, no_wait: bool, as_json: bool
-) -> None:
+def webhook(file: BinaryIO, place: Place, handler: str | None, no_wait: bool, as_json: bool) -> None:
     """Receive webhooks from FILE, or from stdin: a JSON object, an array of them, or one on each line.
 
     \b
@@ -291,16 +289,16 @@ def webhook(
     except BadWebhook as error:
         raise PenstockError(f"{getattr(file, 'name', 'stdin')}: {error}") from error
     settings = {"wait": None} if no_wait else {}
-    with open_books(target, env, prefix) as books, resumable("What was received is recorded."):
+    with place.books() as books, resumable("What was received is recorded."):
         intake = intake_of(books, handler, **settings)
         show_receipts((intake.receive(webhook) for webhook in webhooks), as_json)
 
 
 @command.command("resume", exit_codes={WORK_FAILED: "a webhook is in the dead-letter table"})
-@place_options
+@with_place
 @handler_option
 @json_option
-def resume(target: str, env: str | None, prefix: str | None, handler: str | None, as_json: bool) -> None:
+def resume(place: Place, handler: str | None, as_json: bool) -> None:
     """Go on with webhooks that are recorded, due and in nobody's hands: their processes have ended.
 
     \b
@@ -308,7 +306,7 @@ def resume(target: str, env: str | None, prefix: str | None, handler: str | None
       penstock construction resume --db expenses.db
       penstock construction resume --db aws://us-east-1 --env staging --json
     """
-    with open_books(target, env, prefix) as books, resumable("What is done is done."):
+    with place.books() as books, resumable("What is done is done."):
         show_receipts(intake_of(books, handler).resume(), as_json)
 
 
@@ -325,14 +323,12 @@ def dead_letters() -> None:
 
 
 @dead_letters.command("list")
-@place_options
+@with_place
 @click.option("--status", type=click.Choice(STATUSES), default="pending", show_default=True, help="Those with it.")
 @limit_option
 @token_option
 @json_option
-def list_dead_letters(
-    target: str, env: str | None, prefix: str | None, status: str, limit: int, token: str | None, as_json: bool
-) -> None:
+def list_dead_letters(place: Place, status: str, limit: int, token: str | None, as_json: bool) -> None:
     """List dead letters by their status (statusIndex), the one that failed last first.
 
     \b
@@ -340,7 +336,7 @@ def list_dead_letters(
       penstock construction dlq list --db expenses.db
       penstock construction dlq list --db expenses.db --status failed --json
     """
-    with open_books(target, env, prefix) as books:
+    with place.books() as books:
         found = books.dead_letters.by_status(status, newest_first=True, limit=limit, token=token)
         show_page(found, _dead_letter_line, as_json)
 
@@ -351,9 +347,9 @@ def _dead_letter_line(entry: Item) -> str:
 
 @dead_letters.command("show", exit_codes={NOT_FOUND: "there is no such entry"})
 @click.argument("entry_id", metavar="ENTRY")
-@place_options
+@with_place
 @json_option
-def show_dead_letter(entry_id: str, target: str, env: str | None, prefix: str | None, as_json: bool) -> None:
+def show_dead_letter(entry_id: str, place: Place, as_json: bool) -> None:
     """Show a dead letter with its payload and its history.
 
     \b
@@ -361,7 +357,7 @@ def show_dead_letter(entry_id: str, target: str, env: str | None, prefix: str | 
       penstock construction dlq show dlq_evt_01 --db expenses.db
       penstock construction dlq show dlq_evt_01 --db expenses.db --json
     """
-    with open_books(target, env, prefix) as books:
+    with place.books() as books:
         entry = books.dead_letters.required(entry_id)
     if as_json:
         print_json(plain(entry))
@@ -370,8 +366,8 @@ def show_dead_letter(entry_id: str, target: str, env: str | None, prefix: str | 
         click.echo(f"{name:14} {entry[name]}")
     click.echo(f"{'retries':14} {entry['retryCount']} of {entry['maxRetries']}")
     for one in entry["processingHistory"]:
-        told = f"{one['kind']}: {one['message']}" if "kind" in one else ""
-        click.echo(f"{one['attempt']:>4}  {one['at']}  {one['outcome']:9}  {told}".rstrip())
+        line = f"{one['kind']}: {one['message']}" if "kind" in one else ""
+        click.echo(f"{one['attempt']:>4}  {one['at']}  {one['outcome']:9}  {line}".rstrip())
     click.echo(orjson.dumps(plain(entry["payload"]), option=orjson.OPT_INDENT_2).decode())
 
 
@@ -379,7 +375,7 @@ def show_dead_letter(entry_id: str, target: str, env: str | None, prefix: str | 
 @click.argument("entry_ids", metavar="[ENTRY]...", nargs=-1)
 @click.option("--status", type=click.Choice(["pending", "failed"]), help="All those with it, oldest first.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="With --status: at most so many.")
-@place_options
+@with_place
 @handler_option
 @dry_run_option
 @yes_option
@@ -388,9 +384,7 @@ def replay(
     entry_ids: tuple[str, ...],
     status: Status | None,
     limit: int | None,
-    target: str,
-    env: str | None,
-    prefix: str | None,
+    place: Place,
     handler: str | None,
     dry_run: bool,
     yes: bool,
@@ -408,27 +402,25 @@ def replay(
     """
     if bool(entry_ids) == (status is not None):
         raise click.UsageError("Give the entries to replay, or --status for all that have it.")
-    with open_books(target, env, prefix) as books, resumable("What is replayed is marked."):
+    with place.books() as books, resumable("What is replayed is marked."):
         if dry_run:
-            _show_plan(list(_chosen(books, entry_ids, status, limit)), as_json)
+            _show_plan(list(_entries_of(books, entry_ids, status, limit)), as_json)
             return
         number = sum(
-            1 for _ in _chosen(books, entry_ids, status, limit)
-        )  # one that is missing is told before any is done
+            1 for _ in _entries_of(books, entry_ids, status, limit)
+        )  # one that is missing is reported before any is done
         if status is not None and number:
-            confirm(f"Replay {number:,} dead letters of {target}?", yes=yes)
-        show_receipts(_replayed(intake_of(books, handler), entry_ids, status, limit), as_json)
+            confirm(f"Replay {number:,} dead letters of {place.target}?", yes=yes)
+        show_receipts(_replay(intake_of(books, handler), entry_ids, status, limit), as_json)
 
 
-def _chosen(books: Books, entry_ids: tuple[str, ...], status: Status | None, limit: int | None) -> Iterator[str]:
+def _entries_of(books: Books, entry_ids: tuple[str, ...], status: Status | None, limit: int | None) -> Iterator[str]:
     if status is None:
         return (books.dead_letters.required(entry_id)["dlqEntryId"] for entry_id in entry_ids)
     return (entry["dlqEntryId"] for entry in islice(books.dead_letters.by_status(status), limit))
 
 
-def _replayed(
-    intake: Intake, entry_ids: tuple[str, ...], status: Status | None, limit: int | None
-) -> Iterator[Receipt]:
+def _replay(intake: Intake, entry_ids: tuple[str, ...], status: Status | None, limit: int | None) -> Iterator[Receipt]:
     if status is None:
         return (intake.replay(entry_id) for entry_id in entry_ids)
     return intake.replay_all(status, limit=limit)
@@ -444,7 +436,7 @@ def _show_plan(entry_ids: list[str], as_json: bool) -> None:
 
 
 @command.command("load-sample")
-@place_options
+@with_place
 @click.option("--companies", type=click.IntRange(1, 9_999), default=3, show_default=True, help="How many.")
 @click.option("--expenses", type=click.IntRange(0, 99_999), default=25, show_default=True, help="Of each company.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Another one gives other amounts.")
@@ -452,9 +444,7 @@ def _show_plan(entry_ids: list[str], as_json: bool) -> None:
 @yes_option
 @json_option
 def load_sample(
-    target: str,
-    env: str | None,
-    prefix: str | None,
+    place: Place,
     companies: int,
     expenses: int,
     seed: int,
@@ -476,9 +466,9 @@ def load_sample(
     if dry_run:
         _show({suffix: sum(1 for _ in rows) for suffix, rows in sample.items(size).items()}, as_json, "Would write")
         return
-    confirm(f"Write {companies:,} sample companies to {target}?", yes=yes)
+    confirm(f"Write {companies:,} sample companies to {place.target}?", yes=yes)
     line = ProgressLine(quiet=as_json)
-    with open_books(target, env, prefix, absent="made") as books, resumable("What is written stays."):
+    with place.books("made") as books, resumable("What is written stays."):
         books.make_tables()
         written = sample.load(books, size, lambda part, text: line.tell(f"{part:4.0%} {text}"))
         line.end()

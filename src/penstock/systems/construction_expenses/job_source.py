@@ -17,8 +17,8 @@ from penstock.jobs.sources import (
     ReadOnlySource,
     TableDescription,
     error_of,
-    newest,
-    scanned,
+    newest_jobs,
+    scan_items,
     time_of,
 )
 from penstock.systems.construction_expenses.webhook_record import MAX_RETRIES
@@ -34,7 +34,7 @@ class WebhookSource(ReadOnlySource):
     commands: str = "penstock construction"
 
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
-        return newest(map(webhook_job, scanned(self.db, self.table, ("webhookId",), query, notes)), query)
+        return newest_jobs(map(webhook_job, scan_items(self.db, self.table, ("webhookId",), query, notes)), query)
 
     def history(self, job_id: str) -> History | None:
         item = self.db.table(self.table, key="webhookId:S").get({"webhookId": job_id}, consistent=True)

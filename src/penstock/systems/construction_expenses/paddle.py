@@ -19,9 +19,8 @@ from penstock.client.items.expressions import Condition, F
 from penstock.client.items.values import Item
 from penstock.client.tables.transactions import Action
 from penstock.clock import utc_text
-from penstock.systems.construction_expenses.books import Books
-from penstock.systems.construction_expenses.collection import Collection
-from penstock.systems.construction_expenses.failures import Transient
+from penstock.systems.construction_expenses.books import Books, Collection
+from penstock.systems.construction_expenses.intake import Transient
 from penstock.systems.construction_expenses.webhook import BadWebhook, Webhook, first_text
 
 
@@ -135,7 +134,7 @@ def _newest(collection: Collection, item: Item, event: Event) -> list[Action]:
     if known is not None and known.get("occurredAt", "") > event.occurred_at:
         return []
     since = {"createdAt": known["createdAt"]} if known is not None and "createdAt" in known else {}
-    whole = collection.checked({**since, **item, "occurredAt": event.occurred_at})
+    whole = collection.prepare_item({**since, **item, "occurredAt": event.occurred_at})
     return [collection.table.put_action(whole, if_=_as_read(collection, known))]
 
 

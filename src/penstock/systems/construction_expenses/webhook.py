@@ -61,7 +61,7 @@ def webhook_of(form: object) -> Webhook:
     """A webhook from its JSON. Raises BadWebhook with what is wrong."""
     if not isinstance(form, Mapping):
         raise BadWebhook(f"a webhook is a JSON object, not {type(form).__name__}")
-    webhook = Webhook(_text(form, _ID_NAMES), _text(form, _TYPE_NAMES), _stored(form))
+    webhook = Webhook(_text(form, _ID_NAMES), _text(form, _TYPE_NAMES), _storable(form))
     _ = webhook.occurred_at  # a time that is none is refused now
     return webhook
 
@@ -85,12 +85,12 @@ def _lines(text: bytes, error: orjson.JSONDecodeError) -> list[object]:
             forms.append(orjson.loads(line))
         except orjson.JSONDecodeError as wrong:
             # With one document over several lines, it is the document that is wrong.
-            told = f"line {number} is no JSON: {wrong}" if number > 1 else f"this is no JSON: {error}"
-            raise BadWebhook(told) from wrong
+            message = f"line {number} is no JSON: {wrong}" if number > 1 else f"this is no JSON: {error}"
+            raise BadWebhook(message) from wrong
     return forms
 
 
-def _stored(form: Mapping[str, Any]) -> Item:
+def _storable(form: Mapping[str, Any]) -> Item:
     try:
         encoded = encode_item({"payload": form})["payload"]["M"]  # as it will stand in an item
     except InvalidValue as error:

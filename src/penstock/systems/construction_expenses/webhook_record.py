@@ -6,6 +6,8 @@
       │            └──► failed       for good; an entry of the dead-letter table is made in the same transaction
       └──────────────────┘           replay
 
+States change by the one table of all jobs (jobs/model/state.py).
+
 1. Every change is conditional on the state and on the lease's token that were read (`fence`): of two that want to
    change a record, one does.
 2. `attempts` and the token are counted when a record is taken, so that an attempt whose process died is counted too.
@@ -24,6 +26,7 @@ from typing import Any, Final, Literal, get_args
 from penstock.client.items.expressions import Condition, F
 from penstock.client.items.values import Item
 from penstock.clock import utc_text
+from penstock.jobs.model.state import State, target
 from penstock.leases import Lease, grant
 from penstock.retry import Backoff, Failure
 from penstock.systems.construction_expenses.webhook import Webhook
@@ -35,7 +38,9 @@ MAX_RETRIES: Final = 5
 HISTORY_ENTRIES: Final = 100
 """The newest are kept: sixteen replays of six attempts each."""
 
-QUEUED, PROCESSING, COMPLETED, FAILED = "queued", "processing", "completed", "failed"
+QUEUED, PROCESSING, COMPLETED, FAILED = (
+    state.value for state in (State.QUEUED, State.PROCESSING, State.COMPLETED, State.FAILED)
+)
 
 ABANDONED = Failure("Abandoned", "the process that had it ended, or took longer than its lease", retryable=True)
 
@@ -89,46 +94,53 @@ def is_spent(record: Item) -> bool:
     return bool(record["status"] == PROCESSING and record["retryCount"] >= MAX_RETRIES)
 
 
-def taken(record: Item, owner: str, now: float, lease_seconds: float) -> Changes:
+def started(record: Item, owner: str, now: float, lease_seconds: float) -> Changes:
     """Under a new lease. What its last holder left is an attempt that failed."""
     lease = grant(int(record["lease"]["token"]), owner, now, lease_seconds)
-    changes: Changes = {
-        "status": PROCESSING,
-        "attempts": record["attempts"] + 1,
-        "lease": {"owner": lease.owner, "token": lease.token, "until": lease.until, "seconds": lease.seconds},
-    }
-    if record["status"] == PROCESSING:
-        changes |= _failed_once(record, ABANDONED, now) | {"retryCount": record["retryCount"] + 1}
-    return changes
+    changes: Changes = {"attempts": record["attempts"] + 1, "lease": _lease_form(lease)}
+    if record["status"] != PROCESSING:
+        return changes | _moved(record, "started")
+    changes |= _failed_once(record, ABANDONED, now) | {"retryCount": record["retryCount"] + 1}
+    return changes | _moved(record, "taken_over")
+
+
+def renewed(record: Item, now: float) -> Changes:
+    return {"lease": _lease_form(lease_of(record).renew(now))}
 
 
 def completed(record: Item, now: float) -> Changes:
     entry = {"attempt": record["attempts"], "at": utc_text(now), "outcome": COMPLETED}
-    return {"status": COMPLETED, "processedAt": utc_text(now), "processingHistory": _history(record, entry)}
+    changes = {"processedAt": utc_text(now), "processingHistory": _history(record, entry)}
+    return changes | _moved(record, "completed")
 
 
-def retried(record: Item, failure: Failure, now: float) -> Changes:
+def retrying(record: Item, failure: Failure, now: float) -> Changes:
     """Queued for its next attempt."""
-    delay = BACKOFF.bound(int(record["retryCount"]) + 1)
-    return _failed_once(record, failure, now) | {
-        "status": QUEUED,
-        "dueAt": now + delay,
-        "retryCount": record["retryCount"] + 1,
-    }
+    retries = int(record["retryCount"]) + 1
+    changes = {"dueAt": now + BACKOFF.bound(retries), "retryCount": retries}
+    return changes | _failed_once(record, failure, now) | _moved(record, "retrying")
 
 
 def failed(record: Item, failure: Failure, now: float) -> Changes:
-    return _failed_once(record, failure, now) | {"status": FAILED, "failureReason": failure.reason}
+    return _failed_once(record, failure, now) | {"failureReason": failure.reason} | _moved(record, "failed")
 
 
-def given_back(record: Item, now: float) -> Changes:
+def requeued(record: Item, now: float) -> Changes:
     """Queued as if it had not been taken: its holder was interrupted."""
-    return {"status": QUEUED, "dueAt": now, "attempts": record["attempts"] - 1}
+    return {"dueAt": now, "attempts": record["attempts"] - 1} | _moved(record, "handed_over")
 
 
-def queued_again(now: float) -> Changes:
-    """For a replay: with all its retries."""
-    return {"status": QUEUED, "dueAt": now, "retryCount": 0}
+def retried(record: Item, now: float) -> Changes:
+    """Queued for a replay, with all its retries."""
+    return {"dueAt": now, "retryCount": 0} | _moved(record, "retried")
+
+
+def _moved(record: Item, event: str) -> Changes:
+    return {"status": target(record["webhookId"], State(record["status"]), event).value}
+
+
+def _lease_form(lease: Lease) -> dict[str, Any]:
+    return {"owner": lease.owner, "token": lease.token, "until": lease.until, "seconds": lease.seconds}
 
 
 def may_retry(record: Item, failure: Failure) -> bool:
@@ -159,22 +171,6 @@ def _history(record: Item, entry: dict[str, Any]) -> list[Any]:
 
 Status = Literal["pending", "replayed", "failed"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-
-ATTRIBUTES: Final = (
-    "dlqEntryId",
-    "webhookId",
-    "eventType",
-    "payload",
-    "failureReason",
-    "retryCount",
-    "maxRetries",
-    "firstFailedAt",
-    "lastFailedAt",
-    "status",
-    "processingHistory",
-    "ttl",
-)
-"""What an entry has: these, and nothing else."""
 
 
 def entry_id_of(webhook_id: str) -> str:

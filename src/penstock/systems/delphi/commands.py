@@ -19,7 +19,7 @@ from penstock.cli.kit.databases import open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import db_option, json_option, resumable
-from penstock.cli.kit.output import log_warnings, one_line, print_json
+from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
@@ -58,6 +58,24 @@ files_option = click.option(
 job_option = click.option("--job-id", metavar="ID", help="The run; the latest of the conversation without it.")
 conversation_option = click.option(
     "--conversation", metavar="ID", help="The conversation's id; else the name of its folder or file."
+)
+
+seed_option = click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True, help="Same seed, same result."
+)
+embedder_option = click.option(
+    "--embedder",
+    type=click.Choice(list(EMBEDDERS)),
+    default="tfidf",
+    show_default=True,
+    help="minilm needs sentence-transformers.",
+)
+clusterer_option = click.option(
+    "--clusterer",
+    type=click.Choice(CLUSTERERS),
+    default="auto",
+    show_default=True,
+    help="auto: a tree below 150 comments, EVoC from there on.",
 )
 
 
@@ -171,23 +189,9 @@ def command() -> None:
 @click.option(
     "--job-id", metavar="ID", help=f"Go on with this job, or begin it. Also {JOB_ID_VARIABLE}; else a new one."
 )
-@click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True, help="Same seed, same result."
-)
-@click.option(
-    "--embedder",
-    type=click.Choice(list(EMBEDDERS)),
-    default="tfidf",
-    show_default=True,
-    help="minilm needs sentence-transformers.",
-)
-@click.option(
-    "--clusterer",
-    type=click.Choice(CLUSTERERS),
-    default="auto",
-    show_default=True,
-    help="auto: a tree below 150 comments, EVoC from there on.",
-)
+@seed_option
+@embedder_option
+@clusterer_option
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Also write the picture and the topics here."
 )
@@ -410,9 +414,9 @@ def runs(conversation: str | None, target: str, as_json: bool) -> None:
     "--timeout", type=click.FloatRange(min=1), default=DEFAULT_TIMEOUT_SECONDS, show_default=True, metavar="SECONDS",
     help="Then the process and all that it has started are ended.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=DEFAULT_SEED, show_default=True)
-@click.option("--embedder", type=click.Choice(list(EMBEDDERS)), default="tfidf", show_default=True)
-@click.option("--clusterer", type=click.Choice(CLUSTERERS), default="auto", show_default=True)
+@seed_option
+@embedder_option
+@clusterer_option
 @json_option
 def enqueue(
     comments: Path,
@@ -448,10 +452,7 @@ def enqueue(
             embedder=embedder,
             clusterer=clusterer,
         )
-    if as_json:
-        print_json(job_form(job))
-    else:
-        click.echo(job.id)
+    print_result(job_form(job), job.id, as_json=as_json)
 
 
 @command.command("jobs")

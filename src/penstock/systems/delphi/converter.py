@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from penstock.pipelines.errors import JobIdRequired
+from penstock.pipelines.definition import JobIdRequired
 from penstock.systems.delphi.analysis.clusters import OUTLIER, Layers
 from penstock.systems.delphi.analysis.conversation import Conversation
-from penstock.systems.delphi.analysis.embeddings import packed
+from penstock.systems.delphi.analysis.embeddings import pack_vector
 from penstock.systems.delphi.analysis.projection import Projection
 from penstock.systems.delphi.analysis.topics import Topic, cluster_key
 
@@ -40,7 +40,7 @@ class DataConverter:
     ) -> Item:
         """The configuration of a run: what it was made from, and how."""
         return {
-            "job_id": required(job_id),
+            "job_id": required_job_id(job_id),
             "conversation_id": conversation_id,
             "processed_date": processed_date,
             "num_comments": len(conversation.comments),
@@ -64,13 +64,13 @@ class DataConverter:
         conversation_id: str, comment_ids: Sequence[int], vectors: Any, *, model: str, job_id: str | None = None
     ) -> list[Item]:
         """A packed vector for each comment, with its dimensions and its model."""
-        job = required(job_id)
+        job = required_job_id(job_id)
         return [
             {
                 "job_id": job,
                 "comment_id": comment_id,
                 "conversation_id": conversation_id,
-                "embedding": {"vector": packed(vector), "dimensions": len(vector), "model": model},
+                "embedding": {"vector": pack_vector(vector), "dimensions": len(vector), "model": model},
             }
             for comment_id, vector in zip(comment_ids, vectors, strict=True)
         ]
@@ -85,7 +85,7 @@ class DataConverter:
         job_id: str | None = None,
     ) -> list[Item]:
         """The graph: a node is an edge from a comment to itself, and has its position on the map."""
-        job = required(job_id)
+        job = required_job_id(job_id)
         every_layer = list(range(len(layers.labels)))
         nodes = [
             {
@@ -128,7 +128,7 @@ class DataConverter:
         job_id: str | None = None,
     ) -> list[Item]:
         """Where each comment is in every layer, however many there are; -1 is in no cluster."""
-        job = required(job_id)
+        job = required_job_id(job_id)
         centroids = {topic.key: topic.centroid for topic in topics}
         items: list[Item] = []
         for row, comment_id in enumerate(comment_ids):
@@ -159,10 +159,10 @@ class DataConverter:
         job_id: str | None = None,
     ) -> list[Item]:
         """The tree of clusters with their keywords. The coarser layer is the parent."""
-        job = required(job_id)
+        job = required_job_id(job_id)
         return [
             {
-                **_described(job, conversation_id, topic, comments),
+                **_topic_item(job, conversation_id, topic, comments),
                 "topic_label": names[topic.key],
                 "centroid_coordinates": {"x": topic.centroid[0], "y": topic.centroid[1]},
                 "parent_cluster": _reference(topic.layer + 1, topic.parent),
@@ -176,8 +176,8 @@ class DataConverter:
         conversation_id: str, topics: Sequence[Topic], comments: Sequence[str], *, job_id: str | None = None
     ) -> list[Item]:
         """What each cluster says: its words, their scores, and its most typical comments."""
-        job = required(job_id)
-        return [_described(job, conversation_id, topic, comments) for topic in topics]
+        job = required_job_id(job_id)
+        return [_topic_item(job, conversation_id, topic, comments) for topic in topics]
 
     @staticmethod
     def batch_convert_llm_topic_names(
@@ -190,7 +190,7 @@ class DataConverter:
         job_id: str | None = None,
     ) -> list[Item]:
         """The names, and who gave them."""
-        job = required(job_id)
+        job = required_job_id(job_id)
         return [
             {
                 "job_id": job,
@@ -206,7 +206,7 @@ class DataConverter:
         ]
 
 
-def required(job_id: str | None) -> str:
+def required_job_id(job_id: str | None) -> str:
     """Raises JobIdRequired: an item without its job could never be found again."""
     if not job_id:
         raise JobIdRequired
@@ -230,7 +230,7 @@ def _edge(job: str, conversation_id: str, first: int, second: int, *, weight: fl
     }
 
 
-def _described(job: str, conversation_id: str, topic: Topic, comments: Sequence[str]) -> Item:
+def _topic_item(job: str, conversation_id: str, topic: Topic, comments: Sequence[str]) -> Item:
     return {
         "job_id": job,
         "cluster_key": topic.key,

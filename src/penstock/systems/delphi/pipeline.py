@@ -22,7 +22,7 @@ from penstock.jobs.store.store import JobStore
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.pipelines import Pipeline, PipelineFile, PipelineReport, StepContext, StepReport
 from penstock.systems.delphi.analysis import map_picture
-from penstock.systems.delphi.analysis.clusters import Clusterer, Layers, clustered
+from penstock.systems.delphi.analysis.clusters import Clusterer, Layers, cluster_vectors
 from penstock.systems.delphi.analysis.conversation import (
     BadConversation,
     Comment,
@@ -33,8 +33,8 @@ from penstock.systems.delphi.analysis.conversation import (
 from penstock.systems.delphi.analysis.embeddings import embedder_named
 from penstock.systems.delphi.analysis.keywords import Keyword
 from penstock.systems.delphi.analysis.libraries import check_installed, library, one_thread
-from penstock.systems.delphi.analysis.projection import Edge, Projection, projected
-from penstock.systems.delphi.analysis.topics import KeywordNamer, Namer, Topic, described
+from penstock.systems.delphi.analysis.projection import Edge, Projection, project_vectors
+from penstock.systems.delphi.analysis.topics import KeywordNamer, Namer, Topic, describe_topics
 from penstock.systems.delphi.converter import DataConverter, Item
 from penstock.systems.delphi.results import ASSIGNMENTS, EMBEDDINGS, FEATURES, GRAPH, NAMES, STRUCTURE, Results
 
@@ -126,7 +126,7 @@ def steps(results: Results, namer: Namer, clock: Clock) -> Pipeline:
 
     @pipeline.step(inputs=("conversation", "topics", "namer"), outputs=("names",))
     def name(context: StepContext, conversation: PipelineFile, topics: PipelineFile, namer: str) -> dict[str, Any]:
-        return _named(context, asked, conversation, topics, clock)
+        return _name_topics(context, asked, conversation, topics, clock)
 
     pipeline.step(inputs=("conversation", "map", "layers", "topics", "names"), outputs=("svg", "png"))(draw)
 
@@ -172,12 +172,12 @@ def embed(context: StepContext, conversation: PipelineFile, embedder: str, seed:
 
 def project(context: StepContext, vectors: PipelineFile, seed: int) -> PipelineFile:
     with one_thread():
-        return context.save("map.json", dumped(projected(vectors_of(_bytes(vectors)), seed)))
+        return context.save("map.json", dumped(project_vectors(vectors_of(_bytes(vectors)), seed)))
 
 
 def cluster(context: StepContext, vectors: PipelineFile, seed: int, clusterer: Clusterer) -> PipelineFile:
     with one_thread():
-        layers = clustered(vectors_of(_bytes(vectors)), seed, clusterer)
+        layers = cluster_vectors(vectors_of(_bytes(vectors)), seed, clusterer)
     context.log(f"{len(layers.labels)} layers", clusters=[layers.count(layer) for layer in range(len(layers.labels))])
     return context.save("layers.json", dumped(layers))
 
@@ -188,7 +188,7 @@ def describe(
     texts = [comment.text for comment in conversation_of(_bytes(conversation)).comments]
     positions = projection_of(_bytes(map)).positions
     with one_thread():
-        topics = described(layers_of(_bytes(layers)), texts, vectors_of(_bytes(vectors)), positions)
+        topics = describe_topics(layers_of(_bytes(layers)), texts, vectors_of(_bytes(vectors)), positions)
     return context.save("topics.json", dumped(topics))
 
 
@@ -200,7 +200,7 @@ def draw(
     topics: PipelineFile,
     names: Mapping[str, Any],
 ) -> dict[str, PipelineFile]:
-    scene = map_picture.arranged(
+    scene = map_picture.arrange(
         conversation_of(_bytes(conversation)),
         projection_of(_bytes(map)),
         layers_of(_bytes(layers)),
@@ -213,7 +213,7 @@ def draw(
     }
 
 
-def _named(
+def _name_topics(
     context: StepContext, namer: Namer, conversation: PipelineFile, topics: PipelineFile, clock: Clock
 ) -> dict[str, Any]:
     """A name is asked for once: a model may be slow, and cost money, so each is kept as it comes."""
@@ -284,7 +284,7 @@ def _config(
     written_at: str,
 ) -> Item:
     said = conversation_of(_bytes(conversation))
-    skipped = {reason: said.counted(reason) for reason in ("blank", "moderated", "duplicate")}
+    skipped = {reason: said.count_skipped(reason) for reason in ("blank", "moderated", "duplicate")}
     return DataConverter.create_conversation_meta(
         conversation_id,
         said,

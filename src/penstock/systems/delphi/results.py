@@ -20,8 +20,8 @@ from penstock.client.items.expressions import F
 from penstock.client.items.failures import ConditionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.systems.delphi import tables
-from penstock.systems.delphi.analysis.embeddings import unpacked
-from penstock.systems.delphi.converter import Item, required
+from penstock.systems.delphi.analysis.embeddings import unpack_vector
+from penstock.systems.delphi.converter import Item, required_job_id
 from penstock.tables.apply.apply import ensure_tables
 
 CONFIG: Final = "Delphi_UMAPConversationConfig"
@@ -75,15 +75,17 @@ class Results:
 
     def of_job(self, table: str, job_id: str | None) -> Iterator[Item]:
         """All items of a job, in the order of their own keys, page by page."""
-        return iter(self._db.table(checked(table)).query(job_id=required(job_id)))
+        return iter(self._db.table(check_table(table)).query(job_id=required_job_id(job_id)))
 
     def one(self, table: str, job_id: str | None, key: str | int) -> Item | None:
         """One item: of a comment, a cluster, an edge or a topic."""
-        return self._db.table(checked(table)).get({"job_id": required(job_id), natural_key(table): key})
+        return self._db.table(check_table(table)).get({"job_id": required_job_id(job_id), natural_key(table): key})
 
     def of_conversation(self, table: str, conversation_id: str) -> Iterator[Item]:
         """Items of every run of a conversation, where the job is not known; of embeddings, only the keys."""
-        found = self._db.table(checked(table)).query(index=tables.CONVERSATION_INDEX, conversation_id=conversation_id)
+        found = self._db.table(check_table(table)).query(
+            index=tables.CONVERSATION_INDEX, conversation_id=conversation_id
+        )
         return iter(found)
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────
@@ -126,13 +128,13 @@ class Results:
         item = self.one(EMBEDDINGS, job_id, comment_id)
         if item is None:
             raise RunNotFound(f"The run {job_id} has no embedding of a comment {comment_id}.")
-        return unpacked(item["embedding"]["vector"], int(item["embedding"]["dimensions"]))
+        return unpack_vector(item["embedding"]["vector"], int(item["embedding"]["dimensions"]))
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
     def write(self, job_id: str | None, table: str, items: Iterable[Item]) -> Written:
         """Puts all items of a job into a table, and takes out what else the job had there."""
-        job, name = required(job_id), natural_key(table)
+        job, name = required_job_id(job_id), natural_key(table)
         handle = self._db.table(table, key=("job_id:S", tables.RANGES[table]))
         left = {item[name] for item in handle.query(job_id=job, select=[name])}
         put = 0
@@ -147,7 +149,7 @@ class Results:
 
     def withdraw(self, job_id: str | None) -> None:
         """Before a run is written again: it is not complete, and not the latest; the one before it is."""
-        job = required(job_id)
+        job = required_job_id(job_id)
         for config in list(self.of_job(CONFIG, job)):
             # In this order: whoever dies in between leaves a run that is complete, and does it again.
             self._repoint(config["conversation_id"], job)
@@ -166,7 +168,7 @@ class Results:
 
     def publish(self, config: Mapping[str, Any]) -> bool:
         """Makes a run complete, then the latest; False where a later one is the latest already."""
-        required(config.get("job_id"))
+        required_job_id(config.get("job_id"))
         table = self._db.table(CONFIG)
         table.put(dict(config))
         older = F("latest_job_id").missing() | (F("processed_date") <= config["processed_date"])
@@ -179,10 +181,10 @@ class Results:
 
 def natural_key(table: str) -> str:
     """The name of what a table is sorted by: `comment_id`, `cluster_key`, …"""
-    return tables.RANGES[checked(table)].partition(":")[0]
+    return tables.RANGES[check_table(table)].partition(":")[0]
 
 
-def checked(table: str) -> str:
+def check_table(table: str) -> str:
     if table not in tables.RANGES:
         raise PenstockError(f"{table} is none of Delphi's tables: {', '.join(tables.RANGES)}.")
     return table

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from types import FrameType
 from typing import Any
 
 import click
@@ -20,26 +17,30 @@ import orjson
 from penstock.cli.kit.databases import Absent, open_database
 from penstock.cli.kit.exit_codes import FAILED, NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import group
-from penstock.cli.kit.options import db_option, json_option, listen_options, resumable
-from penstock.cli.kit.output import log_warnings, one_line, print_json
+from penstock.cli.kit.options import db_option, json_option, listen_options, place_options, resumable
+from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
+from penstock.cli.worker import stop_on_signals
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files, open_files
 from penstock.jobs.app import FILES_VARIABLE
 from penstock.jobs.model.job import JobNotFound
-from penstock.jobs.worker.worker import Worker
-from penstock.records.forks import for_handlers, not_in_children
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
-from penstock.systems.excel_reports.records import BadReport, JobWithLogs, Log, ReportJob, job_form, log_form
-from penstock.systems.excel_reports.service import ExcelReports
-from penstock.systems.excel_reports.settings import (
+from penstock.systems.excel_reports.records import (
     DEFAULT_TTL_HOURS,
     TABLE_VARIABLE,
     TTL_VARIABLE,
+    BadReport,
+    JobWithLogs,
+    Log,
+    ReportJob,
     Settings,
     checked_hours,
+    job_form,
+    log_form,
 )
+from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.excel_reports.tables import JOBS
 from penstock.systems.schema_variants import SchemaVariant
 
@@ -61,7 +62,7 @@ class Place:
     settings: Settings
 
     @contextmanager
-    def opened(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
+    def open(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
         """What is not found, or cannot be, ends with its own exit code."""
         with open_database(self.target, absent, maker="penstock excel generate") as db:
             service = ExcelReports(db, self._home(), layout=self.layout, settings=self.settings)
@@ -89,25 +90,16 @@ class Place:
         return open_files(f"{self.target}.files")
 
 
-def place_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--db, --files, --table, --layout and --ttl-hours, given as one `place`."""
-
-    @wraps(function)
-    def placed(
-        *args: Any, target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float, **options: Any
-    ) -> None:
-        try:
-            settings = Settings(table, checked_hours(ttl_hours))
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        function(*args, place=Place(target, files, layout, settings), **options)
-
-    for option in reversed(_OPTIONS):
-        placed = option(placed)
-    return placed
+def _place(target: str, files: str | None, table: str, layout: SchemaVariant, ttl_hours: float) -> Place:
+    try:
+        settings = Settings(table, checked_hours(ttl_hours))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return Place(target, files, layout, settings)
 
 
-_OPTIONS = (
+with_place = place_options(
+    _place,
     db_option(help="Where the jobs live"),
     click.option(
         "--files",
@@ -177,7 +169,7 @@ def command() -> None:
 
 @command.command("generate", exit_codes={WORK_FAILED: "the report has failed"})
 @click.argument("project")
-@place_options
+@with_place
 @click.option("--products", type=int, help="How many products the project has.  [default: 200]")
 @click.option("--users", type=int, help="How many users it has.  [default: 60]")
 @click.option("--images", type=int, help="How many products have their picture in it.  [default: 24]")
@@ -198,13 +190,13 @@ def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options
     If this is interrupted, or killed, `penstock excel worker --burst` goes on with what was made.
     """
     given = {name: value for name, value in options.items() if value is not None}
-    with place.opened("made") as service:
+    with place.open("made") as service:
         job = service.generate(project, given)
         if no_wait:
-            print_json(job_form(job)) if as_json else click.echo(job.job_id)
+            print_result(job_form(job), job.job_id, as_json=as_json)
             return
         with resumable(f"{job.job_id} is not finished; `penstock excel worker --burst` goes on with it."):
-            found = _watched(service, job.job_id, quiet=as_json)
+            found = _watch(service, job.job_id, quiet=as_json)
         if as_json:
             print_json(job_form(found.job))
         else:
@@ -212,7 +204,7 @@ def generate(project: str, place: Place, no_wait: bool, as_json: bool, **options
         end_with_state(found.job)
 
 
-def _watched(service: ExcelReports, job_id: str, *, quiet: bool) -> JobWithLogs:
+def _watch(service: ExcelReports, job_id: str, *, quiet: bool) -> JobWithLogs:
     """Works in a thread until the job has ended; each record is shown once."""
     worker = service.worker(concurrency=1)
     thread = threading.Thread(target=worker.run, daemon=True)
@@ -251,7 +243,7 @@ def _print_report(found: JobWithLogs) -> None:
 
 @command.command("status", exit_codes=_CODES)
 @job_argument
-@place_options
+@with_place
 @json_option
 def status(job_id: str, place: Place, as_json: bool) -> None:
     """Show how far a report is; where it is, once it is made; and why not, if it failed.
@@ -261,7 +253,7 @@ def status(job_id: str, place: Place, as_json: bool) -> None:
       penstock excel status job_mbzlks74_rfi5i0 --db reports.db
       penstock excel status job_mbzlks74_rfi5i0 --db reports.db --json
     """
-    with place.opened() as service:
+    with place.open() as service:
         job = service.read(job_id).job
     if as_json:
         print_json(job_form(job))
@@ -287,7 +279,7 @@ def _show(job: ReportJob) -> None:
 
 @command.command("logs", exit_codes=_NOT_FOUND)
 @job_argument
-@place_options
+@with_place
 @json_option
 def logs(job_id: str, place: Place, as_json: bool) -> None:
     """Show a job's numbered records, in their order.
@@ -296,7 +288,7 @@ def logs(job_id: str, place: Place, as_json: bool) -> None:
     Example:
       penstock excel logs job_mbzlks74_rfi5i0 --db reports.db
     """
-    with place.opened() as service:
+    with place.open() as service:
         logs = service.read(job_id).logs
     if as_json:
         print_json([log_form(log) for log in logs])
@@ -306,7 +298,7 @@ def logs(job_id: str, place: Place, as_json: bool) -> None:
 
 
 @command.command("list")
-@place_options
+@with_place
 @click.option("--status", type=click.Choice(["pending", "processing", "completed", "failed"]), help="Only these.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
 @json_option
@@ -320,7 +312,7 @@ def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
 
     The table has no index, as it was designed: all of it is read.
     """
-    with place.opened() as service:
+    with place.open() as service:
         jobs = service.jobs.list_jobs(status=status, limit=limit)
     if as_json:
         print_json([job_form(job) for job in jobs])
@@ -333,7 +325,7 @@ def list_(place: Place, status: str | None, limit: int, as_json: bool) -> None:
 
 @command.command("retry", exit_codes={FAILED: "it has not failed", **_NOT_FOUND})
 @job_argument
-@place_options
+@with_place
 @json_option
 def retry(job_id: str, place: Place, as_json: bool) -> None:
     """Give a failed report another attempt. What the last one made is reused.
@@ -342,16 +334,13 @@ def retry(job_id: str, place: Place, as_json: bool) -> None:
     Example:
       penstock excel retry job_mbzlks74_rfi5i0 --db reports.db && penstock excel worker --burst --db reports.db
     """
-    with place.opened() as service:
+    with place.open() as service:
         job = service.retry(job_id)
-    if as_json:
-        print_json(job_form(job))
-    else:
-        click.echo(job_line(job))
+    print_result(job_form(job), job_line(job), as_json=as_json)
 
 
 @command.command("worker", exit_codes={WORK_FAILED: "with --burst: a report has failed"})
-@place_options
+@with_place
 @click.option("--concurrency", type=click.IntRange(1, 64), default=2, show_default=True, help="Reports at once.")
 @click.option("--burst", is_flag=True, help="End when there is nothing more to do.")
 @json_option
@@ -366,13 +355,13 @@ def worker(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
     Ctrl-C (or SIGTERM) stops it calmly; a second one ends it at once.
     """
     log_warnings()
-    with place.opened("made") as service:
+    with place.open("made") as service:
         worker = service.worker(
             concurrency=concurrency,
             burst=burst,
             on_end=lambda job, how: click.echo(f"{job.id} {how.replace('_', ' ')}", err=True),
         )
-        _stop_on_signals(worker)
+        stop_on_signals(worker)
         counts = worker.run()
     if as_json:
         print_json({"completed": counts.completed, "failed": counts.failed, "retried": counts.retried})
@@ -380,19 +369,8 @@ def worker(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(WORK_FAILED)
 
 
-def _stop_on_signals(worker: Worker) -> None:
-    stop_worker = for_handlers(worker.stop)
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
-        stop_worker()
-
-    signal.signal(signal.SIGINT, not_in_children(stop))
-    signal.signal(signal.SIGTERM, not_in_children(stop))
-
-
 @command.command("serve")
-@place_options
+@with_place
 @listen_options(DEFAULT_PORT)
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it may be called by; repeatable.")
 @click.option("--concurrency", type=click.IntRange(0, 64), default=1, show_default=True, help="Reports at once.")
@@ -416,7 +394,7 @@ def serve_command(place: Place, host: str, port: int, hosts: tuple[str, ...], co
     if not is_loopback(host):
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
     sockets = listen(host, port)  # before the file is made: a taken port leaves nothing behind
-    with place.opened("made") as service:
+    with place.open("made") as service:
 
         def ready(url: str) -> None:
             form = {"url": url, "db": place.target, "pid": os.getpid()}

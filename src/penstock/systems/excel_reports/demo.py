@@ -26,7 +26,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     service.prepare()
     progress(0.0, f"a report of {PROJECT}")
     job = service.generate(PROJECT, {"products": 500, "byCategory": True})
-    found = _watched(service, job.job_id, progress)
+    found = _watch(service, job.job_id, progress)
     if found.job.result is None:
         raise PenstockError(f"{job.job_id}: {(found.job.error or {}).get('message')}")
     statistics = found.job.result["statistics"]
@@ -41,7 +41,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     }
 
 
-def _watched(service: ExcelReports, job_id: str, progress: Callable[[float, str], None]) -> JobWithLogs:
+def _watch(service: ExcelReports, job_id: str, progress: Callable[[float, str], None]) -> JobWithLogs:
     worker = threading.Thread(target=service.worker(burst=True, concurrency=1).run, daemon=True)
     worker.start()
     while worker.is_alive():

@@ -18,8 +18,8 @@ from penstock.jobs.sources import (
     ReadOnlySource,
     TableDescription,
     error_of,
-    newest,
-    scanned,
+    newest_jobs,
+    scan_items,
 )
 from penstock.systems.excel_reports.records import MAIN, TASK, BadReport, Log, ReportJob, job_of
 from penstock.systems.excel_reports.store import ReportJobs
@@ -41,8 +41,8 @@ class ReportSource(ReadOnlySource):
     def find(self, query: JobQuery, notes: list[str]) -> Sequence[Job]:
         keys = ("jobId", "recordId") if self.reports.layout == "safe" else ("recordId",)
         now = self.reports.clock.now()
-        items = scanned(self.reports.db, self.table, keys, query, notes, filter=F("recordType") == MAIN)
-        return newest((report_job(job_of(item)) for item in items if item.get("ttl", now + 1) > now), query)
+        items = scan_items(self.reports.db, self.table, keys, query, notes, filter=F("recordType") == MAIN)
+        return newest_jobs((report_job(job_of(item)) for item in items if item.get("ttl", now + 1) > now), query)
 
     def history(self, job_id: str) -> History | None:
         try:

@@ -65,7 +65,7 @@ class MadeUpProject:
             }
 
     def image(self, id_project: str, name: str) -> bytes:
-        return painted(f"{id_project}/{name}")
+        return paint(f"{id_project}/{name}")
 
 
 def _day(chance: random.Random) -> str:
@@ -122,7 +122,7 @@ _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _CELLS: Final = 6
 
 
-def painted(name: str) -> bytes:
+def paint(name: str) -> bytes:
     """A PNG that is the same for the same name: a symmetrical pattern in two colours."""
     digest = hashlib.sha256(name.encode()).digest()
     ink, paper = bytes(40 + value % 140 for value in digest[:3]), bytes(225 + value % 30 for value in digest[3:6])

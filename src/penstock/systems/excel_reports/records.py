@@ -8,10 +8,13 @@ job_{jobId}_{ms}_{6}                            its main record
 1. The main record's id is made of the job's id alone, so that it is found by its key in either layout.
 2. Numbers are padded so that records sort in their order past 999 (others have padded to three digits; as text, their
    1,000 comes before their 999, and a reader goes by `sequenceNumber`).
+
+The environment says which table is meant and how long a job is kept (S0.10): JOBS_TABLE, JOB_TTL_HOURS.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -24,6 +27,7 @@ from penstock.clock import utc_seconds, utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.model.job import JobNotFound, new_id
 from penstock.jobs.model.state import State
+from penstock.systems.excel_reports.tables import JOBS
 
 _PADDING: Final = 9
 _SUFFIX: Final = 4
@@ -366,3 +370,34 @@ def log_form(log: Log) -> dict[str, Any]:
 
 def not_found(job_id: str) -> JobNotFound:
     return JobNotFound(job_id[:100])
+
+
+# ── settings ───────────────────────────────────────────────────────────────────────────────────────
+
+TABLE_VARIABLE: Final = "JOBS_TABLE"
+TTL_VARIABLE: Final = "JOB_TTL_HOURS"
+DEFAULT_TTL_HOURS: Final = 24.0
+_LONGEST_TTL_HOURS: Final = 10 * 365 * 24.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    table: str = JOBS
+    ttl_hours: float = DEFAULT_TTL_HOURS
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Raises BadReport for a value that cannot be."""
+        found = os.environ if environment is None else environment
+        hours = found.get(TTL_VARIABLE) or str(DEFAULT_TTL_HOURS)
+        try:
+            return cls(found.get(TABLE_VARIABLE) or JOBS, checked_hours(float(hours)))
+        except ValueError:
+            raise BadReport([f"{TTL_VARIABLE} is hours, such as 24, not {hours[:100]!r}"]) from None
+
+
+def checked_hours(hours: float) -> float:
+    """Raises ValueError for what is no time to keep a job for."""
+    if not 0 < hours <= _LONGEST_TTL_HOURS:  # also refuses NaN
+        raise ValueError(f"a job is kept more than 0 and at most {_LONGEST_TTL_HOURS:,.0f} hours, not {hours}")
+    return hours

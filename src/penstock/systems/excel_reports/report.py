@@ -20,7 +20,7 @@ from penstock.clock import utc_text
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Files
 from penstock.files.content import SavedFile
-from penstock.files.errors import HomeUnreachable
+from penstock.files.errors import StoreUnreachable
 from penstock.files.file_store import LONGEST_URL_SECONDS
 from penstock.jobs.context import JobContext
 from penstock.jobs.model.job import JobCancelled, JobNotFound, JobRequeued
@@ -34,7 +34,7 @@ from penstock.systems.excel_reports.workbook import ReportBook, Statistics
 
 _LOG = logging.getLogger("penstock.excel_reports")
 
-RETRIES: Final = RetryPolicy(3, on=(TransportError, DynamoDBError, HomeUnreachable))
+RETRIES: Final = RetryPolicy(3, on=(TransportError, DynamoDBError, StoreUnreachable))
 """What may pass is tried again; a report that cannot be made fails at once."""
 _BATCHES: Final = 6
 """Images are told of so often."""
@@ -51,7 +51,7 @@ class ReportMaker:
     def make(self, ctx: JobContext, id_project: str, options: dict[str, Any]) -> dict[str, Any]:
         """The task: the facts of the finished report. What it raises is in the job's records, too."""
         try:
-            job = self._begun(ctx, id_project, options)
+            job = self._begin(ctx, id_project, options)
             if job.status == "completed":
                 return dict(job.result or {})
             return _Making(ctx, self._jobs, self._files, self._source, job).report()
@@ -72,12 +72,12 @@ class ReportMaker:
         except PenstockError as trouble:
             _LOG.warning("%s: its failure could not be stored: %s", ctx.id, trouble)
 
-    def _begun(self, ctx: JobContext, id_project: str, options: dict[str, Any]) -> ReportJob:
+    def _begin(self, ctx: JobContext, id_project: str, options: dict[str, Any]) -> ReportJob:
         """The job, being processed. Whoever enqueued it may have died before its record was made."""
         try:
             job = self._jobs.get_job(ctx.id)
         except JobNotFound:
-            job = created(self._jobs, ctx.id, id_project, options)
+            job = create_or_get(self._jobs, ctx.id, id_project, options)
         if job.status == "completed":
             return job
         if job.status == "failed":
@@ -85,7 +85,7 @@ class ReportMaker:
         return self._jobs.update_job_status(ctx.id, "processing", token=ctx.job.token)
 
 
-def created(jobs: ReportJobs, job_id: str, id_project: str, options: dict[str, Any]) -> ReportJob:
+def create_or_get(jobs: ReportJobs, job_id: str, id_project: str, options: dict[str, Any]) -> ReportJob:
     """The job's record, made by this call or by another that was quicker."""
     try:
         return jobs.create_job(id_project, options, job_id=job_id)
@@ -106,31 +106,31 @@ class _Making:
 
     def report(self) -> dict[str, Any]:
         project, options = self._job.id_project, self._options
-        self._tell("starting")
-        self._tell("initializing", attempt=self._ctx.attempt)
-        self._tell("fetching-products")
-        products = self._kept("products.jsonl", lambda: _lines(self._source.products(project, options)))
-        self._tell("fetching-users")
-        users = self._kept("users.jsonl", lambda: _lines(self._source.users(project, options)))
+        self._report_step("starting")
+        self._report_step("initializing", attempt=self._ctx.attempt)
+        self._report_step("fetching-products")
+        products = self._step_file("products.jsonl", lambda: _lines(self._source.products(project, options)))
+        self._report_step("fetching-users")
+        users = self._step_file("users.jsonl", lambda: _lines(self._source.users(project, options)))
         saved, statistics = self._workbook(products, users)
-        self._tell("finalizing", fileSize=saved.size)
-        return self._completed(saved, statistics)
+        self._report_step("finalizing", fileSize=saved.size)
+        return self._complete(saved, statistics)
 
     def _workbook(self, products: SavedFile, users: SavedFile) -> tuple[SavedFile, dict[str, Any]]:
         found = self._ctx.resume("report")
         if found is not None:
             return SavedFile.parse(found["file"]), found["statistics"]
-        self._tell("generating-excel")
+        self._report_step("generating-excel")
         with tempfile.TemporaryDirectory(prefix="penstock-report-") as folder:
             path = Path(folder) / "report.xlsx"
-            statistics = self._written(path, products, users).form()
-            self._tell("uploading", fileSize=path.stat().st_size)
+            statistics = self._write_workbook(path, products, users).form()
+            self._report_step("uploading", fileSize=path.stat().st_size)
             with path.open("rb") as stream:
                 saved = self._files.save(self._key(self._file_name()), stream)
         self._ctx.checkpoint("report", {"file": saved.form(), "statistics": statistics})
         return saved, statistics
 
-    def _written(self, path: Path, products: SavedFile, users: SavedFile) -> Statistics:
+    def _write_workbook(self, path: Path, products: SavedFile, users: SavedFile) -> Statistics:
         options = self._options
         book = ReportBook(options.title or self._job.id_project, by_category=options.by_category)
         shown = min(options.images, options.products)
@@ -142,7 +142,7 @@ class _Making:
 
     def _images(self, products: SavedFile, count: int) -> Iterator[bytes]:
         """The pictures of the first products; each is fetched once, whatever the number of attempts."""
-        self._tell("downloading-images", images=count)
+        self._report_step("downloading-images", images=count)
         first, batch = STEPS["downloading-images"], max(1, -(-count // _BATCHES))
         rows = self._rows(products)
         for place in range(count):
@@ -150,7 +150,7 @@ class _Making:
             done = place + 1
             if done % batch == 0 or done == count:
                 progress = first + (IMAGES_END - first) * done / count
-                self._tell("downloading-images", round(progress, 1), downloaded=done)
+                self._report_step("downloading-images", round(progress, 1), downloaded=done)
 
     def _image(self, name: str) -> bytes:
         key = self._key(f"images/{name}")
@@ -160,7 +160,7 @@ class _Making:
         self._files.save(key, png)
         return png
 
-    def _completed(self, saved: SavedFile, statistics: dict[str, Any]) -> dict[str, Any]:
+    def _complete(self, saved: SavedFile, statistics: dict[str, Any]) -> dict[str, Any]:
         seconds = int(min(self._jobs.ttl_seconds, LONGEST_URL_SECONDS))
         job = self._jobs.complete_job(
             self._ctx.id,
@@ -174,13 +174,13 @@ class _Making:
 
     # ── what the steps share ─────────────────────────────────────────────────────────────────────
 
-    def _tell(self, step: str, progress: float | None = None, **fields: Any) -> None:
+    def _report_step(self, step: str, progress: float | None = None, **fields: Any) -> None:
         """Progress, in the job's records; and a look whether this attempt should stop."""
         percent = STEPS[step] if progress is None else progress
         self._ctx.progress(percent, step)  # first: it raises where another worker has the job
         self._jobs.update_job_progress(self._ctx.id, percent, step, token=self._ctx.job.token, **fields)
 
-    def _kept(self, name: str, lines: Callable[[], Iterator[bytes]]) -> SavedFile:
+    def _step_file(self, name: str, lines: Callable[[], Iterator[bytes]]) -> SavedFile:
         """The file of a step, made by this attempt or by an earlier one (1)."""
         key = self._key(name)
         return SavedFile.parse(self._ctx.step(name, lambda: self._files.save(key, lines()).form()))

@@ -18,15 +18,13 @@ from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
 from penstock.jobs.app import App
 from penstock.jobs.context import JobContext
-from penstock.jobs.model.job import Job, JobNotFound
-from penstock.jobs.model.new_job import NewJob
+from penstock.jobs.model.job import Job, JobNotFound, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.worker.worker import Worker
 from penstock.systems.excel_reports.options import ReportOptions, checked_options
 from penstock.systems.excel_reports.project import Source
-from penstock.systems.excel_reports.records import TASK, JobWithLogs, ReportJob, new_job_id
-from penstock.systems.excel_reports.report import RETRIES, ReportMaker, created
-from penstock.systems.excel_reports.settings import Settings
+from penstock.systems.excel_reports.records import TASK, JobWithLogs, ReportJob, Settings, new_job_id
+from penstock.systems.excel_reports.report import RETRIES, ReportMaker, create_or_get
 from penstock.systems.excel_reports.store import ReportJobs
 from penstock.systems.schema_variants import SchemaVariant
 
@@ -49,12 +47,12 @@ class ExcelReports:
         work: str | None = None,
     ) -> None:
         """`work` is the table of the work on the reports, `{table}-work` unless it is named."""
-        told = settings or Settings()
+        settings = settings or Settings()
         self.files = files
-        self.jobs = ReportJobs(db, layout=layout, table=told.table, ttl_hours=told.ttl_hours, clock=clock)
+        self.jobs = ReportJobs(db, layout=layout, table=settings.table, ttl_hours=settings.ttl_hours, clock=clock)
         self.app = App(
             db,
-            table=work or work_table(told.table),
+            table=work or work_table(settings.table),
             files=files,
             keep_seconds=max(1, self.jobs.ttl_seconds),
             clock=clock,
@@ -81,7 +79,7 @@ class ExcelReports:
         job_id = new_job_id(self.jobs.clock.now())
         form = checked.form()
         # The record first, so that a project's bad name is refused; a worker makes it anew where it is missing.
-        job = created(self.jobs, job_id, id_project, form)
+        job = create_or_get(self.jobs, job_id, id_project, form)
         args = {"id_project": id_project, "options": form}
         try:
             self.app.store.create(NewJob(TASK, args, retries=RETRIES.times, id=job_id))
@@ -124,11 +122,11 @@ class ExcelReports:
     def read(self, job_id: str) -> JobWithLogs:
         """The job with its history, and a download URL that is valid now. Raises JobNotFound."""
         found = self.jobs.get_job_with_logs(job_id)
-        if not found.job.is_terminal and self._settled(found.job):
+        if not found.job.is_terminal and self._settle(found.job):
             found = self.jobs.get_job_with_logs(job_id)
         return replace(found, job=self._with_url(found.job))
 
-    def _settled(self, job: ReportJob) -> bool:
+    def _settle(self, job: ReportJob) -> bool:
         """Whether the work had ended without a word in the job's records, and now there is one.
 
         So it is where the work killed its workers too often, or was cancelled before any began it.

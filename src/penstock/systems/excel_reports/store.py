@@ -25,9 +25,12 @@ from penstock.client.items.failures import ConditionFailed, TransactionFailed
 from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.leases import LeaseLost
-from penstock.optimistic import Contention
+from penstock.optimistic import Conflict, Contention
+from penstock.retry import message_of
+from penstock.stored_text import cut
 from penstock.systems.excel_reports import transitions
 from penstock.systems.excel_reports.records import (
+    DEFAULT_TTL_HOURS,
     MAIN,
     BadReport,
     Category,
@@ -35,6 +38,7 @@ from penstock.systems.excel_reports.records import (
     JobWithLogs,
     Log,
     ReportJob,
+    checked_hours,
     job_of,
     log_item,
     main_item,
@@ -44,9 +48,8 @@ from penstock.systems.excel_reports.records import (
     state_of,
     with_logs,
 )
-from penstock.systems.excel_reports.settings import DEFAULT_TTL_HOURS, checked_hours
 from penstock.systems.excel_reports.tables import JOBS, tables
-from penstock.systems.excel_reports.transitions import Change, Changed, category_of, duration_text
+from penstock.systems.excel_reports.transitions import MESSAGE_CHARACTERS, Change, Changed, category_of, duration_text
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.tables.apply.apply import ensure_tables
 
@@ -153,10 +156,11 @@ class ReportJobs:
     ) -> ReportJob:
         """The report cannot be made; the category is told by the error's class where none is given."""
         if isinstance(error, BaseException):
-            message, told = str(error) or type(error).__name__, category or category_of(error)
+            message = message_of(error, MESSAGE_CHARACTERS) or type(error).__name__
+            cause = category or category_of(error)
         else:
-            message, told = error, category or "unknown"
-        return self._change(job_id, lambda job, now: transitions.failed(job, now, told, message), token)
+            message, cause = cut(error, MESSAGE_CHARACTERS), category or "unknown"
+        return self._change(job_id, lambda job, now: transitions.failed(job, now, cause, message), token)
 
     # ── progress: this never raises (5) ──────────────────────────────────────────────────────────
 
@@ -255,9 +259,7 @@ class ReportJobs:
             try:
                 self._write(job, replace(changed, job=after))
                 return after
-            except TransactionFailed as refused:
-                if not _CONTENDED.issuperset(reason.code for reason in refused.reasons):
-                    raise
+            except Conflict:
                 contention.wait()
 
     def _current(self, job_id: str, token: int | None) -> ReportJob:
@@ -271,6 +273,7 @@ class ReportJobs:
         return job
 
     def _write(self, before: ReportJob, changed: Changed) -> None:
+        """Raises Conflict where the job is not `before` any more."""
         after = changed.job
         sets: dict[str, Any] = {
             "status": after.status,
@@ -283,11 +286,16 @@ class ReportJobs:
         if after.fence:
             sets["fence"] = after.fence
         gone = _optional(sets, after)
-        with self.db.transact() as tx:
-            key = self._key(before.job_id, before.record_id)
-            tx.update(self._table, key, set=sets, remove=gone, if_=_unchanged(before))
-            if changed.log is not None:
-                tx.put(self._table, log_item(changed.log, after.expires_at), if_=F("recordId").missing())
+        try:
+            with self.db.transact() as tx:
+                key = self._key(before.job_id, before.record_id)
+                tx.update(self._table, key, set=sets, remove=gone, if_=_unchanged(before))
+                if changed.log is not None:
+                    tx.put(self._table, log_item(changed.log, after.expires_at), if_=F("recordId").missing())
+        except TransactionFailed as refused:
+            if not _CONTENDED.issuperset(reason.code for reason in refused.reasons):
+                raise
+            raise Conflict(before.job_id, None) from refused
 
     # ── expiry (4) ───────────────────────────────────────────────────────────────────────────────
 

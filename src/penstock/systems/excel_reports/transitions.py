@@ -19,8 +19,8 @@ import orjson
 
 from penstock.client.items.values import InvalidValue
 from penstock.errors import AccessDeniedException, CredentialsMissing, TimedOut, ValidationException
-from penstock.files.errors import FileChanged, FileMissing, HomeMissing, NotAllowed
-from penstock.jobs.model.new_job import checked_progress
+from penstock.files.errors import FileChanged, FileMissing, NotAllowed, StoreMissing
+from penstock.jobs.model.job import checked_progress
 from penstock.jobs.model.state import BadTransition, State, target
 from penstock.stored_text import cut
 from penstock.systems.excel_reports.records import (
@@ -40,7 +40,7 @@ from penstock.systems.excel_reports.records import (
 
 # The first that fits: BadReport is a ValueError too.
 _CATEGORIES: Final[tuple[tuple[Category, tuple[type[BaseException], ...]], ...]] = (
-    ("file_not_found", (FileNotFoundError, FileMissing, HomeMissing)),
+    ("file_not_found", (FileNotFoundError, FileMissing, StoreMissing)),
     ("access_denied", (PermissionError, NotAllowed, AccessDeniedException, CredentialsMissing)),
     ("timeout", (TimeoutError, TimedOut)),
     ("data_format", (FileChanged, json.JSONDecodeError, orjson.JSONDecodeError, UnicodeError, zipfile.BadZipFile)),
@@ -71,7 +71,7 @@ def duration_text(seconds: float) -> str:
 
 
 FULL: Final = 100
-_MESSAGE_CHARACTERS: Final = 4_000
+MESSAGE_CHARACTERS: Final = 4_000
 _STEP_CHARACTERS: Final = 200
 _EVENTS: Final = {
     (State.QUEUED, State.PROCESSING): "started",
@@ -126,7 +126,7 @@ def progressed(
             step_name=name,
             current_step=max(job.current_step, place_of(name, job.current_step)),
         )
-    return _told(after, PROGRESS, _shortest(value), name, fields)
+    return _add_log(after, PROGRESS, _shortest(value), name, fields)
 
 
 def completed(job: ReportJob, now: float, facts: Mapping[str, Any]) -> Changed:
@@ -134,22 +134,22 @@ def completed(job: ReportJob, now: float, facts: Mapping[str, Any]) -> Changed:
     after = replace(
         moved(job, "completed", now).job, result=facts, step_name="completed", current_step=job.total_steps, error=None
     )
-    return _told(after, COMPLETION, FULL, "completed", facts)
+    return _add_log(after, COMPLETION, FULL, "completed", facts)
 
 
 def failed(job: ReportJob, now: float, category: Category, message: str) -> Changed:
     """It could not be made, before it began or after."""
     begun = moved(job, "processing", now).job if job.state is State.QUEUED else job
-    facts = {"category": category, "message": cut(message, _MESSAGE_CHARACTERS)}
+    facts = {"category": category, "message": message}
     after = replace(moved(begun, "failed", now).job, error=facts)
-    return _told(after, FAILURE, after.progress, job.step_name, facts)
+    return _add_log(after, FAILURE, after.progress, job.step_name, facts)
 
 
 def kept_longer(job: ReportJob, expires_at: int) -> ReportJob:
     return replace(job, expires_at=max(job.expires_at, expires_at))
 
 
-def _told(after: ReportJob, record_type: str, progress: float, step_name: str, fields: Mapping[str, Any]) -> Changed:
+def _add_log(after: ReportJob, record_type: str, progress: float, step_name: str, fields: Mapping[str, Any]) -> Changed:
     number = (after.last_number or 0) + 1
     record_id = log_record_id(after.job_id, number, after.updated_at)
     log = Log(record_id, after.job_id, record_type, number, after.updated_at, progress, step_name, fields)

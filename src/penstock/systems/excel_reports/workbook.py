@@ -235,9 +235,9 @@ class _Sheet:
         self._sheet = sheet
         self._columns = columns
         self._rows = 1
-        self._cells = [_formatted(sheet, column) for column in columns]
+        self._cells = [_format(sheet, column) for column in columns]
         # A cell's style is shared once it has been written: what is marked as text has cells of its own.
-        self._marked = [_formatted(sheet, column, marked=True) for column in columns]
+        self._marked = [_format(sheet, column, marked=True) for column in columns]
         # All of this stands before the rows in the file, and so must be said before the first.
         sheet.freeze_panes = "A2"
         sheet.print_title_rows = "1:1"
@@ -250,9 +250,9 @@ class _Sheet:
         if height is not None:
             self._sheet.row_dimensions[self._rows].height = height
         # The row is in the file when `append` returns: its cells are used again for the next one.
-        self._sheet.append([self._filled(place, row.get(column.member)) for place, column in enumerate(self._columns)])
+        self._sheet.append([self._fill(place, row.get(column.member)) for place, column in enumerate(self._columns)])
 
-    def _filled(self, place: int, value: Any) -> Any:
+    def _fill(self, place: int, value: Any) -> Any:
         style = self._columns[place].format
         if isinstance(value, str) and style in (DAY, MOMENT):
             value = date.fromisoformat(value) if style == DAY else datetime.fromisoformat(value)
@@ -292,7 +292,7 @@ class Picture(Image):  # type: ignore[misc]  # openpyxl has no types
         return self._png
 
 
-def _formatted(sheet: Any, column: Column, *, marked: bool = False) -> Any:
+def _format(sheet: Any, column: Column, *, marked: bool = False) -> Any:
     cell = WriteOnlyCell(sheet)
     cell.number_format = column.format
     cell.alignment = Alignment(vertical="center")

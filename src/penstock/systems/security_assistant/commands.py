@@ -6,10 +6,11 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 import click
 import orjson
@@ -27,33 +28,35 @@ from penstock.cli.kit.options import (
     dry_run_option,
     json_option,
     listen_options,
+    place_options,
     yes_option,
 )
-from penstock.cli.kit.output import log_warnings, one_line, print_json
+from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.files import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
-from penstock.leases import LeaseLost
-from penstock.server.auth.origins import is_loopback
+from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen
 from penstock.systems.security_assistant.drawing.agents import default_agents, load_agents
 from penstock.systems.security_assistant.drawing.pdf import DRAWING_BYTES, DrawingTooLarge
 from penstock.systems.security_assistant.drawing.sample import Building
 from penstock.systems.security_assistant.jobs import transitions
-from penstock.systems.security_assistant.jobs.copy import Moved, copy_jobs
-from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, counted
+from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, count_text, part_of
 from penstock.systems.security_assistant.jobs.json_store import JOBS_FILE, JsonJobStore
-from penstock.systems.security_assistant.jobs.names import part_of
 from penstock.systems.security_assistant.jobs.processor import SAFETY_MARGIN_SECONDS, TIME_LIMIT_SECONDS, Processor
-from penstock.systems.security_assistant.jobs.stages import KINDS, STAGES, file_of_kind, stages_of
-from penstock.systems.security_assistant.jobs.storage import LONGEST_PAGE, Storage, moment_of
-from penstock.systems.security_assistant.jobs.store import JobPage, NothingThere
-from penstock.systems.security_assistant.jobs.submission import NewDrawing, check_files, submit_drawing
-from penstock.systems.security_assistant.settings import Settings, open_storage
-
-F = TypeVar("F", bound=Callable[..., Any])
+from penstock.systems.security_assistant.jobs.stages import (
+    KINDS,
+    STAGES,
+    NewDrawing,
+    check_files,
+    file_of_kind,
+    stages_of,
+    submit_drawing,
+)
+from penstock.systems.security_assistant.jobs.storage import LONGEST_PAGE, Settings, Storage, moment_of, open_storage
+from penstock.systems.security_assistant.jobs.store import JobPage, Moved, NothingThere, copy_jobs
 
 DEFAULT_PORT = 8080
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -65,8 +68,58 @@ company_option = click.option("--company", metavar="NAME", help="Only what is th
 agents_option = click.option(
     "--agents", metavar="MODULE:NAME", help="A function that gives other agents than those that ship."
 )
+time_limit_option = click.option(
+    "--time-limit",
+    type=click.FloatRange(0),
+    default=TIME_LIMIT_SECONDS,
+    show_default=True,
+    help="Seconds until a job is requeued at a checkpoint.",
+)
 
-_STORAGE_OPTIONS = (
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where jobs and files are: --folder, --db, --files, --table and --layout."""
+
+    folder: str | None
+    db: str | None
+    files: str | None
+    table: str | None
+    layout: str
+
+    def settings(self) -> Settings:
+        """The environment's settings, and over them what was said on the command line."""
+        environment = dict(os.environ)
+        database_variable(environment)  # refuses the name that PENSTOCK_DB had
+        if self.db and self.folder:
+            raise click.UsageError("Give --folder or --db: jobs are in a folder or in tables.")
+        if self.folder:
+            environment |= {"STORAGE_MODE": "local", "LOCAL_OUTPUT_DIR": self.folder}
+        if self.db:
+            environment |= {"STORAGE_MODE": "aws", DB_VARIABLE: self.db}
+            if is_file_target(self.db):
+                environment.setdefault("PENSTOCK_FILES", f"{self.db}.files")
+        if self.files:
+            environment["PENSTOCK_FILES"] = self.files
+        if self.table:
+            environment["DYNAMODB_TABLE"] = self.table
+        return Settings.from_environment(environment, layout=self.layout)
+
+    @contextmanager
+    def storage(self, company: str | None = None, *, make: bool = False) -> Iterator[Storage]:
+        """The storage, or the company's part of it; what is not found ends with exit code 4.
+
+        A command that only looks makes no file and no table.
+        """
+        try:
+            with open_storage(self.settings(), make=make) as storage:
+                yield storage if company is None else storage.for_company(company)
+        except (JobNotFound, FileMissing, NothingThere) as error:
+            raise CommandFailed(NOT_FOUND, str(error)) from error
+
+
+with_place = place_options(
+    Place,
     click.option("--folder", metavar="DIR", help="Jobs in DIR/jobs.json, files in DIR. Also LOCAL_OUTPUT_DIR."),
     click.option(
         "--db", metavar="TARGET", help=f"Jobs in tables of this database: {TARGETS}.", shell_complete=complete_targets
@@ -79,53 +132,10 @@ _STORAGE_OPTIONS = (
 )
 
 
-def storage_options(function: F) -> F:
-    """--folder, --db, --files, --table and --layout."""
-    for option in reversed(_STORAGE_OPTIONS):
-        function = option(function)
-    return function
-
-
-def settings_of(place: dict[str, str | None]) -> Settings:
-    """The environment's settings, and over them what was said on the command line."""
-    environment = dict(os.environ)
-    database_variable(environment)  # refuses the name that PENSTOCK_DB had
-    target, folder = place.get("db"), place.get("folder")
-    if target and folder:
-        raise click.UsageError("Give --folder or --db: jobs are in a folder or in tables.")
-    if folder:
-        environment |= {"STORAGE_MODE": "local", "LOCAL_OUTPUT_DIR": folder}
-    if target:
-        environment |= {"STORAGE_MODE": "aws", DB_VARIABLE: target}
-        if is_file_target(target):
-            environment.setdefault("PENSTOCK_FILES", f"{target}.files")
-    for option, variable in (("files", "PENSTOCK_FILES"), ("table", "DYNAMODB_TABLE")):
-        environment |= {variable: said} if (said := place.get(option)) else {}
-    return Settings.from_environment(environment, layout=place.get("layout") or "safe")
-
-
-@contextmanager
-def storage_at(place: dict[str, str | None], company: str | None = None, *, make: bool = False) -> Iterator[Storage]:
-    """The storage, or the company's part of it; what is not found ends with exit code 4.
-
-    A command that only looks makes no file and no table.
-    """
-    try:
-        with open_storage(settings_of(place), make=make) as storage:
-            yield storage if company is None else storage.for_company(company)
-    except (JobNotFound, FileMissing, NothingThere) as error:
-        raise CommandFailed(NOT_FOUND, str(error)) from error
-
-
-def job_form(job: DrawingJob) -> dict[str, Any]:
-    """A job as JSON: its item."""
-    return job.item()
-
-
 def line_of(job: DrawingJob) -> str:
     """A job in a list."""
     found = job.checkpoints.get("components_extracted")
-    count = counted(found.summary["total_components"], "component") if found is not None and found.summary else ""
+    count = count_text(found.summary["total_components"], "component") if found is not None and found.summary else ""
     names = f"{job.company}  {job.client_name}, {job.project_name}"
     return f"{job.id:22}  {job.state.value:10}  {utc_text(job.created_at)}  {names}  {count}".rstrip()
 
@@ -135,8 +145,8 @@ def show_job(job: DrawingJob, *, stages: bool = True) -> None:
     click.echo(f"{job.id} is {job.state.value}: {job.client_name}, {job.project_name} ({job.company})")
     for stage in stages_of(job) if stages else ():
         point = job.checkpoints.get(stage.checkpoint)
-        told = "" if point is None else f"{point.timestamp}  v{point.version}  {summary_text(point.summary)}"
-        click.echo(f"  {stage.name:11} {told or '-'}")
+        text = "" if point is None else f"{point.timestamp}  v{point.version}  {summary_text(point.summary)}"
+        click.echo(f"  {stage.name:11} {text or '-'}")
     for kind, key in job.output_files.items():
         click.echo(f"  {kind + ':':11} {key}")
     if job.error is not None:
@@ -148,7 +158,7 @@ def summary_text(summary: Any) -> str:
         return ""
     if "by_type" in summary:
         counts = ", ".join(f"{count} {kind}" for kind, count in summary["by_type"].items())
-        return f"{counted(summary['total_components'], 'component')}: {counts}"
+        return f"{count_text(summary['total_components'], 'component')}: {counts}"
     return ", ".join(f"{name} {value}" for name, value in summary.items())
 
 
@@ -208,8 +218,8 @@ def sample(target: Path, levels: int, doors: int, force: bool, as_json: bool) ->
     if as_json:
         print_json({"file": str(target), "size": len(data), "counts": counts})
     else:
-        told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-        click.echo(f"{target}: {len(data):,} bytes; {sum(counts.values())} components: {told}")
+        text = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        click.echo(f"{target}: {len(data):,} bytes; {sum(counts.values())} components: {text}")
 
 
 @command.command(
@@ -226,15 +236,9 @@ def sample(target: Path, levels: int, doors: int, force: bool, as_json: bool) ->
 @click.option("--context", type=_FILE, help="A document that says what is meant: .docx, .txt or .md.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the schedule there too.")
 @click.option("--queue", is_flag=True, help="Only write the job down; `penstock security worker` does it.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0),
-    default=TIME_LIMIT_SECONDS,
-    show_default=True,
-    help="Seconds until the job is handed over at a checkpoint.",
-)
+@time_limit_option
 @agents_option
-@storage_options
+@with_place
 @json_option
 def process(
     drawing: Path,
@@ -247,7 +251,7 @@ def process(
     time_limit: float,
     agents: str | None,
     as_json: bool,
-    **place: str | None,
+    place: Place,
 ) -> None:
     """Make a component schedule of the PDF DRAWING.
 
@@ -266,12 +270,12 @@ def process(
         context=None if context is None else _read(context),
     )
     check_files(new)  # what cannot be read leaves no folder and no table
-    with storage_at(place, make=True) as storage:
+    with place.storage(make=True) as storage:
         job = submit_drawing(storage, new)
         if not queue:
-            job = _done(job, _processor(storage, agents, time_limit, quiet=as_json))
+            job = _process_here(job, _processor(storage, agents, time_limit, quiet=as_json))
         if as_json:
-            print_json(job_form(job))
+            print_json(job.item())
         elif queue:
             click.echo(f"{job.id} is queued. `penstock security worker` does it.")
         else:
@@ -281,7 +285,7 @@ def process(
     end_with_state(job)
 
 
-def _done(job: DrawingJob, processor: Processor) -> DrawingJob:
+def _process_here(job: DrawingJob, processor: Processor) -> DrawingJob:
     try:
         return work_until_ended(processor, job)
     except KeyboardInterrupt:
@@ -323,9 +327,9 @@ def _read(path: Path) -> bytes:
 @command.command("status", exit_codes={**_FAILED, **_NO_JOB})
 @job_argument
 @company_option
-@storage_options
+@with_place
 @json_option
-def status(job_id: str, company: str | None, as_json: bool, **place: str | None) -> None:
+def status(job_id: str, company: str | None, as_json: bool, place: Place) -> None:
     """Show JOB: its stages, its files, what is wrong with it.
 
     \b
@@ -333,10 +337,10 @@ def status(job_id: str, company: str | None, as_json: bool, **place: str | None)
       penstock security status job_mbzlks74_rfi5i0
       penstock security status job_mbzlks74_rfi5i0 --company 7central --db jobs.db --json
     """
-    with storage_at(place, company) as storage:
+    with place.storage(company) as storage:
         job = storage.job(job_id)
         if as_json:
-            print_json(job_form(job))
+            print_json(job.item())
         else:
             show_job(job)
     end_with_state(job)
@@ -345,16 +349,16 @@ def status(job_id: str, company: str | None, as_json: bool, **place: str | None)
 @command.command("events")
 @job_argument
 @company_option
-@storage_options
+@with_place
 @json_option
-def events(job_id: str, company: str | None, as_json: bool, **place: str | None) -> None:
+def events(job_id: str, company: str | None, as_json: bool, place: Place) -> None:
     """Show what happened to JOB in the last 7 days.
 
     \b
     Example:
       penstock security events job_mbzlks74_rfi5i0 --db jobs.db
     """
-    with storage_at(place, company) as storage:
+    with place.storage(company) as storage:
         events = storage.events(job_id)
     if as_json:
         print_json([event.item() for event in events])
@@ -375,7 +379,7 @@ def events(job_id: str, company: str | None, as_json: bool, **place: str | None)
 @click.option("--limit", type=click.IntRange(1, LONGEST_PAGE), default=50, show_default=True, help="At most so many.")
 @click.option("--token", metavar="TOKEN", help="Where the page before ended.")
 @company_option
-@storage_options
+@with_place
 @json_option
 def list_(
     status: str | None,
@@ -388,7 +392,7 @@ def list_(
     token: str | None,
     company: str | None,
     as_json: bool,
-    **place: str | None,
+    place: Place,
 ) -> None:
     """List jobs, newest first, by one of status, client, month and dates.
 
@@ -402,7 +406,7 @@ def list_(
     asked = [bool(status), bool(client), bool(month), bool(since or until), interrupted]
     if sum(asked) != 1:
         raise click.UsageError("Say which jobs: one of --status, --client, --month, --since/--until, --interrupted.")
-    with storage_at(place, company) as storage:
+    with place.storage(company) as storage:
         if interrupted:
             page = JobPage(tuple(itertools.islice(storage.interrupted_jobs(), limit)), None)
         elif status:
@@ -414,7 +418,7 @@ def list_(
         else:
             page = _between(storage, since, until, limit, token)
     if as_json:
-        print_json({"jobs": [job_form(job) for job in page.jobs], "token": page.token})
+        print_json({"jobs": [job.item() for job in page.jobs], "token": page.token})
         return
     for job in page.jobs:
         click.echo(one_line(line_of(job)))
@@ -440,7 +444,7 @@ def _between(storage: Storage, since: str | None, until: str | None, limit: int,
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--url-only", is_flag=True, help="Write nothing; print a URL that is valid for an hour.")
 @company_option
-@storage_options
+@with_place
 @json_option
 def download(
     job_id: str,
@@ -450,7 +454,7 @@ def download(
     url_only: bool,
     company: str | None,
     as_json: bool,
-    **place: str | None,
+    place: Place,
 ) -> None:
     """Write the file KIND of JOB to disk. Its hash is checked on the way.
 
@@ -459,7 +463,7 @@ def download(
       penstock security download job_mbzlks74_rfi5i0 excel
       penstock security download job_mbzlks74_rfi5i0 evaluation --out e.json --company 7central
     """
-    with storage_at(place, company) as storage:
+    with place.storage(company) as storage:
         job = storage.job(job_id)
         key = file_of_kind(job, kind)
         if key is None:
@@ -468,7 +472,7 @@ def download(
             )
         if url_only:
             url = storage.presigned_url(key)
-            print_json({"key": key, "url": url}) if as_json else click.echo(url)
+            print_result({"key": key, "url": url}, url, as_json=as_json)
             return
         target = out or Path(key.rpartition("/")[2])
         if target.exists() and not force:
@@ -485,9 +489,9 @@ def download(
 @click.argument("job_id", metavar="[JOB]", required=False)
 @company_option
 @agents_option
-@storage_options
+@with_place
 @json_option
-def resume(job_id: str | None, company: str | None, agents: str | None, as_json: bool, **place: str | None) -> None:
+def resume(job_id: str | None, company: str | None, agents: str | None, as_json: bool, place: Place) -> None:
     """Go on with JOB after its last checkpoint; without JOB, with all jobs whose worker is gone.
 
     \b
@@ -497,13 +501,12 @@ def resume(job_id: str | None, company: str | None, agents: str | None, as_json:
 
     A failed job gets another attempt. A job that another worker has is left to it.
     """
-    with storage_at(place, company) as storage:
-        made = load_agents(agents) if agents else default_agents()
-        processor = Processor(storage, made, watch=StageLines(quiet=as_json))
+    with place.storage(company) as storage:
+        processor = _processor(storage, agents, TIME_LIMIT_SECONDS, quiet=as_json)
         jobs = list(storage.interrupted_jobs()) if job_id is None else [_ready(storage, storage.job(job_id))]
         done = [work_until_ended(processor, job) if not job.is_terminal else job for job in jobs]
     if as_json:
-        print_json([job_form(job) for job in done])
+        print_json([job.item() for job in done])
     elif not done:
         click.echo("No job was interrupted.")
     else:
@@ -523,17 +526,11 @@ def _ready(storage: Storage, job: DrawingJob) -> DrawingJob:
 @command.command("worker")
 @click.option("--once", is_flag=True, help="End when no job waits.")
 @click.option("--idle", type=click.FloatRange(0.05), default=1.0, show_default=True, help="Seconds between questions.")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0),
-    default=TIME_LIMIT_SECONDS,
-    show_default=True,
-    help="Of a job, in seconds.",
-)
+@time_limit_option
 @agents_option
-@storage_options
+@with_place
 @json_option
-def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_json: bool, **place: str | None) -> None:
+def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_json: bool, place: Place) -> None:
     """Process jobs as they come, and go on with those whose worker is gone. Any number of workers may run.
 
     \b
@@ -541,28 +538,11 @@ def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_js
       penstock security worker --db jobs.db
       penstock security worker --once --json
     """
-    with storage_at(place, make=True) as storage:
-        processor = Processor(
-            storage,
-            load_agents(agents) if agents else default_agents(),
-            time_limit_seconds=time_limit,
-            safety_margin_seconds=min(SAFETY_MARGIN_SECONDS, time_limit / 10),
-            watch=StageLines(quiet=as_json),
-        )
+    with place.storage(make=True) as storage:
+        processor = _processor(storage, agents, time_limit, quiet=as_json)
         if not as_json:
             click.echo(f"{processor.owner}: jobs of {storage.store.where}", err=True)
-        while True:
-            try:
-                done = processor.process_next()
-            except LeaseLost as lost:
-                click.echo(str(lost), err=True)
-                continue
-            if done is not None:
-                _print_end(done, as_json)
-            elif once:
-                return
-            else:
-                time.sleep(idle)
+        processor.process_all(lambda job: _print_end(job, as_json), once=once, idle_seconds=idle)
 
 
 def _print_end(job: DrawingJob, as_json: bool) -> None:
@@ -583,7 +563,7 @@ def _print_end(job: DrawingJob, as_json: bool) -> None:
     help="Lines of COMPANY TOKEN: who has a company's token sees that company's jobs, and only those.",
 )
 @agents_option
-@storage_options
+@with_place
 @json_option
 def serve_command(
     host: str,
@@ -593,7 +573,7 @@ def serve_command(
     tokens: TextIO | None,
     agents: str | None,
     as_json: bool,
-    **place: str | None,
+    place: Place,
 ) -> None:
     """Take drawings over HTTP, and process them.
 
@@ -614,14 +594,14 @@ def serve_command(
     if not is_loopback(host) and not tenants.tokens:
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
     sockets = listen(host, port)  # before anything is made: a taken port leaves nothing behind
-    with storage_at(place, make=True) as storage:
+    with place.storage(make=True) as storage:
         made = load_agents(agents) if agents else default_agents()
         api = security_api(storage, agents=made, tenants=tenants, hosts=hosts, concurrency=concurrency)
 
         def ready(url: str) -> None:
             form = {"url": url, "storage": storage.store.where, "pid": os.getpid()}
-            told = f"The security assistant is at {url} (stop with Ctrl+C)"
-            click.echo(orjson.dumps(form).decode() if as_json else told)
+            text = f"The security assistant is at {url} (stop with Ctrl+C)"
+            click.echo(orjson.dumps(form).decode() if as_json else text)
             sys.stdout.flush()
 
         serve(api, sockets, ready)
@@ -643,11 +623,11 @@ def _tokens(text: str) -> dict[str, str]:
 @click.option(
     "--older-than", type=AgeType(), default="24h", show_default=True, help="Leave files alone that are younger."
 )
-@storage_options
+@with_place
 @dry_run_option
 @yes_option
 @json_option
-def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place: str | None) -> None:
+def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, place: Place) -> None:
     """Remove jobs that have expired (30 days after they ended), and files that belong to no job.
 
     \b
@@ -655,21 +635,21 @@ def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
       penstock security cleanup --dry-run
       penstock security cleanup --older-than 7d --yes
     """
-    with storage_at(place) as storage:
+    with place.storage() as storage:
         names: list[str] = []
         found = storage.clean_up(older_than_seconds=older_than, dry_run=True, tell=names.append)
         files = found.files.orphans + found.files.leftovers
         if not as_json:
             for name in names:
                 click.echo(f"  - {name}")
-            told = f"{counted(found.jobs, 'expired job')}, {counted(files, 'file')} of no job"
-            click.echo(f"Plan: {told} ({found.files.size:,} bytes).")
+            text = f"{count_text(found.jobs, 'expired job')}, {count_text(files, 'file')} of no job"
+            click.echo(f"Plan: {text} ({found.files.size:,} bytes).")
         if (found.jobs or files) and not dry_run:
             confirm(f"Remove them from {storage.store.where}?", yes=yes)
             found = storage.clean_up(older_than_seconds=older_than)
             files = found.files.orphans + found.files.leftovers
             if not as_json:
-                click.echo(f"Removed {counted(found.jobs, 'job')} and {counted(files, 'file')}.")
+                click.echo(f"Removed {count_text(found.jobs, 'job')} and {count_text(files, 'file')}.")
     if as_json:
         print_json({"jobs": found.jobs, "files": files, "bytes": found.files.size, "names": names, "dry_run": dry_run})
 
@@ -678,10 +658,10 @@ def cleanup(older_than: float, dry_run: bool, yes: bool, as_json: bool, **place:
 @click.argument("target", type=click.Path(file_okay=False))
 @click.option("--replace", is_flag=True, help="Replace jobs that are there in another version.")
 @company_option
-@storage_options
+@with_place
 @dry_run_option
 @json_option
-def export(target: str, replace: bool, company: str | None, dry_run: bool, as_json: bool, **place: str | None) -> None:
+def export(target: str, replace: bool, company: str | None, dry_run: bool, as_json: bool, place: Place) -> None:
     """Write all jobs, with their events, into TARGET/jobs.json. Files are not copied.
 
     \b
@@ -690,7 +670,7 @@ def export(target: str, replace: bool, company: str | None, dry_run: bool, as_js
 
     Doing it twice is doing it once.
     """
-    with storage_at(place) as storage:
+    with place.storage() as storage:
         moved = copy_jobs(
             storage.store,
             JsonJobStore(target),
@@ -705,11 +685,11 @@ def export(target: str, replace: bool, company: str | None, dry_run: bool, as_js
 def show_moved(moved: Moved, target: str, *, dry_run: bool, as_json: bool) -> None:
     """Exit code 1 if jobs were left as they are in the target, in another version."""
     if as_json:
-        print_json(moved.form() | {"dry_run": dry_run})
+        print_json(asdict(moved) | {"dry_run": dry_run})
     else:
         verb = "Would copy" if dry_run else "Copied"
-        told = f"{counted(moved.copied, 'job')} and {counted(moved.events, 'event')}"
-        click.echo(f"{verb} {told} to {target}; {moved.same} were there already.")
+        text = f"{count_text(moved.copied, 'job')} and {count_text(moved.events, 'event')}"
+        click.echo(f"{verb} {text} to {target}; {moved.same} were there already.")
         if moved.replaced:
             click.echo(f"{'Would replace' if dry_run else 'Replaced'} {moved.replaced}.")
         for key in moved.kept:
@@ -722,10 +702,10 @@ def show_moved(moved: Moved, target: str, *, dry_run: bool, as_json: bool) -> No
 @click.argument("source", type=click.Path(exists=True, file_okay=False))
 @click.option("--replace", is_flag=True, help="Replace jobs that are there in another version.")
 @company_option
-@storage_options
+@with_place
 @dry_run_option
 @json_option
-def import_(source: str, replace: bool, company: str | None, dry_run: bool, as_json: bool, **place: str | None) -> None:
+def import_(source: str, replace: bool, company: str | None, dry_run: bool, as_json: bool, place: Place) -> None:
     """Read the jobs of SOURCE/jobs.json, with their events, into the storage. Files are not copied.
 
     \b
@@ -734,7 +714,7 @@ def import_(source: str, replace: bool, company: str | None, dry_run: bool, as_j
     """
     if not (Path(source) / JOBS_FILE).is_file():
         raise click.UsageError(f"{source} has no {JOBS_FILE}.")
-    with storage_at(place, make=True) as storage:
+    with place.storage(make=True) as storage:
         moved = copy_jobs(
             JsonJobStore(source),
             storage.store,

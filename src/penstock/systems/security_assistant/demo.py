@@ -10,13 +10,12 @@ from typing import Final
 from penstock.client.database import Database
 from penstock.jobs.model.state import State
 from penstock.systems.security_assistant.drawing.sample import Building
-from penstock.systems.security_assistant.jobs.copy import copy_jobs
 from penstock.systems.security_assistant.jobs.job import DrawingJob
 from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
 from penstock.systems.security_assistant.jobs.processor import Processor
-from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
-from penstock.systems.security_assistant.settings import Settings, table_storage
+from penstock.systems.security_assistant.jobs.stages import NewDrawing, submit_drawing
+from penstock.systems.security_assistant.jobs.storage import Settings, Storage, table_storage
+from penstock.systems.security_assistant.jobs.store import copy_jobs
 
 _CONTEXT: Final = b"Standard: EN 60839-11-1\nEvery reader shall be flush mounted.\n"
 _BUILDINGS: Final = (
@@ -34,7 +33,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     jobs = []
     for number, (company, building) in enumerate(_BUILDINGS):
         progress(0.1 + 0.25 * number, f"{building.client}, {building.project}: drawing to schedule")
-        jobs.append(_processed(storage, company, building, in_parts=number == 0))
+        jobs.append(_process(storage, company, building, in_parts=number == 0))
     progress(0.9, "exporting to jobs.json")
     twin = folder / "local_output"
     moved = copy_jobs(storage.store, JsonJobStore(twin), now=storage.now(), replace_existing=True)
@@ -56,7 +55,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
     }
 
 
-def _processed(storage: Storage, company: str, building: Building, *, in_parts: bool) -> DrawingJob:
+def _process(storage: Storage, company: str, building: Building, *, in_parts: bool) -> DrawingJob:
     """With `in_parts`, each stage is another worker's, whose time is up after it."""
     new = NewDrawing(company, building.client, building.project, f"{building.number}.pdf", building.pdf())
     if in_parts:

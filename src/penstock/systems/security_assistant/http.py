@@ -31,12 +31,10 @@ from penstock.systems.security_assistant.drawing.pdf import (
     DrawingTooLarge,
     NotPdf,
 )
-from penstock.systems.security_assistant.jobs.job import DrawingJob
-from penstock.systems.security_assistant.jobs.names import BadName, part_of
+from penstock.systems.security_assistant.jobs.job import BadName, DrawingJob, part_of
 from penstock.systems.security_assistant.jobs.processor import Workers
-from penstock.systems.security_assistant.jobs.stages import KINDS, file_of_kind, stages_of
+from penstock.systems.security_assistant.jobs.stages import KINDS, NewDrawing, file_of_kind, stages_of, submit_drawing
 from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.submission import NewDrawing, submit_drawing
 
 with extra("systems", "The security assistant"):
     from fastapi import Depends, FastAPI, Query, Request
@@ -273,7 +271,7 @@ def status(job: Job, request: Request) -> JobView:
         project_name=job.project_name,
         status=job.state.value,
         created_at=utc_text(job.created_at),
-        updated_at=utc_text(job.updated_at),
+        updated_at=utc_text(job.lifecycle.updated_at),
         stages=[_stage(job, stage.name, stage.checkpoint) for stage in stages_of(job)],
         metadata=dict(job.metadata),
         downloads={kind: url_for(request, f"/download/{job.id}/{kind}?company={job.company}") for kind in ready},

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
 
 from penstock.client.database import Database
 from penstock.files import Files
 from penstock.jobs.model.job import Entry, History, Job
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import (
-    NEVER_EXPIRES,
     JobQuery,
     JobSource,
     ReadOnlySource,
@@ -27,8 +25,6 @@ from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, E
 from penstock.systems.security_assistant.jobs.stages import stages_of
 from penstock.systems.security_assistant.jobs.store import ByStatus
 from penstock.systems.security_assistant.jobs.table_store import TableJobStore
-
-TASK: Final = "drawing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +68,13 @@ def drawing_job(drawing: DrawingJob, entries: int = 0) -> Job:
     stages = stages_of(drawing)
     done = [stage for stage in stages if stage.checkpoint in drawing.checkpoints]
     error = drawing.error
-    return Job(
-        id=drawing.id,
-        task=TASK,
-        state=drawing.state,
-        created_at=drawing.created_at,
-        updated_at=drawing.updated_at,
-        run_at=drawing.created_at if drawing.retry_at is None else drawing.retry_at,
-        expires_at=NEVER_EXPIRES if drawing.expires_at is None else drawing.expires_at,
-        tenant=drawing.company,
+    return replace(
+        drawing.lifecycle,
         version=max(1, drawing.version),
-        attempt=drawing.attempt,
-        failures=drawing.failures,
-        crashes=drawing.crashes,
-        token=drawing.token,
-        lease=drawing.lease,
         progress=100.0 * len(done) / len(stages),
         step=done[-1].name if done else "",
         entries=entries or len(done),
         error=None if error is None else error_of(error.get("kind"), error.get("message")),
-        started_at=drawing.started_at,
-        ended_at=drawing.ended_at,
     )
 
 

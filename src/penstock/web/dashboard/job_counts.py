@@ -20,7 +20,7 @@ from penstock.jobs.layouts.layout import Listing
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
-from penstock.jobs.worker.registry import Registry, WorkerInfo
+from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.web.dashboard.source import Source
 
 FIRST_KEYS: Final = 40
@@ -222,7 +222,7 @@ class OverviewCache:
             self._finished,
             store.find(state=State.FAILED, limit=_LISTED_JOBS).jobs,
             store.find(state=State.PROCESSING, limit=_LISTED_JOBS).jobs,
-            tuple(Registry(store.db, store.layout).workers(now, tidy=False)),
+            tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
         )
         return self._overview
 
@@ -253,7 +253,7 @@ def oldest_waiting(store: JobStore, now: float) -> Job | None:
             request = _partition_query(store, listing, partition, _OLDEST_READ)
             for item in store.db.execute("Query", request)["Items"]:
                 keys.append(item[id_name]["S"])
-    due = [job for job in store.get_those_there(keys) if _is_due(job, now)]
+    due = [job for job in store.get_existing(keys) if _is_due(job, now)]
     return min(due, key=lambda job: job.run_at, default=None)
 
 

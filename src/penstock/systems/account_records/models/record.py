@@ -106,13 +106,13 @@ class RecordModel:
     def query_unprocessed(self, *, since: str = "", limit: int | None = None) -> Iterator[Record]:
         """What is still to be done; in the safe layout oldest first, and from `since` on."""
         if self.layout == "safe":
-            return self._merged(PENDING_INDEX, PENDING_SHARD, pending_shards(), since, limit)
+            return self._merge(PENDING_INDEX, PENDING_SHARD, pending_shards(), since, limit)
         return self._of_state(0, since, limit)
 
     def query_processed(self, *, since: str = "", limit: int | None = None) -> Iterator[Record]:
         """What is done, in the same way."""
         if self.layout == "safe":
-            return self._merged(PROCESSED_INDEX, PROCESSED_SHARD, processed_shards(), since, limit)
+            return self._merge(PROCESSED_INDEX, PROCESSED_SHARD, processed_shards(), since, limit)
         return self._of_state(1, since, limit)
 
     def query_by_account(
@@ -123,7 +123,7 @@ class RecordModel:
         items = self.table.query(AccountId=account_id, sort=sort, newest_first=newest_first, limit=limit)
         return map(plain, items)
 
-    def _merged(self, index: str, attribute: str, shards: list[str], since: str, limit: int | None) -> Iterator[Record]:
+    def _merge(self, index: str, attribute: str, shards: list[str], since: str, limit: int | None) -> Iterator[Record]:
         """The shards of an index as one, in the order of `RunTime`: a page of each is in memory."""
         queries = [self._query(index, {attribute: shard}, since, limit) for shard in shards]
         merged = heapq.merge(*queries, key=lambda item: (item["RunTime"], item["AccountId"]))

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from penstock.errors import PenstockError
 from penstock.systems.delphi.analysis.libraries import library
-from penstock.systems.delphi.analysis.projection import condensed
+from penstock.systems.delphi.analysis.projection import condense_vectors
 
 _LOG = logging.getLogger("penstock.delphi")
 OUTLIER: Final = -1
@@ -60,22 +60,22 @@ class Layers:
         return [row for row, label in enumerate(self.labels[layer]) if label == cluster]
 
 
-def clustered(vectors: Any, seed: int, clusterer: Clusterer = "auto") -> Layers:
+def cluster_vectors(vectors: Any, seed: int, clusterer: Clusterer = "auto") -> Layers:
     """The layers of these rows. The same rows and seed give the same layers."""
     count = len(vectors)
     if clusterer not in CLUSTERERS:
         raise PenstockError(f"There is no clusterer {clusterer!r}: there are {', '.join(CLUSTERERS)}.")
     if count < _LEAST_TREE:
-        return _finished([(0,) * count], vectors, {"method": "one"})
+        return _layers_of([(0,) * count], vectors, {"method": "one"})
     wants_evoc = clusterer == "evoc" or (clusterer == "auto" and count >= SHORT_CONVERSATION)
     if wants_evoc and vectors.shape[1] >= _LEAST_DIMENSIONS:
         parameters = _evoc_parameters(count, seed)
         found = _evoc(vectors, parameters)
         if found:
-            points = condensed(vectors, seed) if max(found[-1]) >= _COARSEST else vectors
-            return _finished(_upwards(found, points), vectors, {"method": "evoc", **parameters})
+            points = condense_vectors(vectors, seed) if max(found[-1]) >= _COARSEST else vectors
+            return _layers_of(_upwards(found, points), vectors, {"method": "evoc", **parameters})
     tree = {"method": "tree", "linkage": "ward", "random_state": seed}
-    return _finished(_tree(condensed(vectors, seed)), vectors, tree)
+    return _layers_of(_tree(condense_vectors(vectors, seed)), vectors, tree)
 
 
 def _evoc_parameters(count: int, seed: int) -> dict[str, Any]:
@@ -105,24 +105,24 @@ def _evoc(vectors: Any, parameters: dict[str, Any]) -> list[Labels]:
     model = library("evoc").EVoC(**parameters).fit(vectors)
     found: list[Labels] = []
     for layer in model.cluster_layers_:
-        labels = _joined([int(label) for label in layer], vectors)
+        labels = _join_outliers([int(label) for label in layer], vectors)
         if not found:
             worth = max(labels) >= 1 and labels.count(OUTLIER) <= _MOST_OUTLIERS * len(labels)
         else:
             # One that leaves out much of what the finer has a place for is worse than a merger of the finer one's.
             allowed = found[0].count(OUTLIER) * _MORE_OUTLIERS + 3
             worth = 3 <= max(labels) + 1 <= max(found[-1]) and labels.count(OUTLIER) <= allowed
-            labels = _lifted(found[-1], labels, vectors) if worth else labels
+            labels = _lift(found[-1], labels, vectors) if worth else labels
         if worth:
             found.append(labels)
     return found
 
 
-def _joined(labels: list[int], vectors: Any) -> Labels:
+def _join_outliers(labels: list[int], vectors: Any) -> Labels:
     """An outlier most of whose nearest neighbours are in one cluster belongs there after all."""
     numpy = library("numpy")
     if not 0 < labels.count(OUTLIER) < len(labels):
-        return _numbered(labels)
+        return _renumber(labels)
     joined = list(labels)
     for row in [row for row, label in enumerate(labels) if label == OUTLIER]:
         nearest = numpy.argsort(-(vectors @ vectors[row]), kind="stable")[: _VOTERS + 1]
@@ -130,10 +130,10 @@ def _joined(labels: list[int], vectors: Any) -> Labels:
         best = max(votes, key=lambda label: (votes.count(label), -label), default=OUTLIER)
         if votes.count(best) >= _VOTES:
             joined[row] = best
-    return _numbered(joined)
+    return _renumber(joined)
 
 
-def _lifted(finer: Labels, coarser: Labels, vectors: Any) -> Labels:
+def _lift(finer: Labels, coarser: Labels, vectors: Any) -> Labels:
     """The coarser layer, in which a comment that the finer one has a place for has one too: its cluster-mates', or the
     nearest."""
     numpy = library("numpy")
@@ -147,7 +147,7 @@ def _lifted(finer: Labels, coarser: Labels, vectors: Any) -> Labels:
         for row in rows:
             if lifted[row] == OUTLIER:
                 lifted[row] = place
-    return _numbered(lifted)
+    return _renumber(lifted)
 
 
 def _tree(points: Any) -> list[Labels]:
@@ -166,7 +166,7 @@ def _upwards(found: list[Labels], points: Any) -> list[Labels]:
     """Coarser layers on top, until the last is short: clusters whose middles lie together become one."""
     while (clusters := max(found[-1]) + 1) > _COARSEST:
         groups = _cut(_ward(_middles(found[-1], points)), _fewer(clusters))
-        merged = _numbered([OUTLIER if label == OUTLIER else groups[label] for label in found[-1]])
+        merged = _renumber([OUTLIER if label == OUTLIER else groups[label] for label in found[-1]])
         if max(merged) + 1 >= clusters:
             break
         found = [*found, merged]
@@ -183,7 +183,7 @@ def _ward(points: Any) -> Any:
 
 def _cut(tree: Any, parts: int) -> Labels:
     labels = library("scipy.cluster.hierarchy").fcluster(tree, parts, criterion="maxclust")
-    return _numbered([int(label) for label in labels])
+    return _renumber([int(label) for label in labels])
 
 
 def _middles(labels: Labels, vectors: Any) -> Any:
@@ -192,7 +192,7 @@ def _middles(labels: Labels, vectors: Any) -> Any:
     return numpy.vstack([vectors[array == cluster].mean(axis=0) for cluster in range(max(labels) + 1)])
 
 
-def _numbered(labels: list[int]) -> Labels:
+def _renumber(labels: list[int]) -> Labels:
     """The same groups, the largest first; of two alike, the one whose first comment comes first."""
     first: dict[int, int] = {}
     sizes: dict[int, int] = {}
@@ -204,7 +204,7 @@ def _numbered(labels: list[int]) -> Labels:
     return tuple(numbers[label] for label in labels)
 
 
-def _finished(found: list[Labels], vectors: Any, parameters: dict[str, Any]) -> Layers:
+def _layers_of(found: list[Labels], vectors: Any, parameters: dict[str, Any]) -> Layers:
     return Layers(tuple(found), tuple(_confidence(labels, vectors) for labels in found), parameters)
 
 

@@ -63,7 +63,7 @@ class Conversation:
         """Authors, as far as the export names them."""
         return len({comment.author for comment in self.comments if comment.author})
 
-    def counted(self, reason: Reason) -> int:
+    def count_skipped(self, reason: Reason) -> int:
         return sum(1 for one in self.skipped if one.reason == reason)
 
 
@@ -97,7 +97,7 @@ def parse_conversation(data: bytes, *, name: str = "comments.csv") -> Conversati
         raise BadConversation(f"{name}, line {rows.line_num}: {error}. Export the conversation again.") from error
     if len(found) > MOST_COMMENTS:
         raise BadConversation(f"{name} has {len(found):,} comments; {MOST_COMMENTS:,} are the most.")
-    return _sifted(found, name)
+    return _sift(found, name)
 
 
 def _check_header(header: list[str], name: str) -> None:
@@ -142,7 +142,7 @@ def _count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
 
 
-def _sifted(found: list[tuple[Comment, bool]], name: str) -> Conversation:
+def _sift(found: list[tuple[Comment, bool]], name: str) -> Conversation:
     found.sort(key=lambda pair: pair[0].id)
     kept: list[Comment] = []
     skipped: list[Skipped] = []

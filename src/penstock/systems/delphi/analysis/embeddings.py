@@ -21,7 +21,7 @@ from penstock.systems.delphi.analysis.libraries import library
 FLOAT_BYTES: Final = 4
 
 
-def packed(vector: Sequence[float]) -> bytes:
+def pack_vector(vector: Sequence[float]) -> bytes:
     """Raises ValueError for a component that is no number: it would poison every distance to it."""
     values = [float(component) for component in vector]
     if not all(map(math.isfinite, values)):
@@ -29,7 +29,7 @@ def packed(vector: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
 
 
-def unpacked(data: bytes, dimensions: int) -> tuple[float, ...]:
+def unpack_vector(data: bytes, dimensions: int) -> tuple[float, ...]:
     """Raises ValueError where the bytes are not of that many dimensions."""
     if len(data) != dimensions * FLOAT_BYTES:
         raise ValueError(f"{len(data):,} bytes are no vector of {dimensions:,} dimensions")
@@ -105,15 +105,15 @@ def _features(texts: Sequence[str]) -> Any:
 
 
 def _words(texts: Sequence[str]) -> Any:
-    return _fitted(texts, 1.0, analyzer=terms)
+    return _fit(texts, 1.0, analyzer=terms)
 
 
 def _letters(texts: Sequence[str]) -> Any:
     plain = ["".join(" " if letter.isdigit() else letter for letter in text.casefold()) for text in texts]
-    return _fitted(plain, _LETTER_WEIGHT, analyzer="char_wb", ngram_range=(3, 5))
+    return _fit(plain, _LETTER_WEIGHT, analyzer="char_wb", ngram_range=(3, 5))
 
 
-def _fitted(texts: Sequence[str], weight: float, **settings: Any) -> Any:
+def _fit(texts: Sequence[str], weight: float, **settings: Any) -> Any:
     """Terms of one comment alone connect it with nothing, and are left out where enough others remain."""
     vectorizer = library("sklearn.feature_extraction.text").TfidfVectorizer
     for least in (2, 1):

@@ -56,7 +56,7 @@ def is_unspaced(word: str) -> bool:
     return _UNSPACED.fullmatch(word) is not None
 
 
-def unspaced(text: str) -> list[str]:
+def unspaced_runs(text: str) -> list[str]:
     """Runs of letters of a script without blanks, cut at the letters that only hold sentences together."""
     return [part for run in _UNSPACED.findall(text) for part in _HAN_STOP.split(run) if len(part) > 1]
 
@@ -74,7 +74,7 @@ def _telling(word: str) -> list[str]:
     """The word, or the words that it is made of; none if it says nothing of a topic."""
     if not _UNSPACED.search(word):
         return [word.removesuffix("'s")] if _tells(word) else []
-    pairs = [run[at : at + 2] for run in unspaced(word) for at in range(len(run) - 1)]
+    pairs = [run[at : at + 2] for run in unspaced_runs(word) for at in range(len(run) - 1)]
     return pairs + [rest for rest in _UNSPACED.split(word) if rest and _tells(rest)]
 
 
@@ -171,7 +171,7 @@ class Vocabulary:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._spelt = spellings(texts)
-        self._terms = [self._found(text) for text in texts]
+        self._terms = [self._terms_in(text) for text in texts]
         self._everywhere = Counter(term for terms in self._terms for term in terms)
         self._phrases: dict[str, Counter[str]] = {}
         for text in texts:
@@ -179,7 +179,7 @@ class Vocabulary:
                 self._phrases.setdefault(term, Counter())[written] += 1
 
     @staticmethod
-    def _found(text: str) -> frozenset[str]:
+    def _terms_in(text: str) -> frozenset[str]:
         return frozenset(stem(word) for word in words(text)) | frozenset(term for term, _ in _phrases(text))
 
     def keywords(self, rows: Sequence[int], most: int = TOP_WORDS) -> tuple[Keyword, ...]:
@@ -200,7 +200,7 @@ class Vocabulary:
             if not any(_overlap(term, other) for other in kept):
                 kept.append(term)
         return tuple(
-            Keyword(self.written(term), term, round(scored[term], _DIGITS), round(counts[term] / len(rows), _DIGITS))
+            Keyword(self.spelling(term), term, round(scored[term], _DIGITS), round(counts[term] / len(rows), _DIGITS))
             for term in kept
         )
 
@@ -217,7 +217,7 @@ class Vocabulary:
         total = sum(keyword.score for keyword in keywords)
         return sum(keyword.score for keyword in keywords if keyword.term in self._terms[row]) / total if total else 0.0
 
-    def written(self, term: str) -> str:
+    def spelling(self, term: str) -> str:
         """As readers write it."""
         if term in self._phrases:
             seen = self._phrases[term]
@@ -234,7 +234,7 @@ def _phrases(text: str) -> list[tuple[str, str]]:
                 continue
             if stem(first) != stem(second):
                 found.append((f"{stem(first)} {stem(second)}", f"{first} {second}"))
-    for run in unspaced(text):
+    for run in unspaced_runs(text):
         for length in range(3, _LONGEST_RUN + 1):
             found += [(run[at : at + length],) * 2 for at in range(len(run) - length + 1)]
     return found
@@ -251,10 +251,10 @@ def _overlap(term: str, other: str) -> bool:
     """Whether one says the other again: a phrase beside its own words, a piece of a longer word."""
     if is_unspaced(term) or is_unspaced(other):
         shorter, longer = sorted((term, other), key=len)
-        return shorter in longer or _chained(shorter, longer)
+        return shorter in longer or _are_chained(shorter, longer)
     return bool(set(term.split()) & set(other.split()))
 
 
-def _chained(first: str, second: str) -> bool:
+def _are_chained(first: str, second: str) -> bool:
     """Neighbouring pieces of one word: 計程 and 程車."""
     return any(first.endswith(second[:size]) or first.startswith(second[-size:]) for size in range(1, len(first)))

@@ -60,7 +60,7 @@ class Scene:
     labels: tuple[Label, ...]
 
 
-def arranged(
+def arrange(
     conversation: Conversation,
     projection: Projection,
     layers: Layers,
@@ -68,7 +68,7 @@ def arranged(
     names: Mapping[str, str],
 ) -> Scene:
     """Puts everything in its place."""
-    places = _scaled(projection.positions)
+    places = _scale(projection.positions)
     layer = _shown_layer(layers)
     colours = [_colour(label) for label in layers.labels[layer]]
     shown = [topic for topic in topics if topic.layer == layer]
@@ -146,7 +146,7 @@ def _shown_layer(layers: Layers) -> int:
     return next(fitting, len(layers.labels) - 1)
 
 
-def _scaled(positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _scale(positions: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Into the picture, with a margin; each direction by itself, so that the picture is used."""
     columns = []
     for axis, size in ((0, WIDTH), (1, HEIGHT)):

@@ -97,7 +97,7 @@ class Projection:
     parameters: dict[str, Any]
 
 
-def projected(vectors: Any, seed: int) -> Projection:
+def project_vectors(vectors: Any, seed: int) -> Projection:
     """The map of these rows. The same rows and seed give the same map."""
     count = len(vectors)
     if count < _LEAST_COMMENTS:
@@ -109,7 +109,7 @@ def projected(vectors: Any, seed: int) -> Projection:
     return Projection(positions, tuple(_edges(graph, vectors)), {**parameters, "random_state": seed})
 
 
-def condensed(vectors: Any, seed: int) -> Any:
+def condense_vectors(vectors: Any, seed: int) -> Any:
     """A few coordinates in which neighbours lie close together: for finding groups, not for drawing."""
     dimensions = min(_CONDENSED, len(vectors) - 2, vectors.shape[1])
     return _umap(vectors, neighbor_graph(vectors), seed, dimensions=dimensions, min_dist=0.0)

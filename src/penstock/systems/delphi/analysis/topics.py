@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from penstock.errors import PenstockError
 from penstock.systems.delphi.analysis.clusters import OUTLIER, Layers
 from penstock.systems.delphi.analysis.keywords import Keyword, Vocabulary
-from penstock.user_modules import named
+from penstock.user_modules import load_attribute
 
 SAMPLES: Final = 5
 _NAME_KEYWORDS: Final = 3
@@ -77,7 +77,7 @@ def cluster_key(layer: int, cluster: int) -> str:
     return f"layer{layer}_{cluster}"
 
 
-def described(
+def describe_topics(
     layers: Layers, texts: Sequence[str], vectors: Any, positions: Sequence[tuple[float, float]]
 ) -> list[Topic]:
     """The topics of every layer, finest layer first, in the order of their numbers."""
@@ -139,7 +139,7 @@ def _cut(text: str) -> str:
 
 def load_namer(place: str) -> Namer:
     """The namer that `module:attribute` names; a class is called without arguments. Raises PenstockError."""
-    _, _, found = named(place, what="namer", example="models:namer")
+    _, _, found = load_attribute(place, what="namer", example="models:namer")
     namer = found() if isinstance(found, type) else found
     if not callable(getattr(namer, "name", None)) or not isinstance(getattr(namer, "model_name", None), str):
         raise PenstockError(f"{place} is no namer: it needs `model_name`, a text, and `name(topic, comments)`.")

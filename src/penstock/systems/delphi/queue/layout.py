@@ -18,9 +18,8 @@ from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.files import Files
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
-from penstock.jobs.layouts.layout import ClaimIndex, Item, Listing, ReadCall, Record
-from penstock.jobs.model.job import Checkpoint, Entry, Event, History, Job, JobFile
-from penstock.jobs.model.new_job import BadJob
+from penstock.jobs.layouts.layout import ClaimIndex, Item, Listing, ReadCall
+from penstock.jobs.model.job import BadJob, Checkpoint, History, Job
 from penstock.jobs.model.state import State
 from penstock.jobs.sources import JobSource, StoreSource, TableDescription
 from penstock.jobs.store.store import JobStore
@@ -106,35 +105,16 @@ class QueueLayout(CollectionLayout):
 
     # ── what lies beside it ──────────────────────────────────────────────────────────────────────
 
-    def entry(self, job: Job, entry: Entry) -> Record:
-        return _beside(super().entry(job, entry))
-
-    def event(self, job: Job, event: Event) -> Record:
-        return _beside(super().event(job, event))
-
-    def checkpoint(self, job: Job, checkpoint: Checkpoint) -> Record:
-        return _beside(super().checkpoint(job, checkpoint))
-
-    def file(self, job: Job, file: JobFile) -> Record:
-        return _beside(super().file(job, file))
-
-    def payload(self, job: Job, name: str, text: str) -> Record:
-        return _beside(super().payload(job, name, text))
-
-    def child(self, parent: Job, child_id: str) -> Record:
-        return _beside(super().child(parent, child_id))
-
-    def entry_of(self, item: Item) -> Entry:
-        return super().entry_of(_ours(item))
-
-    def event_of(self, item: Item) -> Event:
-        return super().event_of(_ours(item))
+    def _record(self, job: Job, record: str, at: float) -> Item:
+        """A record of the default layout under a key of its own (2)."""
+        item = super()._record(job, record, at)
+        item["job_id"], item["created_at"] = {"S": f"{job.id}#{record}"}, {"S": record}
+        item["conversation_id"] = {"S": _RECORDS + job.id}
+        del item["record"]
+        return item
 
     def checkpoint_of(self, item: Item) -> Checkpoint:
         return super().checkpoint_of(_ours(item))
-
-    def file_of(self, item: Item) -> JobFile:
-        return super().file_of(_ours(item))
 
     def child_of(self, item: Item) -> str:
         return super().child_of(_ours(item))
@@ -177,16 +157,6 @@ class QueueLayout(CollectionLayout):
             },
         }
         return ReadCall("Query", request)
-
-
-def _beside(record: Record) -> Record:
-    """A record of the default layout under a key of its own (2)."""
-    item = dict(record.item)
-    job_id, name = item["job_id"]["S"], item.pop("record")["S"]
-    item["job_id"] = {"S": f"{job_id}#{name}"}
-    item["conversation_id"] = {"S": _RECORDS + job_id}
-    item["created_at"] = {"S": name}
-    return Record(record.table, item)
 
 
 def _ours(item: Item) -> Item:

@@ -22,10 +22,15 @@ from typing import Generic, Protocol, TypeVar
 from penstock.errors import PenstockError
 from penstock.systems.security_assistant.drawing.components import Components, count_components
 from penstock.systems.security_assistant.drawing.context import Context, read_context
-from penstock.systems.security_assistant.drawing.evaluation import Evaluation, evaluate
 from penstock.systems.security_assistant.drawing.pdf import BadDrawing, Drawing
-from penstock.systems.security_assistant.drawing.schedule import Heading, schedule_sheets, workbook
-from penstock.user_modules import named
+from penstock.systems.security_assistant.drawing.schedule import (
+    Evaluation,
+    Heading,
+    evaluate,
+    schedule_sheets,
+    workbook,
+)
+from penstock.user_modules import load_attribute
 
 Value = TypeVar("Value")
 
@@ -121,7 +126,7 @@ def default_agents() -> Agents:
 
 def load_agents(place: str) -> Agents:
     """What the function `module:name` gives."""
-    module, name, make = named(place, what="function", example="my_agents:make")
+    module, name, make = load_attribute(place, what="function", example="my_agents:make")
     if not callable(make):
         raise PenstockError(f"{module.__name__} has no function named {name}.")
     agents = make()

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 from penstock.files.errors import BadKey
-from penstock.files.keys import normalized
+from penstock.files.keys import normalize_name
 from penstock.systems.security_assistant.drawing.pdf import Drawing, DrawingTooLarge, Page, Row
 
 CUSTOM: Final = {
@@ -83,7 +83,7 @@ def type_of(description: str) -> str:
         if part in words:
             return kind
     try:
-        return normalized(description)
+        return normalize_name(description)
     except BadKey:
         return "unknown"
 
@@ -215,7 +215,7 @@ def count_components(drawing: Drawing) -> Components:
         raise DrawingTooLarge(
             f"The drawing has {len(found):,} components; {MOST_COMPONENTS:,} are the limit. Split it."
         )
-    return Components(tuple(found), legend, _stated(drawing))
+    return Components(tuple(found), legend, _stated_counts(drawing))
 
 
 def _look(page: Page, meanings: dict[str, str], seen: dict[str, _Seen]) -> None:
@@ -291,7 +291,7 @@ def _order(designator: str) -> tuple[str, list[int], str]:
     return code, [int(part) for part in re.findall(r"\d+", number)], number
 
 
-def _stated(drawing: Drawing) -> dict[str, int]:
+def _stated_counts(drawing: Drawing) -> dict[str, int]:
     rows: Iterator[Row] = (row for page in drawing.pages for row in page.rows)
     found = (_STATED.search(" ".join(cell.text.split())) for row in rows for cell in row.cells)
     return {type_of(one.group(1)): int(one.group(2)) for one in found if one is not None}

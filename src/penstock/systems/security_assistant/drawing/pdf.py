@@ -2,7 +2,9 @@
 
 1. A file that cannot be read is refused with what is wrong and what to do: not a PDF, broken, encrypted, without
    pages, too large. Nothing that pypdf raises comes out of here.
-2. Everything has a limit: bytes, pages, pieces of text, and what all of it unpacks to (read_limits.py).
+2. Everything has a limit: bytes, pages, pieces of text, and what all of it unpacks to. What a page draws may be shared:
+   five hundred pages can have one content, and a page can draw the same form a thousand times. So what is unpacked is
+   counted each time it is read. pypdf bounds a single stream; this bounds their sum.
 3. The same file gives the same drawing.
 """
 
@@ -19,7 +21,72 @@ from typing import Any, Final
 from penstock.errors import PenstockError
 from penstock.extras import extra
 from penstock.files.keys import normalize
-from penstock.systems.security_assistant.drawing.read_limits import Effort, TooMuchEffort
+
+BASE_BYTES: Final = 4 * 1024 * 1024
+BYTES_PER_BYTE: Final = 40
+"""Drawings unpack to three to ten times their size."""
+MOST_BYTES: Final = 400 * 1024 * 1024
+
+
+class TooMuchEffort(Exception):
+    """The file asks for more reading than its size explains."""
+
+
+class Effort:
+    """What is left to spend on a file of `file_bytes`."""
+
+    def __init__(self, file_bytes: int) -> None:
+        self.limit = min(MOST_BYTES, BASE_BYTES + BYTES_PER_BYTE * file_bytes)
+        self._left = self.limit
+        self._forms: dict[str, int] = {}
+        self._known: dict[int, tuple[Any, int]] = {}  # with the form, so that no other gets its id
+
+    def spend(self, count: int) -> None:
+        """Raises TooMuchEffort, and does so from then on."""
+        self._left -= count
+        if self._left < 0:
+            raise TooMuchEffort
+
+    def open_page(self, page: Any) -> bytes:
+        """What the page draws, counted; its forms are known from now on."""
+        contents = page.get_contents()
+        drawn: bytes = b"" if contents is None else contents.get_data()
+        self.spend(len(drawn))
+        self._learn_forms(page.get("/Resources"))
+        return drawn
+
+    def before_operator(self, operator: bytes, operands: Any, *_: Any) -> None:
+        """pypdf's `visitor_operand_before`: a form is counted each time it is drawn, before it is read.
+
+        What is raised inside of a form pypdf swallows; the next operator outside raises again.
+        """
+        if operator == b"Do" and operands:
+            self.spend(self._forms.get(str(operands[0]), 0))
+        elif self._left < 0:
+            raise TooMuchEffort
+
+    def _learn_forms(self, resources: Any) -> None:
+        """By name: of several forms of one name, the largest counts."""
+        left = [resources]
+        while left:
+            found = _resolve(left.pop())
+            named = _resolve(found.get("/XObject")) if found is not None else None
+            for name, reference in (named or {}).items():
+                form = _resolve(reference)
+                if form is None or form.get("/Subtype") != "/Form":
+                    continue
+                if id(form) not in self._known:
+                    self._known[id(form)] = (form, len(form.get_data()))
+                    self.spend(self._known[id(form)][1])
+                    left.append(form.get("/Resources"))
+                self._forms[str(name)] = max(self._forms.get(str(name), 0), self._known[id(form)][1])
+
+
+def _resolve(one: Any) -> Any:
+    """The dictionary that is meant, or None: a broken file has anything anywhere."""
+    found = None if one is None else one.get_object()
+    return found if hasattr(found, "items") else None
+
 
 DRAWING_BYTES: Final = 50 * 1024 * 1024
 """A set of drawings of a hospital has about half of it."""
@@ -154,12 +221,12 @@ class _Pieces:
 
 def check_drawing(data: bytes) -> int:
     """The number of its pages, if it can be read at all. Raises BadDrawing: no more than a glance at the file."""
-    return len(_opened(data).pages)
+    return len(_open_reader(data).pages)
 
 
 def read_drawing(data: bytes) -> Drawing:
     """Raises BadDrawing."""
-    reader = _opened(data)
+    reader = _open_reader(data)
     effort = Effort(len(data))
     try:
         pages = tuple(_page(number, page, effort) for number, page in enumerate(reader.pages, start=1))
@@ -171,11 +238,11 @@ def read_drawing(data: bytes) -> Drawing:
             "Split it, or export it again."
         ) from None
     except Exception as error:  # pypdf raises what it meets: KeyError, RecursionError, zlib.error, …
-        raise BrokenDrawing(f"The PDF is broken: {_told(error)}. Export it again.") from error
+        raise BrokenDrawing(f"The PDF is broken: {_error_text(error)}. Export it again.") from error
     return Drawing(pages, _kind(pages))
 
 
-def _opened(data: bytes) -> Any:
+def _open_reader(data: bytes) -> Any:
     if len(data) > DRAWING_BYTES:
         raise DrawingTooLarge(
             f"The drawing has {len(data):,} bytes; {DRAWING_BYTES:,} are the limit. Split it, or leave pictures out."
@@ -191,7 +258,7 @@ def _opened(data: bytes) -> Any:
         encrypted = reader.is_encrypted
         count = 0 if encrypted else len(reader.pages)
     except Exception as error:
-        raise BrokenDrawing(f"The PDF is broken: {_told(error)}. Export it again.") from error
+        raise BrokenDrawing(f"The PDF is broken: {_error_text(error)}. Export it again.") from error
     if encrypted:
         raise EncryptedDrawing("The PDF is encrypted. Save it without a password.")
     if count == 0:
@@ -201,7 +268,7 @@ def _opened(data: bytes) -> Any:
     return reader
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     text = str(error).strip().rstrip(".")
     return f"{type(error).__name__}: {text[:200]}" if text else type(error).__name__
 

@@ -33,7 +33,7 @@ class PdfPage:
         escaped = text.replace("\\", "\\\\").replace("(", "\\(").replace(")", "\\)")
         self._add(f"BT /{font} {size:g} Tf {x:.2f} {y:.2f} Td ({escaped}) Tj ET")
 
-    def centred(self, x: float, y: float, text: str, *, size: float = 9, font: Font = PLAIN) -> None:
+    def centred_text(self, x: float, y: float, text: str, *, size: float = 9, font: Font = PLAIN) -> None:
         self.text(x - len(text) * size * _LETTER_EMS / 2, y, text, size=size, font=font)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, *, width: float = 0.7) -> None:
@@ -279,7 +279,7 @@ class Building:
         self, page: PdfPage, door: Door, x: float, y: float, width: float, height: float, door_y: float, *, below: bool
     ) -> None:
         page.rectangle(x, y, width, height, pen=1.6)
-        page.centred(x + width / 2, y + (height - 40 if below else 30), door.room.upper(), size=8)
+        page.centred_text(x + width / 2, y + (height - 40 if below else 30), door.room.upper(), size=8)
         page.rectangle(x + width / 2 - 12, door_y - 2, 24, 4, pen=0.5, grey=1)
         page.quarter(x + width / 2 - 12, door_y if below else door_y - 24, 24)
         inside = door_y + 40 if below else door_y - 90

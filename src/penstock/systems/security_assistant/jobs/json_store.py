@@ -24,18 +24,25 @@ from penstock.clock import Clock, SystemClock, utc_text
 from penstock.errors import PenstockError
 from penstock.files import Files, open_files
 from penstock.files.folder_tree import lock
-from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, Event, Item, event_of, job_of
-from penstock.systems.security_assistant.jobs.names import checked_job_id
+from penstock.optimistic import Conflict
+from penstock.systems.security_assistant.jobs.job import (
+    BadItem,
+    DrawingJob,
+    Event,
+    Item,
+    checked_job_id,
+    event_of,
+    job_of,
+)
 from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
-    Conflict,
     NothingThere,
     Place,
     Wanted,
+    in_order,
     place_of,
-    steady,
 )
 
 JOBS_FILE: Final = "jobs.json"
@@ -90,7 +97,7 @@ class JsonJobStore:
         self._write(job, lambda current: current is not None and current.version == before, events)
 
     def _write(self, job: DrawingJob, may: Callable[[DrawingJob | None], bool], events: Sequence[Event]) -> None:
-        with self._locked() as items:
+        with self._lock_jobs() as items:
             found = items.get(job.key)
             current = None if found is None else job_of(found)
             if not may(current):
@@ -101,7 +108,7 @@ class JsonJobStore:
             self._save(items | {job.key: job.item()})
 
     def delete(self, job: DrawingJob) -> bool:
-        with self._locked() as items:
+        with self._lock_jobs() as items:
             found = items.pop(job.key, None)
             if found is None:
                 return True
@@ -122,7 +129,7 @@ class JsonJobStore:
                 continue
             if _has(wanted, job):
                 jobs.append(job)
-        return steady(sorted(jobs, key=place_of, reverse=newest_first), before, newest_first)
+        return in_order(sorted(jobs, key=place_of, reverse=newest_first), before, newest_first)
 
     def everything(self) -> Iterator[DrawingJob]:
         return (job_of(item) for item in self._load().values())
@@ -130,7 +137,7 @@ class JsonJobStore:
     # ── events ───────────────────────────────────────────────────────────────────────────────────
 
     def add_event(self, event: Event) -> None:
-        with self._locked():
+        with self._lock_jobs():
             self._append(event)
 
     def events(self, job_id: str) -> Iterator[Event]:
@@ -139,16 +146,16 @@ class JsonJobStore:
     def _append(self, event: Event) -> None:
         now = self._clock.now()
         kept = [one.item() for one in self._events(event.job_id) if one.expires_at > now]
-        self._files.save(_events_key(event.job_id), _dumped([*kept, event.item()]))
+        self._files.save(_events_key(event.job_id), _to_json([*kept, event.item()]))
 
     def _events(self, job_id: str) -> list[Event]:
         path = self.folder / _events_key(job_id)
-        return [event_of(item) for item in _parsed(path, [])]
+        return [event_of(item) for item in _read_json(path, [])]
 
     # ── the file ─────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def _locked(self) -> Iterator[dict[str, Item]]:
+    def _lock_jobs(self) -> Iterator[dict[str, Item]]:
         self.folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -159,7 +166,7 @@ class JsonJobStore:
 
     def _load(self) -> dict[str, Item]:
         path = self.folder / JOBS_FILE
-        items = _parsed(path, {})
+        items = _read_json(path, {})
         if not isinstance(items, dict):
             raise CorruptJobs(path, "it is no JSON object of jobs by their keys")
         for key, item in items.items():
@@ -169,10 +176,10 @@ class JsonJobStore:
         return items
 
     def _save(self, items: dict[str, Item]) -> None:
-        self._files.save(JOBS_FILE, _dumped(items))
+        self._files.save(JOBS_FILE, _to_json(items))
 
 
-def _parsed(path: Path, absent: Any) -> Any:
+def _read_json(path: Path, absent: Any) -> Any:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -183,7 +190,7 @@ def _parsed(path: Path, absent: Any) -> Any:
         raise CorruptJobs(path, f"{error}" if data.strip() else "it is empty") from None
 
 
-def _dumped(form: Any) -> bytes:
+def _to_json(form: Any) -> bytes:
     return orjson.dumps(form, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 

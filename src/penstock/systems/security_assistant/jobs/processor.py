@@ -1,26 +1,30 @@
-"""Who does the work: claims a job, does its stages one after the other, and says what became of it.
+"""The worker: it claims a job, runs its stages one after the other, and stores how it ended.
 
 1. One worker at a time has a job: the lease is granted by a conditional write, renewed while a stage runs, and what a
    former holder writes is refused.
 2. A stage's file is saved first, and its checkpoint, which points to it, second: a checkpoint that is there is whole.
-3. When `time_limit_seconds` less `safety_margin_seconds` are over, the job is handed over at a checkpoint; another
-   worker goes on after it. Each worker does one stage at least, so that there always is an end. A worker that is told
-   to stop hands over likewise.
-4. Errors that may pass are tried again a few times; others fail the job, with what is wrong and in which stage.
+3. When `time_limit_seconds` less `safety_margin_seconds` are over, the job is requeued at a checkpoint, and another
+   worker continues it. Each worker does one stage at least, so that there always is an end. A worker that is told to
+   stop requeues likewise.
+4. Errors that may pass are retried a few times; others fail the job, with what is wrong and in which stage.
+5. It is no Worker of `penstock.jobs`: drawings are in tables without an index of what may be claimed, whose keys are
+   not the jobs' ids, or in a jobs.json. What happens to a job is the same (transitions.py).
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import orjson
 
+from penstock.clock import utc_text
 from penstock.errors import PenstockError
-from penstock.files import SavedFile
 from penstock.jobs.model.state import State
 from penstock.leases import (
     DEFAULT_LEASE_SECONDS,
@@ -30,18 +34,20 @@ from penstock.leases import (
     checked_seconds,
     new_owner,
 )
-from penstock.retry import Backoff, message_of
+from penstock.optimistic import Conflict
+from penstock.retry import Failure, RetryPolicy
 from penstock.systems.security_assistant.drawing.agents import Agents, default_agents
 from penstock.systems.security_assistant.jobs import transitions
-from penstock.systems.security_assistant.jobs.job import DrawingJob, Event, new_event
+from penstock.systems.security_assistant.jobs.job import Checkpoint, DrawingJob, Event, new_event
 from penstock.systems.security_assistant.jobs.stages import Materials, Outcome, Stage, remaining, stages_of
 from penstock.systems.security_assistant.jobs.storage import Storage
-from penstock.systems.security_assistant.jobs.store import Conflict
 
 TIME_LIMIT_SECONDS: Final = 900.0
 SAFETY_MARGIN_SECONDS: Final = 60.0
-RETRIES: Final = 3
-_BACKOFF: Final = Backoff(base_seconds=1.0, cap_seconds=300.0)
+_RETRIES: Final = RetryPolicy(3, on=(PenstockError,))
+_MESSAGE_CHARACTERS: Final = 4_000
+_IDLE_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 5.0
 _LOG = logging.getLogger("penstock.security")
 
 Watch = Callable[[str, DrawingJob], None]
@@ -75,107 +81,110 @@ class Processor:
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
+    def process_all(
+        self,
+        on_end: Callable[[DrawingJob], None],
+        *,
+        once: bool = False,
+        wait: Callable[[float], object] = time.sleep,
+        idle_seconds: float = _IDLE_SECONDS,
+    ) -> None:
+        """Processes jobs as they come, until it is told to stop; with `once`, until none waits."""
+        while not self._stopping():
+            try:
+                done = self.process_next()
+            except LeaseLost as lost:
+                _LOG.warning("%s", lost)
+                continue
+            if done is not None:
+                on_end(done)
+            elif once:
+                return
+            else:
+                wait(idle_seconds)
+
     def process_next(self) -> DrawingJob | None:
-        """Does the next job that waits or was interrupted; None if there is none."""
-        for job in self._candidates():
-            claimed = self.claim(job)
-            if claimed is not None:
-                return self.run(claimed)
+        """Processes the next job that waits or was interrupted; None if there is none."""
+        # Those that were begun first: somebody has waited for them longest.
+        for job in itertools.chain(self.storage.interrupted_jobs(), self.storage.waiting()):
+            done = self.process(job)
+            if done is not None:
+                return done
         return None
 
-    def _candidates(self) -> Iterator[DrawingJob]:
-        # Those that were begun first: somebody has waited for them longest.
-        yield from self.storage.interrupted_jobs()
-        yield from self.storage.waiting()
-
     def process(self, job: DrawingJob) -> DrawingJob | None:
-        """Does this job; None if another worker has it, or it has ended."""
+        """Processes this job; None if another worker has it, or it has ended."""
         claimed = self.claim(job)
         return None if claimed is None else self.run(claimed)
 
     def claim(self, job: DrawingJob) -> DrawingJob | None:
         """The job, ours now; None where there is nothing to claim any more (1)."""
         now = self.storage.now()
-        if job.state is State.QUEUED and (job.retry_at is None or job.retry_at <= now):
-            claimed = transitions.started(job, self.owner, self._lease_seconds, now)
-        elif job.state is State.PROCESSING and (job.lease is None or job.lease.takeable_at <= now):
-            claimed = transitions.taken_over(job, self.owner, self._lease_seconds, now)
-        else:
+        if not job.is_claimable(now):
             return None
-        told: list[Event] = []
-        if claimed.error is not None and claimed.state is State.FAILED:
-            told.append(new_event(claimed, "error_occurred", now, str(claimed.error["message"])))
+        start = transitions.started if job.state is State.QUEUED else transitions.taken_over
+        claimed = start(job, self.owner, self._lease_seconds, now)
+        events: list[Event] = []
+        if claimed.error is not None and claimed.is_terminal:
+            events.append(new_event(claimed, "error_occurred", now, str(claimed.error["message"])))
         try:
-            self.storage.store.replace(claimed, told)
+            self.storage.store.replace(claimed, events)
         except Conflict:
             return None
-        return claimed if claimed.state is State.PROCESSING else None
+        return None if claimed.is_terminal else claimed
 
     # ── working ──────────────────────────────────────────────────────────────────────────────────
 
     def run(self, job: DrawingJob) -> DrawingJob:
-        """Does the stages that are left of a job that is ours; the job as it is then.
+        """Runs the stages that are left of a job that is ours; the job as it is then.
 
         Raises LeaseLost if another worker has it by then.
         """
         stage = ""
         begun = self.storage.now()
-        with self._kept(job):
+        with self._lease_renewer(job):
             try:
                 stages, reason = remaining(self.storage, job)
                 if reason:
-                    self._tell_of_repair(job, stages[0], reason)
+                    self._report_repair(job, stages[0], reason)
                 for number, one in enumerate(stages):
                     over = self.storage.now() - begun >= self._budget_seconds
                     if (number and over) or self._stopping():
-                        return self._hand_over(job)
+                        return self._requeue(job)
                     stage = one.name
-                    job = self._do(job, one)
+                    job = self._run_stage(job, one)
                 return self._complete(job)
             except LeaseLost:
                 raise
             except Exception as error:  # an agent may raise anything; the job says what
                 return self._fail(job, stage, error)
-            except BaseException:  # Ctrl-C, or the process is told to end: another worker goes on
+            except BaseException:  # Ctrl-C, or the process is told to end: another worker continues it
                 with suppress(PenstockError):
-                    self._hand_over(job)
+                    self._requeue(job)
                 raise
 
-    def _do(self, job: DrawingJob, stage: Stage) -> DrawingJob:
+    def _run_stage(self, job: DrawingJob, stage: Stage) -> DrawingJob:
         begun = self.storage.now()
-        job = self._begin(job, stage, begun)
-        outcome = stage.run(Materials(self.storage, job, self.agents))
-        version = job.stage_versions[stage.name]
-        data = orjson.dumps(outcome.data, option=orjson.OPT_INDENT_2)
-        point = self.storage.save(job.name.path(f"checkpoint_{stage.name}_v{version}.json"), data)
-        outputs = {kind: self.storage.save(job.name.path(name), made) for kind, (name, made) in outcome.outputs.items()}
-        job = self._note(job, stage, outcome, version, point, outputs, begun)
+        names = [one.checkpoint for one in stages_of(job)]
+        stale = frozenset(names[names.index(stage.checkpoint) :])
+        event = new_event(job, "agent_started", begun, f"{stage.name}, attempt {job.attempt}", agent=stage.agent)
+        job = self.storage.change_held(
+            job, lambda current: transitions.stage_started(current, stage.name, stale, begun), event
+        )
+        job = self._save_checkpoint(job, stage, stage.run(Materials(self.storage, job, self.agents)), begun)
         self._watch(stage.name, job)
         return job
 
-    def _begin(self, job: DrawingJob, stage: Stage, now: float) -> DrawingJob:
-        names = [one.checkpoint for one in stages_of(job)]
-        stale = frozenset(names[names.index(stage.checkpoint) :])
-        told = new_event(job, "agent_started", now, f"{stage.name}, attempt {job.attempt}", agent=stage.agent)
-        return self.storage.change_held(
-            job, lambda current: transitions.stage_begun(current, stage.name, stale, now), lambda _: [told]
-        )
-
-    def _note(
-        self,
-        job: DrawingJob,
-        stage: Stage,
-        outcome: Outcome,
-        version: int,
-        saved: SavedFile,
-        outputs: Mapping[str, SavedFile],
-        begun: float,
-    ) -> DrawingJob:
-        """The checkpoint, now that its files are there (2)."""
+    def _save_checkpoint(self, job: DrawingJob, stage: Stage, outcome: Outcome, begun: float) -> DrawingJob:
+        """The stage's files, and then the checkpoint that points to them (2)."""
+        version = job.stage_versions[stage.name]
+        data = orjson.dumps(outcome.data, option=orjson.OPT_INDENT_2)
+        saved = self.storage.save(job.name.path(f"checkpoint_{stage.name}_v{version}.json"), data)
+        outputs = {kind: self.storage.save(job.name.path(name), made) for kind, (name, made) in outcome.outputs.items()}
         now = self.storage.now()
-        point = transitions.checkpoint(saved, version, outcome.summary, now)
+        point = Checkpoint(utc_text(now), saved.key, version, saved.sha256, saved.size, outcome.summary)
         metadata = {**outcome.metadata, "token_usage": _with_tokens(job, outcome)}
-        told = new_event(
+        event = new_event(
             job,
             "agent_completed",
             now,
@@ -187,49 +196,42 @@ class Processor:
         )
         return self.storage.change_held(
             job,
-            lambda current: transitions.stage_done(
-                current,
-                stage.checkpoint,
-                point,
-                {one.key: one for one in outputs.values()},
-                now,
-                outputs={kind: one.key for kind, one in outputs.items()},
-                metadata=metadata,
-            ),
-            lambda _: [told],
+            lambda current: transitions.stage_completed(current, stage.checkpoint, point, outputs, metadata, now),
+            event,
         )
 
     def _complete(self, job: DrawingJob) -> DrawingJob:
         now = self.storage.now()
-        took = {"processing_time_seconds": round(now - (job.started_at or now), 3)}
+        took = {"processing_time_seconds": round(now - (job.lifecycle.started_at or now), 3)}
         return self.storage.change_held(job, lambda current: transitions.completed(current, took, now))
 
-    def _hand_over(self, job: DrawingJob) -> DrawingJob:
+    def _requeue(self, job: DrawingJob) -> DrawingJob:
         now = self.storage.now()
-        return self.storage.change_held(job, lambda current: transitions.handed_over(current, now))
+        return self.storage.change_held(job, lambda current: transitions.requeued(current, now))
 
     def _fail(self, job: DrawingJob, stage: str, error: Exception) -> DrawingJob:
         now = self.storage.now()
-        form = transitions.error_form(type(error).__name__, message_of(error, 4_000) or "it gave no reason", stage)
+        failure = Failure.of(error, characters=_MESSAGE_CHARACTERS, trace=False)
+        form = {"kind": failure.kind, "message": failure.message or "it gave no reason"}
         if not isinstance(error, PenstockError):
             _LOG.error("%s failed in stage %s", job.id, stage, exc_info=error)
 
         def change(current: DrawingJob) -> DrawingJob:
-            if isinstance(error, PenstockError) and error.retryable and current.failures < RETRIES:
-                return transitions.retrying(current, form, now + _BACKOFF.bound(current.failures + 1), now)
-            return transitions.failed(current, form, now)
+            failures = current.lifecycle.failures
+            stored = form | ({"stage": stage} if stage else {})
+            if isinstance(error, PenstockError) and error.retryable and _RETRIES.allows(error, failures):
+                return transitions.retrying(current, stored, now + _RETRIES.backoff.bound(failures + 1), now)
+            return transitions.failed(current, stored, now)
 
-        told = new_event(job, "error_occurred", now, form["message"], error=form["kind"], stage=stage)
-        return self.storage.change_held(job, change, lambda _: [told])
+        event = new_event(job, "error_occurred", now, form["message"], error=form["kind"], stage=stage)
+        return self.storage.change_held(job, change, event)
 
-    def _tell_of_repair(self, job: DrawingJob, stage: Stage, reason: str) -> None:
-        told = f"The stage {stage.name} is done again: {reason}"
-        self.storage.add_event(new_event(job, "error_occurred", self.storage.now(), told, stage=stage.name))
+    def _report_repair(self, job: DrawingJob, stage: Stage, reason: str) -> None:
+        message = f"The stage {stage.name} is done again: {reason}"
+        self.storage.store.add_event(new_event(job, "error_occurred", self.storage.now(), message, stage=stage.name))
 
-    # ── the lease ────────────────────────────────────────────────────────────────────────────────
-
-    def _kept(self, job: DrawingJob) -> LeaseRenewer:
-        """Renews the lease while a stage runs. A worker that has lost it is told so at its next write."""
+    def _lease_renewer(self, job: DrawingJob) -> LeaseRenewer:
+        """Renews the lease while a stage runs. A worker that has lost it hears of it at its next write."""
 
         def renew() -> None:
             self.storage.change_held(job, lambda current: transitions.renewed(current, self.storage.now()))
@@ -246,49 +248,43 @@ def _with_tokens(job: DrawingJob, outcome: Outcome) -> dict[str, Any]:
     return {"total": sum(used.values()), "by_agent": used}
 
 
-_IDLE_SECONDS: Final = 1.0
-_AGAIN_SECONDS: Final = 5.0
-
-
 class Workers:
-    """`wake` tells them that there may be something to do."""
+    """Processors in threads of their own. `wake` tells them that there may be something to do."""
 
     def __init__(self, storage: Storage, agents: Agents, count: int = 1) -> None:
-        self._wish = threading.Event()
-        self._over = threading.Event()
+        self._storage = storage
+        self._agents = agents
+        self._woken = threading.Event()
+        self._stopped = threading.Event()
         self._threads = [
-            threading.Thread(target=self._work, args=(storage, agents), name="penstock-security", daemon=True)
-            for _ in range(count)
+            threading.Thread(target=self._work, name="penstock-security", daemon=True) for _ in range(count)
         ]
 
     @contextmanager
     def running(self) -> Iterator[Workers]:
-        """Ended, they hand their jobs over at the next checkpoint."""
+        """Stopped, they requeue their jobs at the next checkpoint."""
         for thread in self._threads:
             thread.start()
         try:
             yield self
         finally:
-            self._over.set()
-            self._wish.set()
+            self._stopped.set()
+            self._woken.set()
             for thread in self._threads:
                 thread.join()
 
     def wake(self) -> None:
-        self._wish.set()
+        self._woken.set()
 
-    def _work(self, storage: Storage, agents: Agents) -> None:
-        processor = Processor(storage, agents, stopping=self._over.is_set)
-        while not self._over.is_set():
-            self._wish.clear()
-            pause = _IDLE_SECONDS
+    def _work(self) -> None:
+        processor = Processor(self._storage, self._agents, stopping=self._stopped.is_set)
+        while not self._stopped.is_set():
             try:
-                if processor.process_next() is not None:
-                    continue
-            except LeaseLost as lost:
-                _LOG.warning("%s", lost)
-                continue
+                processor.process_all(lambda job: None, wait=self._wait)
             except Exception:  # the outermost place: the database may be away, and come back
                 _LOG.exception("A worker could not go on, and tries again in %g s", _AGAIN_SECONDS)
-                pause = _AGAIN_SECONDS
-            self._wish.wait(pause)
+                self._stopped.wait(_AGAIN_SECONDS)
+
+    def _wait(self, seconds: float) -> None:
+        self._woken.wait(seconds)
+        self._woken.clear()

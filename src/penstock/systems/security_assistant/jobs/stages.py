@@ -4,6 +4,8 @@
    over has all that its last worker had.
 2. Every file that is read must have the hash that the job's item says. A stage whose file is missing or changed is
    done again, and so are those after it.
+3. A drawing that is handed in is checked, saved, and then written down as a job: a job that is there has its files.
+   Files whose job was never written are swept.
 """
 
 from __future__ import annotations
@@ -11,19 +13,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 import orjson
 
 from penstock.clock import utc_text
 from penstock.files import FileChanged, FileMissing, SavedFile
-from penstock.files.keys import versioned
+from penstock.files.keys import add_version
+from penstock.jobs.model.job import Job, new_id
+from penstock.jobs.model.state import State
+from penstock.jobs.sources import NEVER_EXPIRES
+from penstock.optimistic import Conflict
+from penstock.stored_text import cut
 from penstock.systems.security_assistant.drawing.agents import Agents
 from penstock.systems.security_assistant.drawing.components import Components
-from penstock.systems.security_assistant.drawing.context import Context, context_text
-from penstock.systems.security_assistant.drawing.pdf import Drawing, read_drawing
+from penstock.systems.security_assistant.drawing.context import Context, check_context, context_text, ending_of
+from penstock.systems.security_assistant.drawing.pdf import Drawing, check_drawing, read_drawing
 from penstock.systems.security_assistant.drawing.schedule import Heading
-from penstock.systems.security_assistant.jobs.job import Checkpoint, DrawingJob, counted
+from penstock.systems.security_assistant.jobs.job import TASK, Checkpoint, DrawingJob, count_text, job_name, new_event
 from penstock.systems.security_assistant.jobs.storage import Storage
 
 
@@ -87,24 +95,24 @@ def _pdf(materials: Materials) -> Outcome:
     tables = sum(len(page.tables) for page in drawing.pages)
     summary = {"pages": len(drawing.pages), "rows": rows, "tables": tables, "pdf_type": drawing.kind}
     metadata = {"total_pages": len(drawing.pages), "pdf_type": drawing.kind}
-    told = f"Read {counted(len(drawing.pages), 'page')} with {counted(tables, 'table')}"
-    return Outcome(drawing.form(), summary, "pdf", metadata=metadata, message=told)
+    message = f"Read {count_text(len(drawing.pages), 'page')} with {count_text(tables, 'table')}"
+    return Outcome(drawing.form(), summary, "pdf", metadata=metadata, message=message)
 
 
 def _context(materials: Materials) -> Outcome:
     agent = materials.agents.context
     answer = agent.context(materials.context_text)
     found = answer.value
-    told = f"Found {counted(len(found.facts), 'fact')} and {counted(len(found.requirements), 'requirement')}"
-    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=told)
+    message = f"Found {count_text(len(found.facts), 'fact')} and {count_text(len(found.requirements), 'requirement')}"
+    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=message)
 
 
 def _components(materials: Materials) -> Outcome:
     agent = materials.agents.schedule
     answer = agent.components(materials.drawing, materials.pdf, materials.context)
     found = answer.value
-    told = f"Successfully extracted {counted(len(found.found), 'component')}"
-    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=told)
+    message = f"Successfully extracted {count_text(len(found.found), 'component')}"
+    return Outcome(found.form(), found.summary(), agent.name, answer.tokens, message=message)
 
 
 def _excel(materials: Materials) -> Outcome:
@@ -118,7 +126,7 @@ def _excel(materials: Materials) -> Outcome:
         made_at=utc_text(materials.storage.now()),
     )
     answer = agent.workbook(materials.components, materials.context, heading)
-    name = versioned("schedule.xlsx", job.stage_versions["excel"])
+    name = add_version("schedule.xlsx", job.stage_versions["excel"])
     summary = {"file": name, "size": len(answer.value)}
     outputs = {"excel": (name, answer.value)}
     return Outcome(summary, summary, agent.name, answer.tokens, outputs, message=f"Wrote {name}")
@@ -129,8 +137,8 @@ def _evaluation(materials: Materials) -> Outcome:
     answer = agent.evaluation(materials.components, materials.workbook)
     form = answer.value.form()
     outputs = {"evaluation": ("evaluation.json", orjson.dumps(form, option=orjson.OPT_INDENT_2))}
-    told = f"Score {answer.value.score}, {counted(len(answer.value.findings), 'finding')}"
-    return Outcome(form, answer.value.summary(), agent.name, answer.tokens, outputs, message=told)
+    message = f"Score {answer.value.score}, {count_text(len(answer.value.findings), 'finding')}"
+    return Outcome(form, answer.value.summary(), agent.name, answer.tokens, outputs, message=message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +211,65 @@ def file_of_kind(job: DrawingJob, kind: str) -> str | None:
         point = job.checkpoints.get("components_extracted")
         return None if point is None else point.data_key
     return job.output_files.get(kind)
+
+
+# ── submission ─────────────────────────────────────────────────────────────────────────────────────
+
+_NAME_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NewDrawing:
+    """What is to be processed."""
+
+    company_id: str
+    client_name: str
+    project_name: str
+    file_name: str
+    pdf: bytes
+    context_name: str = ""
+    context: bytes | None = None
+    job_id: str | None = None
+
+
+def check_files(new: NewDrawing) -> int:
+    """How many pages it has. Raises BadDrawing: for those who ask before they make a place for it, too."""
+    pages = check_drawing(new.pdf)
+    if new.context is not None:
+        check_context(new.context_name, new.context)
+    return pages
+
+
+def submit_drawing(storage: Storage, new: NewDrawing) -> DrawingJob:
+    """The queued job. Raises BadName, BadDrawing, and Conflict for an id that is taken; then nothing is kept."""
+    now = storage.now()
+    name = job_name(new.company_id, new.client_name, new.project_name, new.job_id or new_id(now))
+    pages = check_files(new)
+    files = {"drawing": (name.path("drawing.pdf"), new.pdf)}
+    if new.context is not None:
+        files["context"] = (name.path(f"context{ending_of(new.context_name)}"), new.context)
+    taken = storage.store.get(name.key)
+    if taken is not None:
+        raise Conflict(name.key, taken)
+    saved = [storage.save(key, data) for key, data in files.values()]
+    job = DrawingJob(
+        name=name,
+        client_name=cut(new.client_name.strip(), _NAME_CHARACTERS),
+        project_name=cut(new.project_name.strip(), _NAME_CHARACTERS),
+        lifecycle=Job(name.job_id, TASK, State.QUEUED, now, now, now, NEVER_EXPIRES, tenant=name.company),
+        input_files={kind: key for kind, (key, _) in files.items()},
+        metadata=_metadata(new, pages),
+        saved={one.key: one for one in saved},
+    )
+    event = new_event(job, "job_created", now, f"{job.metadata['file_name']}: {count_text(pages, 'page')}", key=job.key)
+    return storage.add(job, [event])
+
+
+def _metadata(new: NewDrawing, pages: int) -> dict[str, Any]:
+    shown = PurePosixPath(new.file_name.replace("\\", "/")).name or "drawing.pdf"
+    return {
+        "file_name": cut(shown, _NAME_CHARACTERS),
+        "file_size_mb": round(len(new.pdf) / 1_000_000, 3),
+        "total_pages": pages,
+        "token_usage": {"total": 0, "by_agent": {}},
+    }

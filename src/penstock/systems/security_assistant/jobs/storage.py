@@ -5,43 +5,69 @@
 2. Jobs that have expired and are not deleted yet are not there either.
 3. A change is decided on the job as it is, and written on the version that it was decided on; whoever was faster is
    read again, and the change decided anew.
+
+Which storage is meant is said by environment variables (S2.14):
+
+    STORAGE_MODE      local (the default) or aws
+    LOCAL_OUTPUT_DIR  local: the folder (local_output)
+    S3_BUCKET         aws: the bucket of the files, or an s3:// URL with a prefix
+    DYNAMODB_TABLE    aws: the jobs' table (security-assistant-jobs)
+    AWS_REGION        aws: the region (us-east-1)
+    PENSTOCK_DB       aws: another database than AWS's: a file, or an endpoint
+    PENSTOCK_FILES    aws: another home of files than S3_BUCKET
+
+PENSTOCK_DB alone, without STORAGE_MODE and LOCAL_OUTPUT_DIR, means that database; the files of a database file are
+then beside it.
 """
 
 from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal
 
+from penstock.client.database import Database, connect
 from penstock.clock import Clock, SystemClock, utc_seconds, utc_text
 from penstock.errors import PenstockError
-from penstock.files import Data, Files, SavedFile, Swept
+from penstock.files import Data, Files, SavedFile, Swept, open_files
 from penstock.files import errors as file_errors
 from penstock.files.file_store import SWEEP_SECONDS, URL_SECONDS
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
-from penstock.optimistic import Contention
-from penstock.systems.security_assistant.jobs.job import STATUSES, DrawingJob, Event
-from penstock.systems.security_assistant.jobs.names import BadName, checked_month, is_job_id, part_of
+from penstock.optimistic import Conflict, Contention
+from penstock.systems.schema_variants import SchemaVariant, check_variant
+from penstock.systems.security_assistant import tables
+from penstock.systems.security_assistant.jobs.job import (
+    STATUSES,
+    BadName,
+    DrawingJob,
+    Event,
+    checked_month,
+    is_job_id,
+    part_of,
+)
+from penstock.systems.security_assistant.jobs.json_store import JsonJobStore
 from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
-    Conflict,
     DrawingJobStore,
     JobPage,
+    NothingThere,
     Place,
     Wanted,
     from_token,
     place_of,
     to_token,
 )
+from penstock.systems.security_assistant.jobs.table_store import TableJobStore
 from penstock.systems.security_assistant.jobs.transitions import Change, check_held
-
-Tell = Callable[[DrawingJob], Sequence[Event]]
 
 DEFAULT_PAGE: Final = 50
 LONGEST_PAGE: Final = 1_000
@@ -84,24 +110,24 @@ class Storage:
     # ── files ────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, key: str, data: Data, *, content_type: str | None = None) -> SavedFile:
-        return self.files.save(self._own(key), data, content_type=content_type)
+        return self.files.save(self._check_own(key), data, content_type=content_type)
 
     def get(self, key: str, *, expect: SavedFile | None = None) -> bytes:
-        return self.files.read(self._own(key), expect=expect, limit=_READ_BYTES)
+        return self.files.read(self._check_own(key), expect=expect, limit=_READ_BYTES)
 
     def open(self, key: str, *, expect: SavedFile | None = None) -> io.BufferedReader:
-        return self.files.open(self._own(key), expect=expect)
+        return self.files.open(self._check_own(key), expect=expect)
 
     def exists(self, key: str) -> bool:
-        return self.files.exists(self._own(key))
+        return self.files.exists(self._check_own(key))
 
     def delete(self, key: str) -> None:
-        self.files.delete(self._own(key))
+        self.files.delete(self._check_own(key))
 
     def presigned_url(self, key: str, *, seconds: int = URL_SECONDS) -> str:
-        return self.files.url(self._own(key), seconds=seconds)
+        return self.files.url(self._check_own(key), seconds=seconds)
 
-    def _own(self, key: str) -> str:
+    def _check_own(self, key: str) -> str:
         """The key, if it is in this company's folder (1); a key with `..` is refused by the files themselves."""
         if self.company is not None and not key.startswith(f"{self.company}/"):
             raise file_errors.missing(f"{self.company}'s files: {key}")
@@ -135,13 +161,13 @@ class Storage:
         self.store.insert(job, events)
         return job
 
-    def change(self, job: DrawingJob, change: Change, tell: Tell = lambda job: ()) -> DrawingJob:
-        """What the change makes of the job as it is now (3). `tell` gives the events that are written with it."""
+    def change(self, job: DrawingJob, change: Change, *events: Event) -> DrawingJob:
+        """What the change makes of the job as it is now (3), written together with the events."""
         contention = Contention(job.id)
         while True:
             changed = change(job)
             try:
-                self.store.replace(changed, tell(changed))
+                self.store.replace(changed, events)
                 return changed
             except Conflict as conflict:
                 if conflict.current is None:
@@ -149,17 +175,14 @@ class Storage:
                 job = conflict.current
                 contention.wait()
 
-    def change_held(self, held: DrawingJob, change: Change, tell: Tell = lambda job: ()) -> DrawingJob:
+    def change_held(self, held: DrawingJob, change: Change, *events: Event) -> DrawingJob:
         """The same for the one who holds the job's lease. Raises LeaseLost where that is over."""
 
-        def checked(current: DrawingJob) -> DrawingJob:
+        def change_if_held(current: DrawingJob) -> DrawingJob:
             check_held(held, current)
             return change(current)
 
-        return self.change(held, checked, tell)
-
-    def add_event(self, event: Event) -> None:
-        self.store.add_event(event)
+        return self.change(held, change_if_held, *events)
 
     def events(self, job_id: str) -> list[Event]:
         """In order; those of 7 days. Raises JobNotFound."""
@@ -200,20 +223,16 @@ class Storage:
 
     def waiting(self) -> Iterator[DrawingJob]:
         """Jobs that may be begun now, the oldest first."""
-        now = self.now()
-        for job in self._all(ByStatus(State.QUEUED, self.company), newest_first=False):
-            if job.retry_at is None or job.retry_at <= now:
-                yield job
+        return self._claimable(State.QUEUED)
 
     def interrupted_jobs(self) -> Iterator[DrawingJob]:
         """Jobs whose worker is gone: they are being processed, and their lease has run out."""
-        now = self.now()
-        for job in self._all(ByStatus(State.PROCESSING, self.company), newest_first=False):
-            if job.lease is None or job.lease.takeable_at <= now:
-                yield job
+        return self._claimable(State.PROCESSING)
 
-    def _all(self, wanted: Wanted, *, newest_first: bool) -> Iterator[DrawingJob]:
-        return (job for job in self.store.find(wanted, None, newest_first) if not self._is_expired(job))
+    def _claimable(self, state: State) -> Iterator[DrawingJob]:
+        now = self.now()
+        jobs = self.store.find(ByStatus(state, self.company), None, False)
+        return (job for job in jobs if job.is_claimable(now) and not self._is_expired(job))
 
     def _page(self, wanted: Sequence[Wanted], limit: int, token: str | None, newest_first: bool = True) -> JobPage:
         if not 1 <= limit <= LONGEST_PAGE:
@@ -301,3 +320,73 @@ def moment_of(text: str, *, end: bool = False) -> float:
 
 
 _DAY_SECONDS: Final = 86_400
+
+
+# ── which storage is meant ─────────────────────────────────────────────────────────────────────────
+
+DEFAULT_FOLDER: Final = "local_output"
+DEFAULT_REGION: Final = "us-east-1"
+
+
+class BadSettings(PenstockError, ValueError):
+    """A variable is missing or wrong: the message names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where jobs and files are."""
+
+    mode: Literal["local", "aws"] = "local"
+    folder: str = DEFAULT_FOLDER
+    url: str = ""
+    files: str = ""
+    table: str = tables.JOBS
+    events: str = tables.EVENTS
+    layout: SchemaVariant = "safe"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None, *, layout: str = "safe") -> Settings:
+        """Raises BadSettings."""
+        env = os.environ if environment is None else environment
+        target = env.get("PENSTOCK_DB") or ""
+        said = env.get("STORAGE_MODE") or env.get("LOCAL_OUTPUT_DIR")
+        mode = env.get("STORAGE_MODE") or ("aws" if target and not said else "local")
+        check_variant(layout)
+        wanted: SchemaVariant = "compat" if layout == "compat" else "safe"
+        if mode == "local":
+            return cls(folder=env.get("LOCAL_OUTPUT_DIR") or DEFAULT_FOLDER, layout=wanted)
+        if mode != "aws":
+            raise BadSettings(f"STORAGE_MODE is {mode!r}; it is local or aws.")
+        beside = f"{target}.files" if target and not said and "://" not in target else ""
+        files = env.get("PENSTOCK_FILES") or env.get("S3_BUCKET") or beside
+        if not files:
+            raise BadSettings("S3_BUCKET is not set, and STORAGE_MODE is aws. Set it to the bucket of the files.")
+        if not env.get("PENSTOCK_FILES") and files != beside and "://" not in files:
+            files = f"s3://{files}"
+        url = target or f"aws://{env.get('AWS_REGION') or DEFAULT_REGION}"
+        table = env.get("DYNAMODB_TABLE") or tables.JOBS
+        return cls("aws", url=url, files=files, table=table, layout=wanted)
+
+
+@contextmanager
+def open_storage(settings: Settings, *, clock: Clock | None = None, make: bool = True) -> Iterator[Storage]:
+    """The storage; tables and folder are made if they are not there, or with `make=False` refused (NothingThere)."""
+    if settings.mode == "local":
+        storage = Storage(
+            JsonJobStore(settings.folder, clock=clock), open_files(settings.folder, clock=clock), clock=clock
+        )
+        storage.prepare(make)
+        yield storage
+        return
+    if not make and "://" not in settings.url and settings.url != ":memory:" and not Path(settings.url).exists():
+        raise NothingThere(f"There is no database {settings.url}: no drawing has been processed into it yet.")
+    with connect(settings.url) as db:
+        storage = table_storage(db, settings, clock=clock)
+        storage.prepare(make)
+        yield storage
+
+
+def table_storage(db: Database, settings: Settings, *, clock: Clock | None = None) -> Storage:
+    """On tables of this database, with the files where the settings say."""
+    store = TableJobStore(db, settings.layout, jobs=settings.table, events=settings.events)
+    return Storage(store, open_files(settings.files, clock=clock), clock=clock)

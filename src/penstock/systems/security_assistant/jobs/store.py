@@ -3,6 +3,8 @@
 1. A job is written whole, on the version that it was made from, or Conflict is raised with the job as it is now.
 2. Lists are in order of creation; jobs of the same moment are in the order of their keys. So a place in a list is a
    moment and a key, and pages neither repeat nor leave out a job, whatever is added meanwhile.
+3. What is copied from one store to another is made whole on the way (S2.13): `date_bucket`, the parts of the key and
+   the attributes of the target's indexes are written also for items that another program made without them.
 """
 
 from __future__ import annotations
@@ -10,24 +12,18 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Protocol
 
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.model.state import State
-from penstock.systems.security_assistant.jobs.job import DrawingJob, Event
+from penstock.jobs.model.transitions import copy_with
+from penstock.optimistic import Conflict
+from penstock.systems.security_assistant.jobs.job import DrawingJob, Event, part_of
 
 Place = tuple[str, str]
-
-
-class Conflict(PenstockError):
-    """Somebody else has written the job meanwhile: `current` is what it is now, None if it is gone."""
-
-    def __init__(self, key: str, current: DrawingJob | None) -> None:
-        super().__init__(f"{key} has been changed by somebody else. Read it again.")
-        self.current = current
 
 
 class NothingThere(PenstockError):
@@ -95,7 +91,7 @@ def place_of(job: DrawingJob) -> Place:
     return utc_text(job.created_at), job.key
 
 
-def steady(jobs: Iterable[DrawingJob], before: Place | None, newest_first: bool) -> Iterator[DrawingJob]:
+def in_order(jobs: Iterable[DrawingJob], before: Place | None, newest_first: bool) -> Iterator[DrawingJob]:
     """Jobs that come in the order of their moments, in the order of their places; those past `before` only (2)."""
     for _, same in groupby(jobs, key=lambda job: job.created_at):
         for job in sorted(same, key=place_of, reverse=newest_first):
@@ -115,3 +111,73 @@ def from_token(token: str) -> Place:
     if not bar or not moment or not key:
         raise BadToken("This is no token of a page: use the one that the page before had.")
     return moment, key
+
+
+# ── copying ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was copied; `kept` are keys that the target had already, in another version."""
+
+    copied: int
+    same: int
+    replaced: int
+    kept: tuple[str, ...]
+    events: int
+
+
+def copy_jobs(
+    source: DrawingJobStore,
+    target: DrawingJobStore,
+    *,
+    now: float,
+    company: str | None = None,
+    replace_existing: bool = False,
+    dry_run: bool = False,
+) -> Moved:
+    """Copies jobs that have not expired, with their events. Files are not touched: their keys stay what they are.
+
+    A job that the target has is kept as it is there, unless `replace_existing`. Doing it twice is doing it once.
+    """
+    owner = None if company is None else part_of(company, "company_id")
+    copied = same = replaced = events = 0
+    kept: list[str] = []
+    for job in _jobs_to_copy(source, owner, now):
+        found = target.get(job.key)
+        if found == job:
+            same += 1
+            continue
+        if found is not None and not replace_existing:
+            kept.append(job.key)
+            continue
+        if not dry_run:
+            _write(target, job, found)
+            events += _copy_events(source, target, job)
+        copied, replaced = (copied + 1, replaced) if found is None else (copied, replaced + 1)
+    return Moved(copied, same, replaced, tuple(kept), events)
+
+
+def _jobs_to_copy(source: DrawingJobStore, company: str | None, now: float) -> Iterator[DrawingJob]:
+    for job in source.everything():
+        if (company is None or job.company == company) and (job.expires_at is None or job.expires_at > now):
+            yield job
+
+
+def _write(target: DrawingJobStore, job: DrawingJob, found: DrawingJob | None) -> None:
+    if found is None:
+        target.insert(job)
+        return
+    try:
+        # The version goes on from the target's: whoever holds an older one must notice.
+        target.replace(replace(job, lifecycle=copy_with(job.lifecycle, {"version": found.version + 1})))
+    except Conflict:
+        raise Conflict(job.key, None) from None
+
+
+def _copy_events(source: DrawingJobStore, target: DrawingJobStore, job: DrawingJob) -> int:
+    there = {event.sort_key for event in target.events(job.id)}
+    missing = [event for event in source.events(job.id) if event.sort_key not in there and event.company == job.company]
+    for event in missing:
+        target.add_event(event)
+    return len(missing)

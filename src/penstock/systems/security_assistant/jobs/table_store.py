@@ -16,6 +16,7 @@ from penstock.client.items.expressions import F
 from penstock.client.items.failures import ConditionFailed, TransactionFailed
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.jobs.layouts.layout import shard_of
+from penstock.optimistic import Conflict
 from penstock.systems.schema_variants import SchemaVariant
 from penstock.systems.security_assistant import tables
 from penstock.systems.security_assistant.jobs.job import BadItem, DrawingJob, Event, Item, event_of, job_of
@@ -23,12 +24,11 @@ from penstock.systems.security_assistant.jobs.store import (
     ByClient,
     ByMonth,
     ByStatus,
-    Conflict,
     NothingThere,
     Place,
     Wanted,
+    in_order,
     place_of,
-    steady,
 )
 from penstock.tables.apply.apply import ensure_tables
 from penstock.tables.definitions.definition import Table
@@ -96,29 +96,29 @@ class TableJobStore:
         index: it asks the event first, and reads the whole table where there is none (any more).
         """
         safe = self.layout == "safe"
-        if safe and (found := self._own(self._jobs.query(index="JobIdIndex", key={"job_id": job_id}), company)):
+        if safe and (found := self._keys_in(self._jobs.query(index="JobIdIndex", key={"job_id": job_id}), company)):
             return found
-        if (safe or company is not None) and (told := self._told_keys(job_id, company)):
-            return told
+        if (safe or company is not None) and (keys := self._keys_in_events(job_id, company)):
+            return keys
         if safe:
             return []
         scanned = self._jobs.scan(filter=F("job_id") == job_id, select=[tables.JOB_KEY], consistent=True)
-        return self._own(scanned, company)
+        return self._keys_in(scanned, company)
 
-    def _own(self, items: Iterable[Item], company: str | None) -> list[str]:
+    def _keys_in(self, items: Iterable[Item], company: str | None) -> list[str]:
         return _keys_of_company((item[tables.JOB_KEY] for item in items), company)
 
-    def _told_keys(self, job_id: str, company: str | None) -> list[str]:
+    def _keys_in_events(self, job_id: str, company: str | None) -> list[str]:
         keys = (event.details.get("key", "") for event in self.events(job_id) if event.type == "job_created")
         return _keys_of_company((key for key in keys if key), company)
 
     def insert(self, job: DrawingJob, events: Sequence[Event] = ()) -> None:
         """Raises Conflict if there is a job with this key."""
-        self._put(job, F(tables.JOB_KEY).missing(), events)
+        self._write(job, F(tables.JOB_KEY).missing(), events)
 
     def replace(self, job: DrawingJob, events: Sequence[Event] = ()) -> None:
         """Writes what a change has made, and the events that tell of it, at once. Raises Conflict."""
-        self._put(job, self._unchanged(job.version - 1), events)
+        self._write(job, self._unchanged(job.version - 1), events)
 
     def delete(self, job: DrawingJob) -> bool:
         """False if it has changed since it was read."""
@@ -134,7 +134,7 @@ class TableJobStore:
             same |= F("version").missing()
         return F(tables.JOB_KEY).exists() & same
 
-    def _put(self, job: DrawingJob, condition: Any, events: Sequence[Event]) -> None:
+    def _write(self, job: DrawingJob, condition: Any, events: Sequence[Event]) -> None:
         name = secrets.token_hex(8)
         item = self._item(job) | {_WRITE: name}
         try:
@@ -168,7 +168,7 @@ class TableJobStore:
         """Jobs in order, those after `before` only; page by page from all shards at once."""
         index, name, partitions = self._partitions(wanted)
         streams = [
-            steady(self._partition(index, name, one, wanted, before, newest_first), before, newest_first)
+            in_order(self._partition(index, name, one, wanted, before, newest_first), before, newest_first)
             for one in partitions
         ]
         return heapq.merge(*streams, key=place_of, reverse=newest_first)

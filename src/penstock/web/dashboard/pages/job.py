@@ -111,7 +111,7 @@ class _JobFeed:
         store = self._site.source.store()
         self._seen = {key: self._seen.get(key) or _FollowedJob() for key in keys}
         now = store.clock.now()
-        jobs = store.get_those_there(keys)
+        jobs = store.get_existing(keys)
         changed = [job for job in jobs if job.version != self._seen[job.id].version]
         stale = [job for job in jobs if not job.is_terminal and now - self._seen[job.id].drawn_at > _EXPLAIN_SECONDS]
         changed.sort(key=lambda job: self._seen[job.id].drawn_at)

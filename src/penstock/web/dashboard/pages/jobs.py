@@ -21,10 +21,9 @@ from starlette.routing import Route
 
 from penstock.errors import PenstockError
 from penstock.jobs.model import transitions
-from penstock.jobs.model.job import Job
-from penstock.jobs.model.new_job import is_id
+from penstock.jobs.model.job import Job, is_id
 from penstock.jobs.model.state import BadTransition, State
-from penstock.jobs.model.transitions import Changed
+from penstock.jobs.model.transitions import ChangedJob
 from penstock.jobs.sources import AllJobs, JobQuery, JobSource, StoreSource, place_of
 from penstock.jobs.store.store import JobStore
 from penstock.web.dashboard.job_counts import Count
@@ -273,12 +272,12 @@ def apply(store: JobStore, verb: Verb, job_id: str, seen: State) -> Outcome:
 
 
 def _cancel(store: JobStore, job_id: str, seen: State) -> Job:
-    def change(current: Job) -> Changed:
+    def change(current: Job) -> ChangedJob:
         _check(current, seen)
         now = store.clock.now()
         if current.state is State.PROCESSING:
-            return transitions.cancel_asked(current, _REASON, now)
-        return transitions.cancelled(current, _REASON, now)
+            return transitions.request_cancel(current, _REASON, now)
+        return transitions.cancel(current, _REASON, now)
 
     return store.change(store.get(job_id), change, ending=True)
 
@@ -339,7 +338,7 @@ def _selected_jobs(site: Site, verb: Verb, fields: dict[str, list[str]]) -> tupl
     store = site.source.store()
     if "all" not in fields:
         ids = fields.get("job", [])
-        return store.get_those_there(ids[:MOST_JOBS]), len(ids) > MOST_JOBS
+        return store.get_existing(ids[:MOST_JOBS]), len(ids) > MOST_JOBS
     criteria = Filter.parse(fields.get("q", [""])[0])
     states = (State.QUEUED, State.PROCESSING) if verb == "cancel" else (State.FAILED,)
     jobs: list[Job] = []

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from penstock.jobs.cron import Schedule
 from penstock.jobs.model.state import State
 from penstock.jobs.store.side_items import Queue
-from penstock.jobs.worker.registry import Registry
+from penstock.jobs.worker.registry import WorkerRegistry
 from penstock.web.dashboard.poller import Feed, PageFeed
 from penstock.web.dashboard.site import Site
 
@@ -44,7 +44,7 @@ def feeds(site: Site) -> dict[str, Feed]:
 def _context(site: Site) -> dict[str, Any]:
     store = site.source.store()
     now = store.clock.now()
-    registry = Registry(store.db, store.layout)
+    registry = WorkerRegistry(store.db, store.layout)
     workers = registry.workers(now, tidy=False)
     names = dict.fromkeys(["default", *(queue for worker in workers for queue in worker.queues)])
     queues: list[Queue] = [store.queue(name) for name in names]

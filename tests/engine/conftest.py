@@ -1,0 +1,1 @@
+"""Tests of the engine, by its sub-packages. The modules beside this one are what they share."""

@@ -1,0 +1,55 @@
+"""Where a worker's threads get jobs from: when a burst is over."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from penstock.clock import SystemClock
+from penstock.jobs.model.job import Job
+from penstock.jobs.model.state import State
+from penstock.jobs.store.queries import Claimable
+from penstock.jobs.store.side_items import Queue
+from penstock.jobs.worker.worker import Fetcher
+
+
+class Scripted:
+    """A store whose looks find what they are told to."""
+
+    clock = SystemClock()
+
+    def __init__(self, looks: list[list[Job]]) -> None:
+        self.looks = looks
+        self.looked = threading.Semaphore(0)
+        self.side_items = self
+
+    def queue(self, name: str) -> Queue:
+        return Queue(name)
+
+    def claimable(self, *_: Any, **__: Any) -> Claimable:
+        found = self.looks.pop(0) if self.looks else []
+        self.looked.release()
+        return Claimable(tuple(found), None, False)
+
+
+def test_a_burst_is_not_over_while_a_thread_here_has_a_job_that_it_may_requeue() -> None:
+    """The look that runs while a job moves from one pool to the other finds it in neither."""
+    job = Job("job_1", "task", State.QUEUED, 0, 0, 0, 10)
+    store = Scripted([[job], []])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
+    assert fetcher.fetch() is job
+    fetcher.end_claim(job.id)
+    others: list[Job | None] = []
+    other = threading.Thread(target=lambda: others.append(fetcher.fetch()))
+    other.start()
+    for _ in range(2):  # the first of the job, and one by the other thread
+        assert store.looked.acquire(timeout=60)
+    store.looks.append([job])  # it has been requeued
+    fetcher.release_thread()
+    other.join(60)
+    assert others == [job]
+
+
+def test_a_burst_is_over_when_nobody_has_a_job_and_none_is_found() -> None:
+    fetcher = Fetcher(Scripted([]), ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
+    assert fetcher.fetch() is None
