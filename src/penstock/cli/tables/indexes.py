@@ -25,7 +25,7 @@ from penstock.cli.tables.options import (
     naming_options,
     optional_definitions_argument,
 )
-from penstock.cli.tables.schema import carry_out, propose, show_plan, survey_json
+from penstock.cli.tables.schema import carry_out, confirm_plan, show_plan, survey_json
 from penstock.tables.definitions.definition import Attribute, Index, Key, Table
 from penstock.tables.indexes import (
     IndexPlan,
