@@ -158,7 +158,9 @@ def add_index(
         if not force:
             refuse_misfits(plan)
         question = f"Add the index to {db.name}?"
-        propose(db, plan.survey, options, policy, question, show=lambda _: show_index(plan), more=index_json(plan))
+        more = index_json(plan)
+        if confirm_plan(plan.survey, options, question, show=lambda _: show_index(plan), more=more):
+            carry_out(db, plan.survey, options, policy, more=more)
 
 
 def _index_to_add(named: NamedTables | None, table: str, index: str, given: GivenIndex) -> Index:

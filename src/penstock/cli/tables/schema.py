@@ -141,7 +141,8 @@ def destroy(named: NamedTables, target: str, options: ChangeOptions) -> None:
         surveyed = survey_to_delete(db, names, named.naming, policy=policy)
         doomed = surveyed.plan.counts["delete"]
         question = f"Delete {doomed} of the tables in {db.name}, with all their items?"
-        propose(db, surveyed, options, policy, question, show=_show_destroy)
+        if confirm_plan(surveyed, options, question, show=_show_destroy):
+            carry_out(db, surveyed, options, policy)
 
 
 def _show_destroy(survey: Survey) -> None:
@@ -191,24 +192,6 @@ def _show_findings(findings: Iterable[Finding], as_json: bool) -> None:
 
 
 # ── carrying out a plan ──────────────────────────────────────────────────────────────────────────
-
-
-def propose(
-    db: Database,
-    survey: Survey,
-    options: ChangeOptions,
-    policy: str,
-    question: str,
-    *,
-    show: Callable[[Survey], object],
-    more: dict[str, Any] | None = None,
-) -> None:
-    """Shows what would be done, asks if it is to be done, and does it.
-
-    `policy` is the command that writes the IAM policy for it, `more` is shown with the JSON.
-    """
-    if confirm_plan(survey, options, question, show=show, more=more):
-        carry_out(db, survey, options, policy, more=more)
 
 
 def confirm_plan(
