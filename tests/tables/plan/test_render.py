@@ -19,7 +19,8 @@ from penstock.tables.plan.changes import (
     about,
     cost_of,
 )
-from penstock.tables.plan.plan import diff, plan_json, plan_of, plan_table, render_lines, render_text
+from penstock.tables.plan.plan import diff, plan_of, plan_table
+from penstock.tables.plan.render import plan_json, render_lines, render_text
 
 USERS = Table("users", "id:S")
 WITH_INDEX = Table("users", "id:S", indexes=[Index("by-date", "companyId:S", "createdAt:S")])

@@ -20,7 +20,8 @@ from penstock.tables.apply.table_changer import Finished, Pace, Progress
 from penstock.tables.doctor import Finding, examine_definitions, examine_live
 from penstock.tables.plan.changes import count, describe_whole
 from penstock.tables.plan.failures import Failure
-from penstock.tables.plan.plan import Plan, Style, plan_json, render_lines
+from penstock.tables.plan.plan import Plan
+from penstock.tables.plan.render import Style, plan_json, render_lines
 from penstock.tables.plan.survey import Survey, TableSurvey, survey, survey_to_delete
 
 

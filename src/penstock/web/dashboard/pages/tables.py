@@ -26,7 +26,8 @@ from penstock.tables.definitions.definition import PRODUCTION, Key, Naming, Tabl
 from penstock.tables.definitions.problems import DefinitionError
 from penstock.tables.definitions.sources import Definitions, load
 from penstock.tables.plan.changes import Destroys, Refused, cost_text, describe_whole
-from penstock.tables.plan.plan import TablePlan, render_summary
+from penstock.tables.plan.plan import TablePlan
+from penstock.tables.plan.render import render_summary
 from penstock.tables.plan.survey import side_by_side, survey
 from penstock.web.dashboard.charts import heat_map
 from penstock.web.dashboard.poller import Feed, KeyedFeed
