@@ -152,7 +152,7 @@ def prepare_term(term: Term, names: Mapping[str, str]) -> Binder:
         case Comparison(operator, Path() as path, Value() as value):
             left = bind_operand(path, Scope(names, {}))
             if operator == "=":
-                return lambda values: _equals_value(left, value_of(value, values))
+                return _equality_binder(left, value)
             return lambda values: _compare(operator, left, _bound_value(value_of(value, values)))
         case _ if not any(isinstance(node, Value) for node in walk(term)):
             predicate = bind_term(term, Scope(names, {}))
@@ -264,11 +264,20 @@ def _comparison(term: Comparison, scope: Scope) -> Predicate:
     return _compare(term.operator, bind_operand(term.left, scope), bind_operand(term.right, scope))
 
 
-def _equals_value(left: Bound, value: AttributeValue) -> Predicate:
+def _equality_binder(left: Bound, operand: Value) -> Binder:
     """`_compare` of "=", of which nothing can be refused where a path is compared with a value."""
-    if next(iter(value)) in SCALARS:
-        return _equal_scalar(left.path, left.get, value)
-    return _equality(left, _bound_value(value))
+    path, get = left.path, left.get
+    name: Any = path[0] if path is not None and len(path) == 1 else None
+
+    def bind(values: Mapping[str, AttributeValue]) -> Predicate:
+        value = value_of(operand, values)
+        if next(iter(value)) not in SCALARS:
+            return _equality(left, _bound_value(value))
+        if name is None:
+            return lambda item: get(item) == value
+        return lambda item: item.get(name) == value
+
+    return bind
 
 
 def _compare(operator: str, left: Bound, right: Bound) -> Predicate:
