@@ -110,3 +110,28 @@ def test_words_that_are_stored_stay_as_they_were(app: penstock.App, report: pens
     again = layout.job(item)
     assert (again.unique_key, again.concurrency_key, again.max_concurrent) == ("u", "k", 3)
     assert (again.depends_on, again.error) == ((first.id,), job.error)
+
+
+@pytest.mark.parametrize(("word", "ours"), [("countdown", "delay"), ("eta", "run_at"), ("task_id", "idempotency_key")])
+def test_an_option_by_another_systems_word_is_refused_with_ours(
+    report: penstock.Task[[], None], word: str, ours: str
+) -> None:
+    wrong: dict[str, Any] = {word: 5}
+    with pytest.raises(TypeError, match=f"no option {word}: use {ours}"):
+        report.options(**wrong)
+
+
+def test_an_option_of_a_task_by_another_systems_word_is_refused_with_ours(app: penstock.App) -> None:
+    wrong: dict[str, Any] = {"max_retries": 3}
+    with pytest.raises(TypeError, match="use retries on the task"):
+        app.task(**wrong)
+
+
+def test_a_limit_without_a_key_is_refused(report: penstock.Task[[], None]) -> None:
+    with pytest.raises(penstock.BadJob, match="needs a concurrency_key"):
+        report.options(max_concurrent=2)
+
+
+def test_an_empty_queue_is_refused(report: penstock.Task[[], None]) -> None:
+    with pytest.raises(penstock.BadJob, match="queue"):
+        report.options(queue="").enqueue()

@@ -33,7 +33,7 @@ from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tasks import Task, TaskSettings
+from penstock.jobs.tasks import Task, TaskSettings, with_hints
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
 from penstock.user_modules import load_attribute
@@ -84,6 +84,7 @@ class App:
 
     # ── tasks ────────────────────────────────────────────────────────────────────────────────────
 
+    @with_hints
     def task(
         self,
         name: str | None = None,

@@ -15,6 +15,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob, checked_name
@@ -25,6 +26,44 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SOFT_PART: Final = 0.9
+
+OTHER_WORDS: Final = {
+    "acks_late": "nothing: a job is always acknowledged after it has run",
+    "after": "depends_on",
+    "autoretry_for": "retries=RetryPolicy(3, on=(…,)) on the task",
+    "bind": "nothing: the first parameter is always the JobContext",
+    "countdown": "delay",
+    "eta": "run_at",
+    "key": "idempotency_key",
+    "limit": "max_concurrent",
+    "limit_key": "concurrency_key",
+    "max_retries": "retries on the task",
+    "rate_limit": "concurrency_key and max_concurrent, which limit how many run at once",
+    "retry_backoff": "retries=RetryPolicy(…) on the task",
+    "run_in_seconds": "delay",
+    "soft_time_limit": "soft_time_limit_seconds on the task",
+    "task_id": "idempotency_key",
+    "time_limit": "time_limit_seconds on the task",
+    "unique": "unique_key",
+}
+"""Options of other job systems, and of earlier versions, with what to use here."""
+
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+def with_hints(function: Callable[Given, Made]) -> Callable[Given, Made]:
+    """A function that names our word where it is given an option by another system's."""
+
+    @wraps(function)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Made:
+        for name in kwargs:
+            if name in OTHER_WORDS:
+                raise TypeError(f"There is no option {name}: use {OTHER_WORDS[name]}. docs/glossary.md has more words.")
+        return function(*args, **kwargs)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +136,7 @@ class Task(Generic[P, R]):
         """
         return self._jobs.enqueue_all_new([self.new_job((), self._checked_dict(one)) for one in arguments])
 
+    @with_hints
     def options(
         self,
         *,
@@ -109,24 +149,26 @@ class Task(Generic[P, R]):
         delay: timedelta | float | None = None,
         depends_on: tuple[str, ...] | list[str] = (),
         concurrency_key: str | None = None,
-        max_concurrent: int = 1,
+        max_concurrent: int | None = None,
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
         `idempotency_key`: a second job with it is the first one, as long as that is kept. `unique_key`: there is at
         most one job with it that has not ended. `depends_on`: jobs that must complete first. `concurrency_key`:
-        at most `max_concurrent` jobs with it run at once. `run_at` is an aware datetime, `delay` a timedelta
+        at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware datetime, `delay` a timedelta
         or seconds.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
         if run_at is not None and delay is not None:
             raise BadJob("A job has a run_at or a delay, not both.")
+        if max_concurrent is not None and concurrency_key is None:
+            raise BadJob("max_concurrent needs a concurrency_key, which says which jobs it limits together.")
         options = {
             "idempotency_key": idempotency_key,
             "unique_key": unique_key,
             "tenant": tenant,
-            "queue": queue or None,
+            "queue": queue,
             "priority": priority,
             "run_at": None if run_at is None else _timestamp(run_at),
             "delay_seconds": None if delay is None else _seconds(delay),
@@ -193,9 +235,11 @@ def _timestamp(run_at: datetime) -> float:
 
 def _seconds(delay: timedelta | float) -> float:
     if isinstance(delay, timedelta):
-        return delay.total_seconds()
+        delay = delay.total_seconds()
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not math.isfinite(delay):
         raise BadJob(f"delay is a timedelta or a number of seconds, not {delay!r}.")
+    if delay < 0:
+        raise BadJob(f"delay is 0 or more seconds, not {delay:g}. Without a delay a job is due at once.")
     return delay
 
 
