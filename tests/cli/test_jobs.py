@@ -136,6 +136,8 @@ def test_jobs_are_cancelled_and_retried_by_name_and_by_choice(app: penstock.App)
     dry = run("cancel", "--task", "count", "--dry-run")
     assert set(dry.stdout.split()) == set(waiting[1:])
     assert app.get(waiting[1]).state is State.QUEUED
+    refused = run("cancel", "--state", "failed", "--dry-run")
+    assert (refused.exit_code, "only queued and processing jobs can" in refused.stderr) == (2, True)
     unasked = run("cancel", "--state", "queued")
     assert unasked.exit_code == 2
     assert "2 jobs to cancel." in unasked.output

@@ -522,12 +522,17 @@ def retry(selection: Selection) -> None:
 def _change_jobs(
     verb: str, change: Callable[[JobStore, str], Job], states: tuple[State, ...], selection: Selection
 ) -> None:
-    if bool(selection.job_ids) == any(one is not None for one in (selection.state, selection.task, selection.tenant)):
-        raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.")
+    is_chosen = any(one is not None for one in (selection.state, selection.task, selection.tenant))
+    if bool(selection.job_ids) == is_chosen:
+        both = " Not both." if is_chosen else ""
+        raise click.UsageError(f"Name the jobs to {verb}, or choose them by --state, --task and --tenant.{both}")
+    if selection.state is not None and State(selection.state) not in states:
+        possible = " and ".join(state.value for state in states)
+        raise click.UsageError(f"A {selection.state} job cannot be changed by {verb}: only {possible} jobs can.")
     table = selection.table if selection.job_ids else selection.table or DEFAULT_TABLE
     with open_jobs(selection.target, table, selection.job_ids) as jobs:
         job_ids = list(selection.job_ids) or [job.id for job in _select_jobs(jobs, selection, states)]
-        if not selection.job_ids:
+        if not selection.job_ids and not selection.as_json:
             click.echo(f"{len(job_ids):,} {'job' if len(job_ids) == 1 else 'jobs'} to {verb}.", err=True)
         if selection.dry_run:
             _print_results([{"id": one, "would": verb} for one in job_ids], selection.as_json)

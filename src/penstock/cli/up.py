@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import click
 
@@ -139,7 +140,13 @@ def _database(stack: ExitStack, target: str | None, app: App | None) -> tuple[st
     if target is None and app is not None:
         return app.store.db.name, app.store.db
     place = target or databases.only_database_file(DEFAULT_FILE)
+    if app is not None and not _is_same_database(place, app.store.db.name):
+        click.echo(f"The worker runs the jobs of {app.store.db.name}; the dashboard shows {place}.", err=True)
     return place, stack.enter_context(databases.open_database(place, "made"))
+
+
+def _is_same_database(one: str, other: str) -> bool:
+    return one == other or ("://" not in one + other and Path(one).resolve() == Path(other).resolve())
 
 
 def _files(place: str, files_place: str | None) -> Files | None:

@@ -127,6 +127,18 @@ def test_what_cannot_be_started_says_why(tmp_path: Path, monkeypatch) -> None:  
     assert text.exit_code == 1 and "is not a database" in text.output
 
 
+def test_a_worker_of_another_database_than_the_dashboard_shows_is_named(tmp_path: Path) -> None:
+    app = 'import penstock\napp = penstock.App("theirs.db")\n@app.task()\ndef work(ctx: penstock.JobContext) -> None: ...\n'
+    (tmp_path / "other_app.py").write_text(app)
+    line = [sys.executable, "-m", "penstock", "up", "--port", "0", "--db", "ours.db", "--worker", "other_app:app"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(line, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.kill()
+        assert "The worker runs the jobs of theirs.db; the dashboard shows ours.db." in process.stderr.read()
+
+
 def test_every_option_is_in_the_docs_and_so_is_every_picture() -> None:
     page = (DOCS / "dashboard.md").read_text()
     for option in command.params:
