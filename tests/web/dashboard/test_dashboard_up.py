@@ -128,8 +128,7 @@ def test_what_cannot_be_started_says_why(tmp_path: Path, monkeypatch) -> None:  
 
 
 def test_a_worker_of_another_database_than_the_dashboard_shows_is_named(tmp_path: Path) -> None:
-    app = 'import penstock\napp = penstock.App("theirs.db")\n@app.task()\ndef work(ctx: penstock.JobContext) -> None: ...\n'
-    (tmp_path / "other_app.py").write_text(app)
+    (tmp_path / "other_app.py").write_text(APP.replace("reports.db", "theirs.db"))
     line = [sys.executable, "-m", "penstock", "up", "--port", "0", "--db", "ours.db", "--worker", "other_app:app"]
     pipe = subprocess.PIPE
     with subprocess.Popen(line, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
