@@ -102,7 +102,7 @@ def test_the_core_runs_without_any_extra(tmp_path: Path) -> None:
 
 def test_a_command_that_needs_an_extra_says_which(tmp_path: Path) -> None:
     script = """
-        for words in ("up", "excel generate p", "excel serve", "security serve", "delphi run x"):
+        for words in ("up", "excel generate p --db r.db", "excel serve --db r.db", "security serve", "delphi run x"):
             code, output = run(*words.split())
             assert code == 1, (words, output)
             print(output.strip())
@@ -114,6 +114,39 @@ def test_a_command_that_needs_an_extra_says_which(tmp_path: Path) -> None:
         "Error: The security assistant needs fastapi: pip install 'penstock[systems]'",
         "Error: Delphi needs numpy: pip install 'penstock[delphi]'",
     ]
+
+
+def test_the_help_of_every_command_needs_no_extra(tmp_path: Path) -> None:
+    script = """
+        import click
+
+        def pages(group, path=()):
+            with click.Context(group) as context:
+                for name in group.list_commands(context):
+                    command = group.get_command(context, name)
+                    yield (*path, name)
+                    if isinstance(command, click.Group):
+                        yield from pages(command, (*path, name))
+
+        for path in pages(cli):
+            code, output = run(*path, "--help")
+            assert code == 0 and output.startswith("Usage: "), (path, output)
+        print("help")
+    """
+    assert blocked(script, tmp_path) == "help\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("penstock ", "plain,excel"), ("penstock excel ", "plain,generate"), ("penstock up --", "plain,--db")],
+)
+def test_completion_needs_no_extra(words: str, completed: str, tmp_path: Path) -> None:
+    script = f"""
+        import os
+        os.environ.update(_PENSTOCK_COMPLETE="bash_complete", COMP_WORDS={words!r}, COMP_CWORD="{words.count(" ")}")
+        cli.main(prog_name="penstock")
+    """
+    assert completed in blocked(script, tmp_path).splitlines()
 
 
 def test_a_call_that_needs_an_extra_says_which(tmp_path: Path) -> None:

@@ -253,6 +253,20 @@ def test_completion_asks_no_network_and_is_quiet_on_errors(target: str) -> None:
     assert sorted(path.name for path in Path().iterdir()) == ["text.db"]
 
 
+@pytest.mark.parametrize("variables", [{"COMP_WORDS": "penstock broken ", "COMP_CWORD": "2"}, {}])
+def test_an_error_in_completion_prints_nothing(variables: dict[str, str]) -> None:
+    broken = Group("penstock", lazy={"broken": ("penstock.no_such_module", "Cannot be imported.")})
+    told = CliRunner(env={"_PENSTOCK_COMPLETE": "bash_complete", **variables}).invoke(broken, prog_name="penstock")
+    assert isinstance(told.exception, SystemExit) and (told.exit_code, told.output) == (1, "")
+
+
+def test_completing_a_command_imports_none_of_them() -> None:
+    broken = Group("penstock", lazy={"broken": ("penstock.no_such_module", "Cannot be imported.")})
+    variables = {"_PENSTOCK_COMPLETE": "bash_complete", "COMP_WORDS": "penstock br", "COMP_CWORD": "1"}
+    told = CliRunner(env=variables).invoke(broken, prog_name="penstock")
+    assert (told.exit_code, told.output) == (0, "plain,broken\n")
+
+
 # ── start ────────────────────────────────────────────────────────────────────────────────────────
 
 HEAVY = ("boto3", "botocore", "starlette", "uvicorn", "jinja2", "numpy", "openpyxl", "dask", "pypdf", "fastapi")

@@ -30,8 +30,6 @@ from penstock.registry import system_tables
 from penstock.server.auth.authorization import is_loopback
 from penstock.server.server import listen, running_server
 from penstock.tables.definitions.sources import load
-from penstock.web.dashboard.app import make_dashboard, serve_dashboard
-from penstock.web.dashboard.source import Source
 
 DEFAULT_PORT = 8321
 _STOP_SECONDS = 35
@@ -89,6 +87,9 @@ def command(
       penstock up --db aws://eu-west-2 --read-only     look at AWS, change nothing
       penstock up --host 0.0.0.0                        from other machines, with a token
     """
+    from penstock.web.dashboard.app import make_dashboard, serve_dashboard
+    from penstock.web.dashboard.source import Source
+
     log_warnings()
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(18)

@@ -6,10 +6,13 @@
    stderr, `{"error": {"kind", "message", "next", "exit_code"}}`; stdout has only what was printed before.
 4. Every help page ends with the command's exit codes.
 5. NO_COLOR and TERM=dumb switch colours off.
+6. Completion imports only the command whose words are completed. On every error it prints nothing.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -18,6 +21,7 @@ from typing import Any
 
 import click
 import orjson
+from click.shell_completion import CompletionItem
 
 from penstock.cli.kit.exit_codes import FAILED, INTERRUPTED, CommandFailed, exit_codes_text
 from penstock.cli.kit.output import safe_output, wants_colour
@@ -94,6 +98,24 @@ class Group(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         _write_exit_codes(formatter, self.exit_codes)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands with their summaries, then this group's options (6)."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        shown = [name for name in names if name not in self.commands or not self.commands[name].hidden]
+        commands = [CompletionItem(name, help=self.summary(name)) for name in shown]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def _main_shell_completion(self, ctx_args: Any, prog_name: str, complete_var: str | None = None) -> None:
+        """Completes quietly (6). Printing the script that a shell sources is no completion, and tells its errors."""
+        variable = complete_var or f"_{prog_name}_COMPLETE".replace("-", "_").replace(".", "_").upper()
+        if not os.environ.get(variable, "").endswith("_complete"):
+            return super()._main_shell_completion(ctx_args, prog_name, complete_var)
+        logging.disable()
+        try:
+            super()._main_shell_completion(ctx_args, prog_name, complete_var)
+        except Exception:  # an error message in the middle of a command line helps nobody
+            sys.exit(FAILED)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

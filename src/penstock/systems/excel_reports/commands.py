@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -40,9 +40,11 @@ from penstock.systems.excel_reports.records import (
     job_form,
     log_form,
 )
-from penstock.systems.excel_reports.service import ExcelReports
 from penstock.systems.excel_reports.tables import JOBS
 from penstock.systems.schema_variants import SchemaVariant
+
+if TYPE_CHECKING:  # it stands on an extra, which help and completion do without
+    from penstock.systems.excel_reports.service import ExcelReports
 
 DEFAULT_PORT = 8080
 _LOOK_SECONDS = 0.05
@@ -63,7 +65,9 @@ class Place:
 
     @contextmanager
     def open(self, absent: Absent = "refused") -> Iterator[ExcelReports]:
-        """What is not found, or cannot be, ends with its own exit code."""
+        """What is not found, or cannot be, ends with its own exit code. Raises ExtraMissing before a file is made."""
+        from penstock.systems.excel_reports.service import ExcelReports
+
         with open_database(self.target, absent, maker="penstock excel generate") as db:
             service = ExcelReports(db, self._home(), layout=self.layout, settings=self.settings)
             try:
