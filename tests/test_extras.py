@@ -102,10 +102,15 @@ def test_the_core_runs_without_any_extra(tmp_path: Path) -> None:
 
 def test_a_command_that_needs_an_extra_says_which(tmp_path: Path) -> None:
     script = """
-        for words in ("up", "excel generate p --db r.db", "excel serve --db r.db", "security serve", "delphi run x"):
+        from pathlib import Path
+
+        for words in ("up", "excel generate p --db r.db", "excel serve --db r.db", "security serve", "delphi run x",
+                      "excel worker --burst --db r.db", "security worker --once", "security resume",
+                      "delphi poller --burst"):
             code, output = run(*words.split())
             assert code == 1, (words, output)
             print(output.strip())
+        assert list(Path().iterdir()) == []
     """
     assert blocked(script, tmp_path).splitlines() == [
         "Error: The dashboard needs starlette: pip install 'penstock[web]'",
@@ -113,7 +118,20 @@ def test_a_command_that_needs_an_extra_says_which(tmp_path: Path) -> None:
         "Error: An Excel report needs pydantic: pip install 'penstock[systems]'",
         "Error: The security assistant needs fastapi: pip install 'penstock[systems]'",
         "Error: Delphi needs numpy: pip install 'penstock[delphi]'",
+        "Error: An Excel report needs pydantic: pip install 'penstock[systems]'",
+        "Error: The security assistant needs pypdf: pip install 'penstock[systems]'",
+        "Error: The security assistant needs pypdf: pip install 'penstock[systems]'",
+        "Error: Delphi needs numpy: pip install 'penstock[delphi]'",
     ]
+
+
+def test_a_demo_that_was_asked_for_and_is_not_run_is_a_failure(tmp_path: Path) -> None:
+    script = """
+        for words in ("--only delphi", "--only delphi --only account-records", "--only account-records"):
+            code, output = run("demo", *words.split())
+            print(code, "numpy" in output)
+    """
+    assert blocked(script, tmp_path).splitlines() == ["1 True", "1 True", "0 False"]
 
 
 def test_the_help_of_every_command_needs_no_extra(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -16,9 +17,9 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 import penstock
-from penstock.cli.kit.exit_codes import DIFFERENT, EVERYWHERE, NOT_FOUND
+from penstock.cli.kit.exit_codes import DIFFERENT, EVERYWHERE, INTERRUPTED, NOT_FOUND
 from penstock.cli.kit.groups import Command, Group, group
-from penstock.cli.kit.options import db_option, place_options
+from penstock.cli.kit.options import confirm, db_option, place_options
 from penstock.cli.main import COMMANDS, SECTIONS, cli
 from penstock.jobs.store.store import JobStore
 from penstock.tables.apply.apply import apply
@@ -131,6 +132,37 @@ def test_with_json_a_job_that_is_not_there_has_its_own_kind_and_code(folder: Pat
     told = run("jobs", "show", "job_none", "--json")
     assert told.exit_code == NOT_FOUND
     assert json.loads(told.stderr)["error"]["kind"] == "JobNotFound"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_ctrl_c_at_a_question_is_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+    with pytest.raises(click.exceptions.Exit) as ended:
+        confirm("Delete it?", yes=False)
+    assert ended.value.exit_code == INTERRUPTED
+    assert capsys.readouterr().err.endswith("\nInterrupted: nothing was changed.\n")
+
+
+def test_ctrl_c_at_any_other_question_is_exit_code_130_too() -> None:
+    @group("root")
+    def root() -> None: ...
+
+    @root.command("ask")
+    def ask() -> None:
+        click.prompt("Name")
+
+    told = CliRunner().invoke(root, ["ask"], input="")  # the end of the input is told as Ctrl-C is
+    assert told.exit_code == INTERRUPTED and told.stderr == "Interrupted.\n"
 
 
 # ── help ─────────────────────────────────────────────────────────────────────────────────────────

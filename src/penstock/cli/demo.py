@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import click
 
 from penstock.cli.kit import groups
-from penstock.cli.kit.exit_codes import end_with
+from penstock.cli.kit.exit_codes import DONE, FAILED, end_with
 from penstock.cli.kit.options import json_option
 from penstock.cli.kit.output import ProgressLine, print_json
 from penstock.client.database import Database, connect
@@ -29,7 +29,7 @@ _COLOURS: Final = {"done": "green", "failed": "red", "not run": "yellow"}
 _NAMES: Final = [one.name for one in systems().values() if one.demo]
 
 
-@groups.command("demo", exit_codes={1: "one of them has failed"})
+@groups.command("demo", exit_codes={FAILED: "one has failed, or none was run, or not all of --only"})
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Keep all of it in this new folder.")
 @click.option("--only", multiple=True, type=click.Choice(_NAMES), help="This system only. May be repeated.")
 @json_option
@@ -52,7 +52,8 @@ def command(keep: Path | None, only: tuple[str, ...], as_json: bool) -> None:
             print_json([_form(one) for one in ran])
         else:
             _summary(ran, folder, keep)
-    end_with(1 if any(one.outcome == "failed" for one in ran) else 0)
+    outcomes = {one.outcome for one in ran}
+    end_with(FAILED if "failed" in outcomes or "done" not in outcomes or (only and "not run" in outcomes) else DONE)
 
 
 @dataclass(frozen=True, slots=True)

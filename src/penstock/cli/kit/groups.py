@@ -156,8 +156,8 @@ class Group(click.Group):
                 show_error(error, as_json="--json" in words)
                 code = error.exit_code
             except click.Abort:
-                click.echo("Aborted.", err=True)
-                code = FAILED
+                click.echo("Interrupted.", err=True)
+                code = INTERRUPTED
         sys.exit(code if isinstance(code, int) else 0)
 
 

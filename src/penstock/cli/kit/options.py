@@ -161,12 +161,17 @@ def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Returns if the answer is yes, else ends with exit code 2 (3)."""
+    """Returns if the answer is yes, else ends with exit code 2 (3); Ctrl-C ends with 130."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Give --yes to do it; there is no terminal to ask on.")
-    if not click.confirm(question, err=True):
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:  # Ctrl-C, on the line of the question
+        click.echo("\nInterrupted: nothing was changed.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    if not agreed:
         click.echo("Nothing was changed.", err=True)
         raise click.exceptions.Exit(USAGE)
 

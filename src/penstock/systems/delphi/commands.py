@@ -556,6 +556,7 @@ def poller(target: str, files: str | None, interval: float, max_workers: int, bu
     their jobs back; they go on where they stopped. With --burst, the exit code is 3 if a job has failed.
     """
     log_warnings()
+    check_installed()  # else every job would use up its attempts
     with open_queue(target, files, may_make=True) as found:
         worker = found.poller(interval_seconds=interval, max_workers=max_workers, burst=burst, on_end=_print_end)
         _stop_on_signals(worker)

@@ -34,6 +34,7 @@ from penstock.cli.kit.options import (
 from penstock.cli.kit.output import log_warnings, one_line, print_json, print_result
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
+from penstock.extras import require
 from penstock.files import FileMissing
 from penstock.jobs.model.job import JobNotFound
 from penstock.jobs.model.state import State
@@ -269,6 +270,8 @@ def process(
         context_name="" if context is None else context.name,
         context=None if context is None else _read(context),
     )
+    if not queue:
+        check_installed()
     check_files(new)  # what cannot be read leaves no folder and no table
     with place.storage(make=True) as storage:
         job = submit_drawing(storage, new)
@@ -291,6 +294,11 @@ def _process_here(job: DrawingJob, processor: Processor) -> DrawingJob:
     except KeyboardInterrupt:
         click.echo(f"\nInterrupted: go on with `penstock security resume {job.id}`.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def check_installed() -> None:
+    """Raises ExtraMissing unless a drawing could be processed: else every job would use up its attempts."""
+    require("pypdf", "openpyxl", extra="systems", what="The security assistant")
 
 
 def _processor(storage: Storage, agents: str | None, time_limit: float, *, quiet: bool) -> Processor:
@@ -501,6 +509,7 @@ def resume(job_id: str | None, company: str | None, agents: str | None, as_json:
 
     A failed job gets another attempt. A job that another worker has is left to it.
     """
+    check_installed()
     with place.storage(company) as storage:
         processor = _processor(storage, agents, TIME_LIMIT_SECONDS, quiet=as_json)
         jobs = list(storage.interrupted_jobs()) if job_id is None else [_ready(storage, storage.job(job_id))]
@@ -538,6 +547,7 @@ def worker(once: bool, idle: float, time_limit: float, agents: str | None, as_js
       penstock security worker --db jobs.db
       penstock security worker --once --json
     """
+    check_installed()
     with place.storage(make=True) as storage:
         processor = _processor(storage, agents, time_limit, quiet=as_json)
         if not as_json:
@@ -590,6 +600,7 @@ def serve_command(
     from penstock.web.server import serve
 
     log_warnings()
+    check_installed()
     tenants = Tenants(_tokens(tokens.read() if tokens is not None else ""))
     if not is_loopback(host) and not tenants.tokens:
         click.echo(f"Warning: {host} can be reached from other machines, and nobody is asked who they are.", err=True)
