@@ -17,11 +17,19 @@ class NotAPlace(PenstockError):
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Modules of the current folder are found, as `python -m` would. ModuleNotFoundError only for the module itself."""
+    """Modules of the current folder are found, as `python -m` would. ModuleNotFoundError only for the module itself.
+
+    Raises PenstockError for a module that ends the program.
+    """
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    return importlib.import_module(name)
+    try:
+        return importlib.import_module(name)
+    except SystemExit as error:
+        raise PenstockError(
+            f"{name} calls sys.exit({error.code!r}) when it is imported. Put that under `if __name__ == '__main__':`."
+        ) from error
 
 
 def load_attribute(place: str, *, what: str, example: str) -> tuple[ModuleType, str, Any]:

@@ -51,6 +51,21 @@ def run(*arguments: str) -> str:
     return result.output
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize(
+    "words", ["tables terraform jobs", "tables plan jobs --db x.db", "--help", "tables plan --help"]
+)
+@pytest.mark.parametrize(("to", "reason"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")])
+def test_output_that_cannot_be_written_is_one_line_and_exit_code_1(
+    words: str, to: str, reason: str, tmp_path: Path
+) -> None:
+    line = f'"{sys.executable}" -m penstock {words} {to}'
+    told = subprocess.run(["bash", "-c", line], cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=120)
+    last = told.stderr.splitlines()[-1]
+    assert (told.returncode, last) == (1, f"Error: The output cannot be written: {reason}.")
+    assert "Traceback" not in told.stderr and "Exception ignored" not in told.stderr
+
+
 @pytest.mark.parametrize(
     "command", [["list"], ["show", "ID"], ["why", "ID"], ["list", "--json"], ["show", "ID", "--json"]]
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from penstock.errors import PenstockError
 from penstock.registry import system_tables
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.definitions.export_file import ExportError, export_text
@@ -98,6 +100,25 @@ def test_a_definition_that_cannot_be_is_told_as_it_is(here: Path) -> None:
     (here / "shop_tables.py").write_text(MODULE)
     with pytest.raises(DefinitionError, match="'companies': it is defined 2 times"):
         load("shop_tables:twice", system_tables())
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("def all(): raise KeyError('x')", "failing:all: calling it fails: KeyError: 'x'. Mend the function."),
+        ("def all(): exit(3)", "failing:all: calling it fails: SystemExit: 3. Mend the function."),
+        ("def all():\n    yield 1 / 0", "calling it fails: ZeroDivisionError"),
+        ("def all(name): return []", "calling it fails: TypeError"),
+        ("import sys; sys.exit(3)", r"failing calls sys.exit\(3\) when it is imported"),
+    ],
+)
+def test_a_module_or_function_that_fails_is_an_error_of_one_line(here: Path, body: str, reason: str) -> None:
+    (here / "failing.py").write_text(body)
+    sys.modules.pop("failing", None)
+    importlib.invalidate_caches()
+    with pytest.raises(PenstockError, match=reason) as error:
+        load("failing:all", {})
+    assert "\n" not in str(error.value)
 
 
 def test_a_folder_of_exports(here: Path) -> None:

@@ -24,7 +24,7 @@ import orjson
 from click.shell_completion import CompletionItem
 
 from penstock.cli.kit.exit_codes import FAILED, INTERRUPTED, CommandFailed, exit_codes_text
-from penstock.cli.kit.output import safe_output, wants_colour
+from penstock.cli.kit.output import OutputFailed, discard_output, safe_output, wants_colour
 from penstock.errors import PenstockError
 
 RENAMED_OPTIONS = {"--url": "--db", "--other-url": "--other-db"}
@@ -137,9 +137,11 @@ class Group(click.Group):
             return super().invoke(ctx)
         except PenstockError as error:
             raise click.ClickException(str(error)) from error
+        except BrokenPipeError:
+            raise  # click ends the command
         except OSError as error:
             if error.filename is None:
-                raise  # a closed pipe, which click handles; or nothing that a user has named
+                raise click.ClickException(f"{error.strerror or error}.") from error
             raise click.ClickException(f"{error.filename}: {error.strerror}.") from error
         except KeyboardInterrupt:
             click.echo("Interrupted.", err=True)
@@ -152,7 +154,13 @@ class Group(click.Group):
                 return super().main(words, standalone_mode=False, **options)
             try:
                 code = super().main(words, standalone_mode=False, **options)
+            except OutputFailed as error:  # of a help page, which is printed before a command is invoked
+                discard_output()
+                show_error(click.ClickException(str(error)), as_json="--json" in words)
+                code = FAILED
             except click.ClickException as error:
+                if isinstance(error.__cause__, OSError):
+                    discard_output()
                 show_error(error, as_json="--json" in words)
                 code = error.exit_code
             except click.Abort:

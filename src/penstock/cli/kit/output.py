@@ -19,13 +19,15 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 import click
 import orjson
+
+from penstock.errors import PenstockError
 
 # ── safe text ────────────────────────────────────────────────────────────────────────────────────
 
@@ -54,18 +56,26 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
+class OutputFailed(PenstockError, OSError):
+    """What a command prints cannot be written: the disk is full, or the stream is closed."""
+
+
 class SafeStream:
-    """A text stream whose writes are `printable`. Everything else is the stream's own."""
+    """A text stream whose writes are `printable`. Raises OutputFailed; a closed pipe is left to click."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
         inner = text.strip("\r")
-        if not inner:
-            return self._stream.write(text)
         before, after = text.startswith("\r"), text.endswith("\r")
-        return self._stream.write("\r" * before + printable(inner) + "\r" * after)
+        safe = "\r" * before + printable(inner) + "\r" * after if inner else text
+        with _told_failures():
+            return self._stream.write(safe)
+
+    def flush(self) -> None:
+        with _told_failures():
+            self._stream.flush()
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -76,11 +86,36 @@ class SafeStream:
 
 
 @contextmanager
+def _told_failures() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(f"The output cannot be written: {error.strerror or error}.") from error
+
+
+def discard_output() -> None:
+    """Gives up what stdout has not written: Python would try again when it ends, and end with a code of its own."""
+    with suppress(OSError, ValueError, AttributeError):
+        place = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(place, sys.stdout.fileno())
+        os.close(place)
+        sys.stdout.flush()
+
+
+@contextmanager
 def safe_output() -> Iterator[None]:
-    """Both streams, for the length of a block."""
+    """Both streams, for the length of a block. For a stream that was closed from the start Python has None: then
+    writes to stdout fail, and errors go nowhere.
+    """
     before = sys.stdout, sys.stderr
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
     if not isinstance(sys.stdout, SafeStream):
-        sys.stdout, sys.stderr = (cast(TextIO, SafeStream(stream)) for stream in before)
+        sys.stdout, sys.stderr = (cast(TextIO, SafeStream(stream)) for stream in (sys.stdout, sys.stderr))
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -126,7 +126,7 @@ def named_object(given: str, module: str, attribute: str) -> Any:
 def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     """A Table, several of them, a mapping to them, or a function that gives one of these."""
     if callable(found) and not isinstance(found, Table):
-        found = _call(found, layout)
+        found = _call(given, found, layout)
     if isinstance(found, Table):
         found = (found,)
     elif isinstance(found, Mapping):
@@ -152,7 +152,13 @@ def check_unique_names(tables: Iterable[Table]) -> None:
         raise DefinitionError(problems)
 
 
-def _call(function: Callable[..., Any], layout: str) -> Any:
-    """With the layout where the function has one."""
-    has_layout = "layout" in inspect.signature(function).parameters
-    return function(layout=layout) if has_layout else function()
+def _call(given: str, function: Callable[..., Any], layout: str) -> Any:
+    """With the layout where the function has one. What a generator yields is made here too."""
+    try:
+        has_layout = "layout" in inspect.signature(function).parameters
+        found = function(layout=layout) if has_layout else function()
+        return tuple(found) if isinstance(found, Iterator) else found
+    except PenstockError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise LoadingError(given, f"calling it fails: {type(error).__name__}: {error}", "Mend the function") from error
