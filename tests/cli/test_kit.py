@@ -109,6 +109,28 @@ def test_a_word_that_is_no_command_is_answered_with_the_nearest(words: tuple[str
     assert told.exit_code == 2 and f"Did you mean {meant}" in told.output
 
 
+@pytest.mark.parametrize("word", ["diff", "drift"])
+def test_other_tools_words_are_answered_with_ours(word: str) -> None:
+    assert f"No such command '{word}'. Did you mean plan or verify" in run("tables", word).output
+
+
+@pytest.mark.parametrize("option", ["--url", "--db"])
+def test_a_worker_says_where_its_database_is_named(option: str) -> None:
+    told = run("worker", "reports:app", option, "x.db")
+    assert told.exit_code == 2 and "A worker has no --db: the app names its database" in told.output
+
+
+@pytest.mark.parametrize(
+    "words", ["tables terraform jobs", "tables cloudformation jobs", "tables policy jobs", "jobs policy"]
+)
+def test_with_json_a_file_that_was_written_is_told_on_stdout(words: str, folder: Path) -> None:
+    printed = run(*words.split()).stdout
+    told = run(*words.split(), "--out", "file", "--json")
+    assert told.exit_code == 0 and told.stderr == ""
+    assert json.loads(told.stdout) == {"written": "file", "bytes": len(printed.encode())}
+    assert (folder / "file").read_text() == printed
+
+
 def test_an_option_that_does_not_exist_is_answered_with_the_nearest() -> None:
     assert "--state" in run("jobs", "list", "--stat", "failed").output
 

@@ -648,8 +648,7 @@ def policy(out: Path | None, as_json: bool, **options: Any) -> None:
     """
     from penstock.tables.iam_policy import policy_text
 
-    del as_json  # a policy is JSON
-    write_text(policy_text(iam_policy.policy(options.pop("roles"), **options)), out)
+    write_text(policy_text(iam_policy.policy(options.pop("roles"), **options)), out, as_json=as_json)
 
 
 # ── jobs as text and JSON ────────────────────────────────────────────────────────────────────────

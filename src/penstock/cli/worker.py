@@ -36,6 +36,13 @@ _ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
 """Exit codes of a worker that ended by itself. With any other code it has died."""
 
 
+def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None and not ctx.resilient_parsing:
+        raise click.UsageError(
+            "A worker has no --db: the app names its database, as in App('jobs.db'); else PENSTOCK_DB."
+        )
+
+
 @groups.command(
     "worker",
     exit_codes={WORK_FAILED: "a job has failed (with --burst)", LEASE_LOST: "one was lost to another worker"},
@@ -67,6 +74,7 @@ _ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
     help="How long an idle worker waits before it polls again.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Print no line for each job.")
+@click.option("--db", "--url", hidden=True, expose_value=False, callback=_refuse_database)
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each job, and the counts at the end.")
 def command(
     app: str,

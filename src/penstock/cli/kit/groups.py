@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -50,6 +50,7 @@ class Group(click.Group):
     """A group of commands: registered ones, and `lazy` ones that are imported when they are used (1).
 
     `sections` divides the list in the help: title → names. Commands that no section names are listed under "Commands".
+    `synonyms` are other tools' words for commands: word → names to suggest.
     """
 
     command_class = Command
@@ -60,9 +61,11 @@ class Group(click.Group):
         lazy: LazyCommands | None = None,
         sections: Mapping[str, Sequence[str]] | None = None,
         exit_codes: Mapping[int, str] | None = None,
+        synonyms: Mapping[str, Sequence[str]] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
+        self.synonyms = synonyms or {}
         self.lazy = dict(lazy or {})
         self.sections = sections or {}
         self.exit_codes = exit_codes or {}
@@ -122,7 +125,9 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if not name.startswith("-") and not ctx.resilient_parsing and self.get_command(ctx, name) is None:
-            raise click.UsageError(f"No such command {name!r}.{_did_you_mean(name, self.list_commands(ctx))}", ctx)
+            near = self.synonyms.get(name) or get_close_matches(name, self.list_commands(ctx), n=3)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def make_context(
@@ -217,11 +222,6 @@ def _new_name(error: click.NoSuchOption) -> str | None:
     new = RENAMED_OPTIONS.get(error.option_name)
     known = () if error.ctx is None else {name for param in error.ctx.command.params for name in param.opts}
     return new if new in known else None
-
-
-def _did_you_mean(word: str, names: Iterable[str]) -> str:
-    near = get_close_matches(word, list(names), n=3)
-    return f" Did you mean {' or '.join(near)}?" if near else ""
 
 
 def _write_exit_codes(formatter: click.HelpFormatter, codes: Mapping[int, str]) -> None:

@@ -113,7 +113,7 @@ def safe_output() -> Iterator[None]:
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the process
     if not isinstance(sys.stdout, SafeStream):
         sys.stdout, sys.stderr = (cast(TextIO, SafeStream(stream)) for stream in (sys.stdout, sys.stderr))
     try:
@@ -174,15 +174,18 @@ def count_text(number: int, noun: str = "file") -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def write_text(text: str, out: Path | None) -> None:
-    """To a file, replaced as a whole, or to stdout."""
+def write_text(text: str, out: Path | None, *, as_json: bool) -> None:
+    """To a file, replaced as a whole, or to stdout. What was written to a file is told, with --json on stdout."""
     if out is None:
         click.echo(text, nl=False)
         return
     from penstock.tables.formats.export import write_whole
 
     write_whole(out, text)
-    click.echo(f"Written: {out}", err=True)
+    if as_json:
+        print_json({"written": str(out), "bytes": len(text.encode())})
+    else:
+        click.echo(f"Written: {out}", err=True)
 
 
 # ── progress ─────────────────────────────────────────────────────────────────────────────────────

@@ -51,6 +51,7 @@ SECTIONS = {
     "Items": ("dump", "load", "diff-data", "backup", "restore"),
     "Formats": ("export", "cloudformation", "terraform", "policy"),
 }
+SYNONYMS = {"diff": ("plan", "verify", "diff-data"), "drift": ("plan", "verify")}
 
 _HELP = """Tables as code: plan, apply, verify and export them.
 
@@ -91,6 +92,7 @@ def tables_group(defaults: Defaults | None = None, *, help: str = _HELP) -> Grou
         help=help,
         lazy=COMMANDS,
         sections=SECTIONS,
+        synonyms=SYNONYMS,
         exit_codes={DIFFERENT: "different (verify, diff-data; plan and doctor with --exit-code)"},
     )
 

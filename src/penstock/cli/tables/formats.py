@@ -108,8 +108,7 @@ def cloudformation(named: NamedTables, out: Path | None, as_json: bool) -> None:
       penstock tables cloudformation construction-expenses --env staging
       penstock tables cloudformation infrastructure/schemas --out template.json
     """
-    del as_json  # a template is JSON
-    write_text(cloudformation_format.template_text(named.tables, named.naming), out)
+    write_text(cloudformation_format.template_text(named.tables, named.naming), out, as_json=as_json)
 
 
 @groups.command("terraform")
@@ -126,7 +125,9 @@ def terraform(named: NamedTables, out: Path | None, as_json: bool) -> None:
       penstock tables terraform infrastructure/schemas --out tables.tf
     """
     text = terraform_format.template_text(named.tables, named.naming)
-    write_text(orjson.dumps({"file": "tables.tf", "text": text}).decode() + "\n" if as_json else text, out)
+    if as_json and out is None:  # a file always has Terraform's own syntax
+        text = orjson.dumps({"file": "tables.tf", "text": text}).decode() + "\n"
+    write_text(text, out, as_json=as_json)
 
 
 @groups.command("policy")
@@ -177,7 +178,6 @@ def policy(
       penstock tables policy delphi --for export --account 123456789012 --out policy.json
       penstock tables policy --for rekey --name Embeddings --name Embeddings2
     """
-    del as_json  # a policy is JSON
     tables: tuple[Table, ...] = ()
     if definitions is None:
         if not names:
@@ -190,4 +190,4 @@ def policy(
     document = policy_document(
         commands, tables, naming, region=region, account=account, partition=partition, also=names
     )
-    write_text(policy_text(document), out)
+    write_text(policy_text(document), out, as_json=as_json)
