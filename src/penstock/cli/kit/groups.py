@@ -114,11 +114,14 @@ class Group(click.Group):
         variable = complete_var or f"_{prog_name}_COMPLETE".replace("-", "_").replace(".", "_").upper()
         if not os.environ.get(variable, "").endswith("_complete"):
             return super()._main_shell_completion(ctx_args, prog_name, complete_var)
+        level = logging.root.manager.disable
         logging.disable()
         try:
             super()._main_shell_completion(ctx_args, prog_name, complete_var)
         except Exception:  # an error message in the middle of a command line helps nobody
             sys.exit(FAILED)
+        finally:
+            logging.disable(level)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
