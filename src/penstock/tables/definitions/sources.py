@@ -56,7 +56,7 @@ def load(
     if system is not None:
         names = {ours: (variables or {}).get(theirs, "") for ours, theirs in system.variables.items()}
         said = {ours: name for ours, name in names.items() if name}
-        tables = _tables_of(given, partial(_import(given, system.module).tables, **said), layout)
+        tables = _tables_of(given, _call(partial(_import(given, system.module).tables, **said), layout), layout)
         return Definitions(given, tables, system.prefix)
     if given and Path(given).is_dir():
         return Definitions(given, read_folder(Path(given)))
@@ -126,7 +126,7 @@ def named_object(given: str, module: str, attribute: str) -> Any:
 def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     """A Table, several of them, a mapping to them, or a function that gives one of these."""
     if callable(found) and not isinstance(found, Table):
-        found = _call(given, found, layout)
+        found = _call_of_user(given, found, layout)
     if isinstance(found, Table):
         found = (found,)
     elif isinstance(found, Mapping):
@@ -152,11 +152,16 @@ def check_unique_names(tables: Iterable[Table]) -> None:
         raise DefinitionError(problems)
 
 
-def _call(given: str, function: Callable[..., Any], layout: str) -> Any:
-    """With the layout where the function has one. What a generator yields is made here too."""
+def _call(function: Callable[..., Any], layout: str) -> Any:
+    """With the layout where the function has one."""
+    has_layout = "layout" in inspect.signature(function).parameters
+    return function(layout=layout) if has_layout else function()
+
+
+def _call_of_user(given: str, function: Callable[..., Any], layout: str) -> Any:
+    """The same for a function that may raise anything. What a generator yields is made here too."""
     try:
-        has_layout = "layout" in inspect.signature(function).parameters
-        found = function(layout=layout) if has_layout else function()
+        found = _call(function, layout)
         return tuple(found) if isinstance(found, Iterator) else found
     except PenstockError:
         raise
