@@ -25,8 +25,8 @@ from penstock.errors import ConditionalCheckFailedException, PenstockError, Reso
 from penstock.leases import HeldLease, LeaseLost, LeaseRenewer
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
+from penstock.tables.plan.survey import REKEY_TABLE as TABLE
 
-TABLE = "penstock-rekey"
 LEASE_SECONDS = 30.0
 
 Phase = Literal["preparing", "copying", "following", "summing", "comparing", "clearing", "ready", "confirmed"]
