@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from penstock.tables.definitions.problems import NAME_CHARACTERS, SHORTEST_NAME, DefinitionError, Problem, check
+from penstock.tables.definitions.problems import (
+    NAME_CHARACTERS,
+    NAME_MEND,
+    SHORTEST_NAME,
+    DefinitionError,
+    Problem,
+    check,
+    has_name_characters,
+)
 
 PITR_DAYS = 35
 """How far back point-in-time recovery reaches unless told otherwise, and at most."""
@@ -320,17 +328,20 @@ class Naming:
 
 
 def check_names(tables: Iterable[Table], naming: Naming) -> None:
-    """Raises DefinitionError if a full name is too short or too long, for every one that is."""
+    """Raises DefinitionError if DynamoDB refuses a full name: its length or a character; for every one that it does."""
     problems = [one for table in tables for one in _name_problems(naming.full_name(table.name), table.name, naming)]
     if problems:
         raise DefinitionError(problems)
 
 
 def _name_problems(name: str, suffix: str, naming: Naming) -> tuple[Problem, ...]:
+    parts = f"prefix {naming.prefix!r} and environment {naming.environment!r}"
+    if not has_name_characters(name):
+        text = f"its full name, with {parts}, has a character that DynamoDB refuses"
+        return (Problem(f"table {suffix!r}", text, NAME_MEND),)
     if SHORTEST_NAME <= len(name) <= NAME_CHARACTERS:
         return ()
     size = "long" if len(name) > NAME_CHARACTERS else "short"
-    parts = f"prefix {naming.prefix!r} and environment {naming.environment!r}"
     text = f"its full name, with {parts}, has {len(name)} characters"
     mend = f"DynamoDB allows {SHORTEST_NAME} to {NAME_CHARACTERS}: it is too {size}; take another prefix or name"
     return (Problem(f"table {suffix!r}", text, mend),)

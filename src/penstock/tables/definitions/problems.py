@@ -34,6 +34,8 @@ TYPES = ("S", "N", "B")
 VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
 CLASSES = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
 
+NAME_MEND = "Use a-z, A-Z, 0-9, _, - and . only"
+
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _TAG = re.compile(r"[\w\s+\-=._:/@]*")
 
@@ -85,12 +87,17 @@ def problems_of(table: Table) -> Iterator[Problem]:
     yield from _tag_problems(table, where)
 
 
+def has_name_characters(name: str) -> bool:
+    """Whether a name, or a part of one, has only characters that DynamoDB takes in names of tables and indexes."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _name_problems(where: str, name: object, *, shortest: int) -> Iterator[Problem]:
     if not isinstance(name, str):
         yield Problem(where, "its name is not a text", "Write its name first")
         return
-    if name and _NAME.fullmatch(name) is None:
-        yield Problem(where, "its name has a character that DynamoDB refuses", "Use a-z, A-Z, 0-9, _, - and . only")
+    if name and not has_name_characters(name):
+        yield Problem(where, "its name has a character that DynamoDB refuses", NAME_MEND)
     if not shortest <= len(name) <= NAME_CHARACTERS:
         text = f"its name has {len(name)} characters"
         yield Problem(where, text, f"Use {shortest} to {NAME_CHARACTERS}")
