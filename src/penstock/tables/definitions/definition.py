@@ -117,7 +117,7 @@ class Index:
         on_demand_max: Maximum | None = None,
         warm: Throughput | None = None,
     ) -> None:
-        kept = projection if isinstance(projection, str) else tuple(sorted(projection))
+        kept = tuple(sorted(projection, key=str)) if _is_several(projection) else projection
         _set(
             self,
             name=name,
@@ -185,7 +185,7 @@ class Table:
             ttl=ttl,
             stream=stream,
             pitr=_days(pitr),
-            tags=None if tags is None else dict(sorted(tags.items(), key=str)),
+            tags=dict(sorted(tags.items(), key=str)) if isinstance(tags, Mapping) else tags,
             billing=billing,
             on_demand_max=on_demand_max,
             warm=warm,
@@ -255,14 +255,24 @@ def _table_key(key: str | Attribute | Key | Sequence[str | Attribute]) -> Key:
     return Key(attributes[:1], attributes[1:])
 
 
-def _sorted_indexes(indexes: Iterable[Index], billing: Billing) -> tuple[Index, ...]:
-    """By name; a global index of a provisioned table has the table's throughput unless it says otherwise."""
+def _sorted_indexes(indexes: Iterable[Index], billing: Billing) -> Iterable[Index]:
+    """By name; a global index of a provisioned table has the table's throughput unless it says otherwise.
+
+    What are no indexes is left as it is: `check` refuses it.
+    """
+    several = tuple(indexes) if _is_several(indexes) else indexes
+    if not isinstance(several, tuple) or not all(isinstance(one, Index) for one in several):
+        return several
     units = billing if isinstance(billing, Throughput) else None
     filled = (
         replace(one, throughput=units) if one.throughput is None and units is not None and not one.local else one
-        for one in indexes
+        for one in several
     )
     return tuple(sorted(filled, key=lambda one: str(one.name)))
+
+
+def _is_several(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _days(pitr: bool | int | None) -> int | None:
