@@ -281,3 +281,19 @@ def test_a_variable_that_names_cannot_have_is_a_usage_error(monkeypatch: pytest.
         assert result.exit_code == 2, result.output
         assert "Invalid value for '--env': 'bad env'" in result.output
     assert not Path("z.db").exists()
+
+
+def test_what_another_run_has_made_meanwhile_is_not_told_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slower_than_another(db: Any, survey: Any, **options: Any) -> Any:
+        apply_for_real(db, survey)
+        return apply_for_real(db, survey, **options)
+
+    monkeypatch.setattr(schema, "apply_survey", slower_than_another)
+    changes = [("apply", "mine:before", "+ table"), ("apply", "mine:after", "+ index"), ("destroy", "mine:after", "")]
+    for command, tables, change in changes:
+        told = run(command, *on(tables, "--yes")).output
+        assert "  done  " not in told
+        assert re.search(rf"  skipped  app-dev-jobs   {re.escape(change)}.*   somebody else has made this change", told)
+        assert "Applied: 0 created, 0 changed, 2 skipped, 0 failed." in told
+    report = json.loads(run("apply", *on("mine:before", "--yes", "--json")).output)
+    assert [(one["fate"], one["done"]) for one in report["tables"]] == [("skipped", [])] * 2

@@ -16,7 +16,7 @@ from penstock.cli.tables.options import ChangeOptions, NamedTables, change_optio
 from penstock.client.database import Database
 from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
 from penstock.tables.apply.apply import apply as apply_survey
-from penstock.tables.apply.table_changer import Finished, Pace, Progress
+from penstock.tables.apply.table_changer import AlreadyMade, Finished, Pace, Progress
 from penstock.tables.doctor import Finding, examine_definitions, examine_live
 from penstock.tables.plan.changes import count, describe_whole
 from penstock.tables.plan.failures import Failure
@@ -367,14 +367,19 @@ class Screen(ProgressLine):
             case Progress():
                 self._now[event.table] = progress_text(event)
             case Finished(table, change):
-                self._now.pop(table, None)
-                self.end()
-                if not self._quiet:
-                    click.echo(f"  done  {table}   {change}")
+                self._end_change(table, f"  done  {table}   {change}")
+            case AlreadyMade(table, change):
+                self._end_change(table, f"  skipped  {table}   {change}   somebody else has made this change")
         if self._now:
             first, *others = self._now.values()
             # A narrow terminal cuts the end off: the progress comes first.
             self.tell((f"{len(others) + 1} tables under way; " if others else "") + first)
+
+    def _end_change(self, table: str, text: str) -> None:
+        self._now.pop(table, None)
+        self.end()
+        if not self._quiet:
+            click.echo(text)
 
 
 def progress_text(progress: Progress) -> str:
