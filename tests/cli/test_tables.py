@@ -262,3 +262,38 @@ def test_a_missing_url_is_a_wrong_call() -> None:
 def test_an_endpoint_that_is_not_there_is_told() -> None:
     result = run("plan", "mine:before", "--db", "no://such", code=1)
     assert "no://such" in result.output
+
+
+@pytest.mark.parametrize("option", ["--prefix", "--env"])
+@pytest.mark.parametrize("value", ["a b", "a/b", "é"])
+@pytest.mark.parametrize("command", ["plan", "apply", "verify", "destroy", "policy", "export"])
+def test_a_part_of_names_that_dynamodb_refuses_is_a_usage_error(command: str, option: str, value: str) -> None:
+    words = {"policy": ["mine:before", "--for", "plan"], "export": ["mine:before", "--db", "z.db"]}
+    result = run(command, *words.get(command, ["mine:before", "--db", "z.db"]), option, value, code=2)
+    assert f"Invalid value for '{option}': {value!r} is to be a part of tables' names." in result.output
+    assert not Path("z.db").exists()
+
+
+def test_a_variable_that_names_cannot_have_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENVIRONMENT", "bad env")
+    for words in (["tables", "apply", "--yes"], ["load-sample", "--companies", "1"], ["resume"]):
+        result = CliRunner().invoke(cli, ["construction", *words, "--db", "z.db"])
+        assert result.exit_code == 2, result.output
+        assert "Invalid value for '--env': 'bad env'" in result.output
+    assert not Path("z.db").exists()
+
+
+def test_what_another_run_has_made_meanwhile_is_not_told_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slower_than_another(db: Any, survey: Any, **options: Any) -> Any:
+        apply_for_real(db, survey)
+        return apply_for_real(db, survey, **options)
+
+    monkeypatch.setattr(schema, "apply_survey", slower_than_another)
+    changes = [("apply", "mine:before", "+ table"), ("apply", "mine:after", "+ index"), ("destroy", "mine:after", "")]
+    for command, tables, change in changes:
+        told = run(command, *on(tables, "--yes")).output
+        assert "  done  " not in told
+        assert re.search(rf"  skipped  app-dev-jobs   {re.escape(change)}.*   somebody else has made this change", told)
+        assert "Applied: 0 created, 0 changed, 2 skipped, 0 failed." in told
+    report = json.loads(run("apply", *on("mine:before", "--yes", "--json")).output)
+    assert [(one["fate"], one["done"]) for one in report["tables"]] == [("skipped", [])] * 2

@@ -21,7 +21,8 @@ def statement(document: dict[str, Any], sid: str) -> dict[str, Any] | None:
 
 def test_looking_needs_no_right_to_change() -> None:
     document = policy(["plan"], [PLAIN], NAMING, account="123456789012")
-    (only,) = document["Statement"]
+    only, rekeys = document["Statement"]
+    assert (rekeys["Action"], rekeys["Sid"]) == (["dynamodb:GetItem"], "RekeyState")
     assert only["Resource"] == ["arn:aws:dynamodb:us-east-1:123456789012:table/shop-dev-jobs"]
     assert only["Action"] == [
         "dynamodb:DescribeContinuousBackups",

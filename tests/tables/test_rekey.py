@@ -22,6 +22,7 @@ from rekey_world import (
 )
 
 from penstock.cli.main import cli
+from penstock.client.database import connect
 from penstock.errors import PenstockError
 from penstock.tables.definitions.definition import Index, Table
 from penstock.tables.plan.plan import diff
@@ -431,3 +432,61 @@ def test_the_command_walks_the_whole_way(tmp_path: Path) -> None:
     code, text = penstock("confirm", "old")
     assert code == 0, text
     assert text.endswith("when you no longer want it.\n")
+
+
+def test_a_table_is_rekeyed_again_when_its_rekey_is_confirmed(tmp_path: Path) -> None:
+    url = str(tmp_path / "a.db")
+    filled_world(url, count=40).close()
+
+    def penstock(*words: str) -> None:
+        told = CliRunner().invoke(cli, ["tables", "rekey", *words, "--db", url])
+        assert told.exit_code == 0, told.output
+
+    penstock("old", "--key", NEW_KEY, "--into", "first")
+    penstock("confirm", "old")
+    penstock("old", "--key", "author:S,comment_id:N", "--into", "second")
+    penstock("confirm", "old")
+    with connect(url) as db:
+        assert len(everything(db, "first")) == len(everything(db, "second")) == 40
+
+
+def test_of_two_runs_that_begin_the_next_rekey_one_is_refused() -> None:
+    with filled_world(count=10) as db:
+        rekeyed(db)
+        run_of(db).confirm("old", quiet_seconds=0.0)
+        planned = plan_rekey(db, "old", "second", NEW_KEY)
+        first, second = RekeyStore(db), RekeyStore(db)
+        first.begin(planned)
+        with pytest.raises(RekeyHeld):
+            second.begin(planned)
+        first.release("old")
+
+
+def test_apply_keeps_the_stream_that_an_unfinished_rekey_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = str(tmp_path / "a.db")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "streamless.py").write_text(
+        "from rekey_world import OLD\ntables = [OLD]\nother_view = [OLD.replace(stream='KEYS_ONLY')]\n"
+    )
+    with filled_world(url, count=10) as db:
+        rekeyed(db)
+
+    def penstock(*words: str) -> str:
+        told = CliRunner().invoke(cli, ["tables", *words, "--db", url])
+        assert told.exit_code == 0, told.output
+        return told.output
+
+    for tables in ("streamless:tables", "streamless:other_view"):
+        text = penstock("apply", tables, "--yes")
+        assert "old   note: its stream stays as it is until the rekey that reads it" in text
+        assert "Nothing to do" in text
+        assert "note: its stream stays" in penstock("verify", tables)
+        assert "stays as it is" in json.loads(penstock("plan", tables, "--json"))["notes"]["old"]
+        assert "stays as it is" in json.loads(penstock("apply", tables, "--yes", "--json"))["notes"]["old"]
+    penstock("rekey", "confirm", "old")
+    with connect(url) as db:
+        db.execute(
+            "UpdateTable",
+            {"TableName": "old", "StreamSpecification": {"StreamEnabled": True, "StreamViewType": "KEYS_ONLY"}},
+        )
+    assert "- stream" in penstock("apply", "streamless:tables", "--yes")

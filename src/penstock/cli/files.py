@@ -13,10 +13,10 @@ from typing import BinaryIO, TextIO
 
 import click
 
-from penstock.cli.kit.exit_codes import DIFFERENT, NOT_FOUND, CommandFailed
+from penstock.cli.kit.exit_codes import DIFFERENT, FAILED, NOT_FOUND, CommandFailed
 from penstock.cli.kit.groups import Group
 from penstock.cli.kit.options import AgeType, confirm, dry_run_option, json_option, resumable, yes_option
-from penstock.cli.kit.output import ByteLine, count_text, print_json, print_result, size_text
+from penstock.cli.kit.output import ByteLine, count_text, has_reader, print_json, print_result, size_text
 from penstock.clock import utc_text
 from penstock.files import FileMissing, Files, ListedFile, StoreMissing, Swept, errors, open_files
 from penstock.files.content import BLOCK_BYTES
@@ -89,6 +89,8 @@ def list_(home: str, prefix: str, limit: int | None, as_json: bool) -> None:
             listed.append(file)
         else:
             click.echo(f"{file.size:>15,}  {utc_text(file.changed_at)}  {file.key}")
+        if not has_reader():
+            raise click.exceptions.Exit(FAILED)
     if as_json:
         print_json([{"key": one.key, "size": one.size, "changed_at": utc_text(one.changed_at)} for one in listed])
     else:

@@ -16,7 +16,7 @@ import click
 
 from penstock.cli.kit import databases
 from penstock.cli.kit.completion import complete_jobs, complete_tables
-from penstock.cli.kit.exit_codes import LEASE_LOST, NOT_FOUND, WORK_FAILED, CommandFailed, end_with
+from penstock.cli.kit.exit_codes import FAILED, LEASE_LOST, NOT_FOUND, WORK_FAILED, CommandFailed, end_with
 from penstock.cli.kit.groups import group
 from penstock.cli.kit.options import (
     FILES_VARIABLE,
@@ -28,7 +28,7 @@ from penstock.cli.kit.options import (
     token_option,
     yes_option,
 )
-from penstock.cli.kit.output import one_line, write_text
+from penstock.cli.kit.output import has_reader, one_line, write_text
 from penstock.client.database import Database
 from penstock.clock import utc_text
 from penstock.errors import PenstockError, ResourceNotFoundException, ValidationException
@@ -417,6 +417,8 @@ def watch(job_id: str, target: str, table: str | None, timeout: float | None, as
                 if job.state.value != state and not as_json:
                     click.echo(_why(source, job), err=True)
                 state = job.state.value
+                if not has_reader():
+                    raise click.exceptions.Exit(FAILED)
         except TimeoutError as error:
             raise click.ClickException(str(error)) from error
         if as_json:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from penstock.tables.definitions.definition import Naming, Table
-from penstock.tables.rekey.state import TABLE as REKEY_TABLE
+from penstock.tables.plan.survey import REKEY_TABLE
 
 Scope = Literal["table", "stream", "backup", "all"]
 """What an action is about: the table itself, its streams, its backups, or (ListTables) no resource at all."""
@@ -59,6 +59,9 @@ _SETTING = frozenset({"apply", "load", "rekey", "restore"})
 _STATE = _table("CreateTable", "DeleteItem", "DescribeTable", "GetItem", "PutItem", "TagResource", "UpdateItem")
 """What rekey does with the table in which it keeps its jobs."""
 
+_STATE_READERS = frozenset({"plan", "verify", "apply"})
+"""Commands that ask it whether a rekey reads a stream that a definition has not."""
+
 
 def policy(
     commands: Iterable[str],
@@ -83,7 +86,7 @@ def policy(
         _statement("Tables", _actions(needs, "table"), [start + name for name in names]),
         _statement("Streams", _actions(needs, "stream"), [f"{start}{name}/stream/*" for name in names]),
         _statement("Backups", _actions(needs, "backup"), [f"{start}{name}/backup/*" for name in names]),
-        _statement("RekeyState", _actions(_STATE if "rekey" in asked else frozenset(), "table"), [start + REKEY_TABLE]),
+        _statement("RekeyState", _actions(_rekey_needs(asked), "table"), [start + REKEY_TABLE]),
         # AWS ties ListTables to no resource.
         _statement("List", _actions(needs, "all"), ["*"]),
         _statement("Keys", _key_actions(asked, tables), _keys(tables, partition, region or naming.region, account)),
@@ -100,6 +103,12 @@ def _needs(command: str, tables: Sequence[Table], *, named: bool) -> Needs:
         raise ValueError(f"There is no command {command!r}; there are {', '.join(COMMANDS)}")
     needs = _COMMANDS[command]
     return needs | _settings(tables, named=named) if command in _SETTING else needs
+
+
+def _rekey_needs(commands: Iterable[str]) -> Needs:
+    if "rekey" in commands:
+        return _STATE
+    return frozenset() if _STATE_READERS.isdisjoint(commands) else _table("GetItem")
 
 
 def _settings(tables: Sequence[Table], *, named: bool) -> Needs:

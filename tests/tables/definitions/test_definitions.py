@@ -156,6 +156,58 @@ def test_what_is_refused(members: dict[str, Any], place: str, text: str) -> None
     assert found.mend
 
 
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("deletion_protection", "no"),
+        ("deletion_protection", 0),
+        ("pitr", "yes"),
+        ("pitr", 1.5),
+        ("tags", ["a"]),
+        ("tags", []),
+        ("tags", "a"),
+        ("ttl", 5),
+        ("ttl", []),
+        ("indexes", "by-x"),
+        ("indexes", ["by-x"]),
+        ("indexes", None),
+        ("indexes", Index("by-x", "x:S")),
+        ("sse", 1),
+        ("sse", []),
+        ("warm", 5),
+        ("warm", Throughput("5", 5)),  # type: ignore[arg-type]
+        ("on_demand_max", 5),
+        ("on_demand_max", Maximum("5")),  # type: ignore[arg-type]
+    ],
+)
+def test_a_member_of_another_type_is_refused_by_its_name(member: str, value: Any) -> None:
+    (told,) = problems("jobs", "id:S", **{member: value})
+    assert told.startswith(f"table 'jobs': {member} is ")
+    assert "Use " in told
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [("projection", 5), ("projection", [5]), ("projection", None), ("local", "no"), ("throughput", 5), ("warm", "hot")],
+)
+def test_a_member_of_an_index_of_another_type_is_refused_by_its_name(member: str, value: Any) -> None:
+    (told,) = problems("jobs", "id:S", indexes=[Index("by-x", "x:S", **{member: value})])
+    assert told.startswith(f"table 'jobs', index 'by-x': {member} is ")
+
+
+@pytest.mark.parametrize(("member", "value"), [("stream", []), ("stream", 5), ("table_class", 5), ("billing", 5)])
+def test_a_choice_of_another_type_is_refused(member: str, value: Any) -> None:
+    (told,) = problems("jobs", "id:S", **{member: value})
+    assert told.startswith(f"table 'jobs': {value!r} is no ")
+
+
+def test_indexes_may_come_from_a_generator() -> None:
+    assert [one.name for one in Table("jobs", "id:S", indexes=(Index(n, "a:S") for n in ("one", "abc"))).indexes] == [
+        "abc",
+        "one",
+    ]
+
+
 def test_two_tables_of_one_name_are_refused_together() -> None:
     with pytest.raises(DefinitionError, match="'jobs': it is defined 2 times"):
         check_unique_names([Table("jobs", "id:S"), Table("jobs", "x:S"), Table("others", "x:S")])

@@ -72,7 +72,7 @@ def test_an_attribute_of_a_module(here: Path, attribute: str, names: list[str]) 
     ("given", "reason"),
     [
         ("shop_tables:missing", "shop_tables has no missing"),
-        ("shop_tables:nothing", "a Table was expected there, not list"),
+        ("shop_tables:nothing", "there is no Table in it: it is empty"),
         ("shop_tables:wrong", "a Table was expected there, not str"),
         ("no_such_module_here:x", "there is no module no_such_module_here"),
         ("broken_tables:x", "importing broken_tables fails: ZeroDivisionError: division by zero"),

@@ -38,3 +38,9 @@ def test_new_tables_are_tagged_with_where_and_when() -> None:
         "Environment": "dev",
         "ManagedBy": "penstock",
     }
+
+
+@pytest.mark.parametrize("naming", [Naming("a b"), Naming("shop", "a/b")])
+def test_a_full_name_with_a_character_that_dynamodb_refuses_is_refused(naming: Naming) -> None:
+    with pytest.raises(DefinitionError, match=r"table 'jobs': its full name, .* has a character that DynamoDB refuses"):
+        check_names([Table("jobs", "id:S")], naming)

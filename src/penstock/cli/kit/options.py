@@ -78,6 +78,15 @@ def db_option(
     )
 
 
+def check_name_part(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The callback of an option that becomes a part of tables' names: refused here, it is refused before all work."""
+    from penstock.tables.definitions.problems import NAME_MEND, has_name_characters
+
+    if value and not has_name_characters(value):
+        raise click.BadParameter(f"{value!r} is to be a part of tables' names. {NAME_MEND}.", ctx, param)
+    return value
+
+
 unused_db_option = click.option("--db", metavar="TARGET", expose_value=False, help="Not needed: no database is asked.")
 
 

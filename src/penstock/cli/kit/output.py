@@ -8,6 +8,8 @@ Names, errors and log lines come from jobs and items, so from whoever could writ
 2. Nor do characters get through that turn the direction of writing, or that no encoding has.
 3. Bytes (`penstock files get`) are left alone: they were asked for.
 4. Progress is shown on a terminal only, never with --json, and not where TERM is dumb.
+5. A reader that has left (`| head -1`) stops no work: what is printed from then on is dropped. A command that does
+   nothing but print asks `has_reader`, and stops by itself.
 """
 
 from __future__ import annotations
@@ -57,25 +59,46 @@ def _escape(match: re.Match[str]) -> str:
 
 
 class OutputFailed(PenstockError, OSError):
-    """What a command prints cannot be written: the disk is full, or the stream is closed."""
+    """What a command prints cannot be written: the disk is full, say."""
 
 
 class SafeStream:
-    """A text stream whose writes are `printable`. Raises OutputFailed; a closed pipe is left to click."""
+    """A text stream whose writes are `printable`, and dropped when its reader has left (5). Everything else is the
+    stream's own. Raises OutputFailed.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.has_reader = True
 
     def write(self, text: str) -> int:
         inner = text.strip("\r")
-        before, after = text.startswith("\r"), text.endswith("\r")
-        safe = "\r" * before + printable(inner) + "\r" * after if inner else text
-        with _told_failures():
-            return self._stream.write(safe)
+        if inner:
+            before, after = text.startswith("\r"), text.endswith("\r")
+            text = "\r" * before + printable(inner) + "\r" * after
+        if self.has_reader:
+            try:
+                with _told_failures():
+                    return self._stream.write(text)
+            except BrokenPipeError:
+                self._drop_from_now_on()
+        return len(text)
 
     def flush(self) -> None:
-        with _told_failures():
-            self._stream.flush()
+        if self.has_reader:
+            try:
+                with _told_failures():
+                    self._stream.flush()
+            except BrokenPipeError:
+                self._drop_from_now_on()
+
+    def _drop_from_now_on(self) -> None:
+        """The stream keeps what it could not write, and Python writes that when the process ends: to nowhere, then."""
+        self.has_reader = False
+        with suppress(OSError, ValueError):  # a stream without a file of its own
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
 
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
@@ -106,20 +129,20 @@ def discard_output() -> None:
 
 @contextmanager
 def safe_output() -> Iterator[None]:
-    """Both streams, for the length of a block. For a stream that was closed from the start Python has None: then
-    writes to stdout fail, and errors go nowhere.
-    """
+    """Both streams, for the length of a block."""
     before = sys.stdout, sys.stderr
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
-    if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the process
     if not isinstance(sys.stdout, SafeStream):
-        sys.stdout, sys.stderr = (cast(TextIO, SafeStream(stream)) for stream in (sys.stdout, sys.stderr))
+        # A process that was started without a stream (`>&-`) has None.
+        sys.stdout, sys.stderr = (stream and cast(TextIO, SafeStream(stream)) for stream in before)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
+
+
+def has_reader() -> bool:
+    """Whether somebody may still read stdout, as far as writing to it has told (5)."""
+    return not isinstance(sys.stdout, SafeStream) or sys.stdout.has_reader
 
 
 def wants_colour() -> bool:

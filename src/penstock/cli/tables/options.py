@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from penstock.cli.kit.completion import complete_definitions, complete_tables
-from penstock.cli.kit.options import dry_run_option, json_option, yes_option
+from penstock.cli.kit.options import check_name_part, dry_run_option, json_option, yes_option
 from penstock.client.database import Database
 from penstock.client.wrappers.pacing import Pacer
 from penstock.errors import AccessDeniedException, PenstockError
@@ -29,12 +29,13 @@ definitions_argument = click.argument("definitions", shell_complete=complete_def
 optional_definitions_argument = click.argument("definitions", required=False, shell_complete=complete_definitions)
 table_argument = click.argument("table", shell_complete=complete_tables)
 env_option = click.option(
-    "--env", envvar="PENSTOCK_ENVIRONMENT", metavar="NAME",
+    "--env", envvar="PENSTOCK_ENVIRONMENT", metavar="NAME", callback=check_name_part,
     help="The environment, part of the tables' names except for production. Also PENSTOCK_ENVIRONMENT.",
 )  # fmt: skip
 prefix_option = click.option(
-    "--prefix", metavar="TEXT", help="What the tables' names begin with; '' for nothing. [what DEFINITIONS says]"
-)
+    "--prefix", metavar="TEXT", callback=check_name_part,
+    help="What the tables' names begin with; '' for nothing. [what DEFINITIONS says]",
+)  # fmt: skip
 layout_option = click.option(
     "--layout",
     type=click.Choice(["safe", "compat"]),

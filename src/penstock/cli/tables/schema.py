@@ -16,7 +16,7 @@ from penstock.cli.tables.options import ChangeOptions, NamedTables, change_optio
 from penstock.client.database import Database
 from penstock.tables.apply.apply import ApplyReport, Interrupted, Outcome
 from penstock.tables.apply.apply import apply as apply_survey
-from penstock.tables.apply.table_changer import Finished, Pace, Progress
+from penstock.tables.apply.table_changer import AlreadyMade, Finished, Pace, Progress
 from penstock.tables.doctor import Finding, examine_definitions, examine_live
 from penstock.tables.plan.changes import count, describe_whole
 from penstock.tables.plan.failures import Failure
@@ -46,6 +46,7 @@ def plan(named: NamedTables, target: str, exit_code: bool, as_json: bool) -> Non
         print_json(survey_json(surveyed))
     else:
         show_plan(surveyed.plan)
+        show_notes(surveyed)
         show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     if exit_code and not surveyed.plan.is_empty:
@@ -73,7 +74,7 @@ def apply(named: NamedTables, target: str, options: ChangeOptions) -> None:
     surveyed = _survey_target(target, named, policy)
     if confirm_plan(surveyed, options, f"Apply this to {target}?", show=_show_apply):
         with open_database(target, "made") as db:  # a file is made only now that somebody wants it
-            carry_out(db, surveyed, options, policy)
+            carry_out(db, surveyed, options, policy, more=_notes_json(surveyed))
 
 
 def _survey_target(target: str, named: NamedTables, policy: str) -> Survey:
@@ -85,9 +86,9 @@ def _survey_target(target: str, named: NamedTables, policy: str) -> Survey:
 
 
 def _show_apply(survey: Survey) -> None:
-    plan, in_motion = survey.plan, survey.under_way
-    show_plan(plan)
-    show_under_way(in_motion)
+    show_plan(survey.plan)
+    show_notes(survey)
+    show_under_way(survey.under_way)
 
 
 @groups.command("verify", exit_codes={DIFFERENT: "something differs or is missing"})
@@ -111,11 +112,13 @@ def verify(named: NamedTables, target: str, as_json: bool) -> None:
         print_json({"equal": plan.is_empty, **survey_json(surveyed)})
     elif plan.is_empty:
         click.echo(f"Verified: {count(len(plan.tables), 'table')} as defined.")
+        show_notes(surveyed)
         show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     else:
         click.echo("These tables are not as defined; to be so, they need:", err=True)
         show_plan(plan)
+        show_notes(surveyed)
         show_under_way(surveyed.under_way)
         show_not_compared(surveyed)
     if not plan.is_empty:
@@ -276,6 +279,12 @@ def show_plan(plan: Plan) -> None:
     click.echo("\n".join(["".join([click.style(one.text, **_COLOURS[one.style]) for one in line]) for line in lines]))
 
 
+def show_notes(survey: Survey) -> None:
+    for one in survey.tables:
+        if one.note:
+            click.echo(f"    {one.name}   note: {one.note}")
+
+
 def show_under_way(tables: Iterable[TableSurvey]) -> None:
     for one in tables:
         assert one.live is not None
@@ -295,7 +304,13 @@ def survey_json(survey: Survey) -> dict[str, Any]:
     return plan_json(survey.plan) | {
         "under_way": [one.name for one in survey.under_way],
         "not_compared": list(survey.not_compared),
+        **_notes_json(survey),
     }
+
+
+def _notes_json(survey: Survey) -> dict[str, Any]:
+    notes = {one.name: one.note for one in survey.tables if one.note}
+    return {"notes": notes} if notes else {}
 
 
 def report_json(report: ApplyReport) -> dict[str, Any]:
@@ -352,14 +367,19 @@ class Screen(ProgressLine):
             case Progress():
                 self._now[event.table] = progress_text(event)
             case Finished(table, change):
-                self._now.pop(table, None)
-                self.end()
-                if not self._quiet:
-                    click.echo(f"  done  {table}   {change}")
+                self._end_change(table, f"  done  {table}   {change}")
+            case AlreadyMade(table, change):
+                self._end_change(table, f"  skipped  {table}   {change}   somebody else has made this change")
         if self._now:
             first, *others = self._now.values()
             # A narrow terminal cuts the end off: the progress comes first.
             self.tell((f"{len(others) + 1} tables under way; " if others else "") + first)
+
+    def _end_change(self, table: str, text: str) -> None:
+        self._now.pop(table, None)
+        self.end()
+        if not self._quiet:
+            click.echo(text)
 
 
 def progress_text(progress: Progress) -> str:

@@ -16,6 +16,7 @@ from penstock.cli.kit.databases import Absent, open_database
 from penstock.cli.kit.exit_codes import NOT_FOUND, WORK_FAILED, CommandFailed
 from penstock.cli.kit.groups import Group, group
 from penstock.cli.kit.options import (
+    check_name_part,
     confirm,
     db_option,
     dry_run_option,
@@ -40,11 +41,13 @@ from penstock.systems.construction_expenses.webhook_record import STATUSES, Stat
 from penstock.tables.definitions.sources import LoadingError, named_object
 
 env_option = click.option(
-    "--env", metavar="NAME", help="The environment, part of the tables' names. [ENVIRONMENT, else production]"
-)
+    "--env", envvar="ENVIRONMENT", metavar="NAME", callback=check_name_part,
+    help="The environment, part of the tables' names. [ENVIRONMENT, else production]",
+)  # fmt: skip
 prefix_option = click.option(
-    "--prefix", metavar="TEXT", help="What the tables' names begin with. [TABLE_PREFIX, else construction-expenses]"
-)
+    "--prefix", envvar="TABLE_PREFIX", metavar="TEXT", callback=check_name_part,
+    help="What the tables' names begin with. [TABLE_PREFIX, else construction-expenses]",
+)  # fmt: skip
 handler_option = click.option(
     "--handler",
     metavar="MODULE:FUNCTION",

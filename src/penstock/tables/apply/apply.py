@@ -81,8 +81,8 @@ def apply(
 ) -> ApplyReport:
     """Carries out what a survey's plan says, and waits for what is under way.
 
-    `report` is told `Progress` and `Finished`; `policy` is the command that writes the IAM policy, for a failure's
-    next step. New tables get the standard tags of the survey's naming.
+    `report` is told `Progress`, `Finished` and `AlreadyMade`; `policy` is the command that writes the IAM policy, for a
+    failure's next step. New tables get the standard tags of the survey's naming.
     """
     pace = pace or Pace()
     tags = survey.naming.tags(utc_text(pace.clock.now()))
@@ -129,7 +129,7 @@ def _fate(work: TableChanger) -> Fate:
         return "failed"
     if not work.ended:
         return "unfinished"
-    if work.existed or not work.done:
+    if not work.done:
         return "skipped"
     match work.done[0]:
         case CreateTable():

@@ -415,6 +415,14 @@ class Finished:
     change: str
 
 
+@dataclass(frozen=True, slots=True)
+class AlreadyMade:
+    """A change that somebody else has made since the table was looked at."""
+
+    table: str
+    change: str
+
+
 class TableChanger(TablePoller):
     """What is to be done to one table, and what has become of it."""
 
@@ -424,8 +432,8 @@ class TableChanger(TablePoller):
         self.done: list[Change] = []
         self.failure: Failure | None = None
         self.notes: list[str] = []
-        self.existed = False
         self.ended = False
+        self._made_by_another = False
         self._tags, self._policy = tags, policy
 
     def steps(self) -> Steps[None]:
@@ -456,9 +464,13 @@ class TableChanger(TablePoller):
         for change in self.survey.plan.changes:
             self.doing = describe_whole(change)
             yield self._progress("begins")
+            self._made_by_another = False
             yield from self._make(change)
-            self.done.append(change)
-            yield Finished(self.name, self.doing)
+            if self._made_by_another:
+                yield AlreadyMade(self.name, self.doing)
+            else:
+                self.done.append(change)
+                yield Finished(self.name, self.doing)
         if not self.survey.plan.changes:
             self.doing = "waiting for what is under way"
             live = self.survey.live
@@ -497,7 +509,7 @@ class TableChanger(TablePoller):
                     yield from self._wait_until_deleted()
                     continue
                 if not error.maybe_ours:
-                    self.existed = True
+                    self._made_by_another = True
                     self.notes.append("somebody else has made it meanwhile: plan again to compare it")
                     return
                 break
@@ -518,7 +530,8 @@ class TableChanger(TablePoller):
             try:
                 yield from self._ask(request)
                 break
-            except ResourceNotFoundException:
+            except ResourceNotFoundException as error:
+                self._made_by_another = not error.maybe_ours
                 return
             except ResourceInUseException:
                 description = yield from self._describe()
@@ -534,6 +547,7 @@ class TableChanger(TablePoller):
         for attempt in count():
             description = yield from self._wait_until_active()
             if is_done(change, description):
+                self._made_by_another = attempt == 0  # else it may be ours: an answer that was lost
                 return
             request = with_definitions(self._request(change), change, description)
             try:

@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from penstock.tables.definitions.problems import NAME_CHARACTERS, SHORTEST_NAME, DefinitionError, Problem, check
+from penstock.tables.definitions.problems import (
+    NAME_CHARACTERS,
+    NAME_MEND,
+    SHORTEST_NAME,
+    DefinitionError,
+    Problem,
+    check,
+    has_name_characters,
+)
 
 PITR_DAYS = 35
 """How far back point-in-time recovery reaches unless told otherwise, and at most."""
@@ -109,7 +117,7 @@ class Index:
         on_demand_max: Maximum | None = None,
         warm: Throughput | None = None,
     ) -> None:
-        kept = projection if isinstance(projection, str) else tuple(sorted(projection))
+        kept = tuple(sorted(projection, key=str)) if _is_several(projection) else projection
         _set(
             self,
             name=name,
@@ -177,7 +185,7 @@ class Table:
             ttl=ttl,
             stream=stream,
             pitr=_days(pitr),
-            tags=None if tags is None else dict(sorted(tags.items(), key=str)),
+            tags=dict(sorted(tags.items(), key=str)) if isinstance(tags, Mapping) else tags,
             billing=billing,
             on_demand_max=on_demand_max,
             warm=warm,
@@ -247,14 +255,24 @@ def _table_key(key: str | Attribute | Key | Sequence[str | Attribute]) -> Key:
     return Key(attributes[:1], attributes[1:])
 
 
-def _sorted_indexes(indexes: Iterable[Index], billing: Billing) -> tuple[Index, ...]:
-    """By name; a global index of a provisioned table has the table's throughput unless it says otherwise."""
+def _sorted_indexes(indexes: Iterable[Index], billing: Billing) -> Iterable[Index]:
+    """By name; a global index of a provisioned table has the table's throughput unless it says otherwise.
+
+    What are no indexes is left as it is: `check` refuses it.
+    """
+    several = tuple(indexes) if _is_several(indexes) else indexes
+    if not isinstance(several, tuple) or not all(isinstance(one, Index) for one in several):
+        return several
     units = billing if isinstance(billing, Throughput) else None
     filled = (
         replace(one, throughput=units) if one.throughput is None and units is not None and not one.local else one
-        for one in indexes
+        for one in several
     )
     return tuple(sorted(filled, key=lambda one: str(one.name)))
+
+
+def _is_several(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _days(pitr: bool | int | None) -> int | None:
@@ -320,17 +338,20 @@ class Naming:
 
 
 def check_names(tables: Iterable[Table], naming: Naming) -> None:
-    """Raises DefinitionError if a full name is too short or too long, for every one that is."""
+    """Raises DefinitionError if DynamoDB refuses a full name: its length or a character; for every one that it does."""
     problems = [one for table in tables for one in _name_problems(naming.full_name(table.name), table.name, naming)]
     if problems:
         raise DefinitionError(problems)
 
 
 def _name_problems(name: str, suffix: str, naming: Naming) -> tuple[Problem, ...]:
+    parts = f"prefix {naming.prefix!r} and environment {naming.environment!r}"
+    if not has_name_characters(name):
+        text = f"its full name, with {parts}, has a character that DynamoDB refuses"
+        return (Problem(f"table {suffix!r}", text, NAME_MEND),)
     if SHORTEST_NAME <= len(name) <= NAME_CHARACTERS:
         return ()
     size = "long" if len(name) > NAME_CHARACTERS else "short"
-    parts = f"prefix {naming.prefix!r} and environment {naming.environment!r}"
     text = f"its full name, with {parts}, has {len(name)} characters"
     mend = f"DynamoDB allows {SHORTEST_NAME} to {NAME_CHARACTERS}: it is too {size}; take another prefix or name"
     return (Problem(f"table {suffix!r}", text, mend),)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,8 @@ LEAST_WARM = (12_000, 4_000)  # reads and writes a second that every new on-dema
 TYPES = ("S", "N", "B")
 VIEWS = ("KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
 CLASSES = ("STANDARD", "STANDARD_INFREQUENT_ACCESS")
+
+NAME_MEND = "Use a-z, A-Z, 0-9, _, - and . only"
 
 _NAME = re.compile(r"[a-zA-Z0-9_.-]+")
 _TAG = re.compile(r"[\w\s+\-=._:/@]*")
@@ -74,6 +77,10 @@ def problems_of(table: Table) -> Iterator[Problem]:
     """Everything that is wrong with a definition, in the order in which one reads it."""
     where = f"table {table.name!r}"
     yield from _name_problems(where, table.name, shortest=1)
+    wrong_types = tuple(_type_problems(table, where))
+    if wrong_types:
+        yield from wrong_types
+        return  # the rest reads these members
     yield from _key_problems(where, table.key, most_hash=1, most_range=1)
     yield from _type_conflicts(table, where)
     yield from _count_problems(table, where)
@@ -85,12 +92,86 @@ def problems_of(table: Table) -> Iterator[Problem]:
     yield from _tag_problems(table, where)
 
 
+# ── types ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_indexes(value: object) -> bool:
+    return isinstance(value, tuple) and all(hasattr(one, "projection") for one in value)
+
+
+def _is_projection(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, tuple) and all(isinstance(one, str) for one in value))
+
+
+def _are_units(value: object) -> bool:
+    return all(isinstance(getattr(value, one, None), int) for one in ("read", "write"))
+
+
+def _is_maximum(value: object) -> bool:
+    return all(isinstance(getattr(value, one, ""), int | None) for one in ("read", "write"))
+
+
+_WARM = (_are_units, "Use Throughput(read, write), with whole numbers, or None")
+_MAXIMUM = (_is_maximum, "Use Maximum(read, write), with whole numbers, or None")
+_TABLE_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "indexes": (_are_indexes, 'Use a list of Index(…), such as [Index("by-state", "state:S")]'),
+    "ttl": (_is_text, "Use the name of an attribute in quotes, or None"),
+    "pitr": (lambda value: isinstance(value, int), "Use True, False, a whole number of days, or None"),
+    "tags": (lambda value: isinstance(value, Mapping), 'Use a mapping, such as {"team": "billing"}, or None'),
+    "on_demand_max": _MAXIMUM,
+    "warm": _WARM,
+    "deletion_protection": (_is_bool, "Use True, False or None"),
+    "sse": (lambda value: isinstance(value, bool | str), "Use True, False, the name of a KMS key, or None"),
+}
+_INDEX_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "projection": (_is_projection, 'Use "ALL", "KEYS_ONLY" or a list of attributes'),
+    "local": (_is_bool, "Use True or False"),
+    "throughput": _WARM,
+    "on_demand_max": _MAXIMUM,
+    "warm": _WARM,
+}
+_NEVER_NONE = ("indexes", "projection", "local")
+
+
+def _type_problems(table: Table, where: str) -> Iterator[Problem]:
+    """Members that are of another type than they are declared: Python lets everything through."""
+    yield from _wrong_members(table, _TABLE_TYPES, where)
+    if _are_indexes(table.indexes):
+        for index in table.indexes:
+            yield from _wrong_members(index, _INDEX_TYPES, f"{where}, index {index.name!r}")
+
+
+def _wrong_members(
+    holder: object, types: Mapping[str, tuple[Callable[[object], bool], str]], where: str
+) -> Iterator[Problem]:
+    for member, (is_right, mend) in types.items():
+        value = getattr(holder, member)
+        if (value is not None or member in _NEVER_NONE) and not is_right(value):
+            yield Problem(where, f"{member} is {reprlib.repr(value)}", mend)
+
+
+# ── names, keys and indexes ──────────────────────────────────────────────────────────────────────
+
+
+def has_name_characters(name: str) -> bool:
+    """Whether a name, or a part of one, has only characters that DynamoDB takes in names of tables and indexes."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _name_problems(where: str, name: object, *, shortest: int) -> Iterator[Problem]:
     if not isinstance(name, str):
         yield Problem(where, "its name is not a text", "Write its name first")
         return
-    if name and _NAME.fullmatch(name) is None:
-        yield Problem(where, "its name has a character that DynamoDB refuses", "Use a-z, A-Z, 0-9, _, - and . only")
+    if name and not has_name_characters(name):
+        yield Problem(where, "its name has a character that DynamoDB refuses", NAME_MEND)
     if not shortest <= len(name) <= NAME_CHARACTERS:
         text = f"its name has {len(name)} characters"
         yield Problem(where, text, f"Use {shortest} to {NAME_CHARACTERS}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -132,6 +132,8 @@ def _tables_of(given: str, found: Any, layout: str) -> tuple[Table, ...]:
     elif isinstance(found, Mapping):
         found = found.values()
     tables = tuple(found) if isinstance(found, Iterable) and not isinstance(found, str) else ()
+    if not tables and isinstance(found, Sized) and len(found) == 0:
+        raise LoadingError(given, "there is no Table in it: it is empty", "Name a Table, or a list of them")
     strangers = [one for one in tables if not isinstance(one, Table)]
     if not tables or strangers:
         kind = type(strangers[0] if strangers else found).__name__

@@ -15,6 +15,7 @@ from penstock.errors import PenstockError, ResourceNotFoundException, TableNotFo
 from penstock.tables.definitions import aws_shapes
 from penstock.tables.definitions.aws_shapes import Facts
 from penstock.tables.definitions.definition import Naming, Table, check_names
+from penstock.tables.plan.changes import Change, ClearStream, SetStream
 from penstock.tables.plan.failures import Failure, TablesUnreadable, failure_of
 from penstock.tables.plan.plan import Plan, TablePlan, plan_table
 
@@ -32,6 +33,9 @@ _FORGOTTEN = frozenset({"sse", "table_class", "warm"})
 """What DynamoDB Local, which is known by its ARNs, takes without a word and never tells again."""
 
 _LOOKING = "looking at it"
+
+REKEY_TABLE = "penstock-rekey"
+"""Where rekeys are kept: their source table, and the phase that they are in (rekey/state.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,8 @@ class TableSurvey:
     wanted: Table | None
     live: Live | None
     plan: TablePlan
+    note: str = ""
+    """What differs from the definition and is left as it is, and why."""
 
     @property
     def has_work(self) -> bool:
@@ -216,7 +222,8 @@ def survey(db: Database | None, tables: Iterable[Table], naming: Naming, *, poli
     wanted = {naming.full_name(table.name): table for table in tables}
     check_names(wanted.values(), naming)
     found = {} if db is None else inspect_every(db, wanted, policy=policy)
-    return Survey(tuple([survey_table(name, table, found.get(name)) for name, table in wanted.items()]), naming)
+    surveyed = [survey_table(name, table, found.get(name)) for name, table in wanted.items()]
+    return Survey(tuple([one if db is None else _keep_rekey_stream(db, one, policy) for one in surveyed]), naming)
 
 
 def survey_table(name: str, wanted: Table, live: Live | None) -> TableSurvey:
@@ -224,6 +231,33 @@ def survey_table(name: str, wanted: Table, live: Live | None) -> TableSurvey:
     if live is None or live.facts.status == "DELETING":
         return TableSurvey(name, wanted, live, plan_table(name, None, wanted))
     return TableSurvey(name, wanted, live, plan_table(name, live.table, _comparable(wanted, live), live.facts.items))
+
+
+def _keep_rekey_stream(db: Database, table: TableSurvey, policy: str) -> TableSurvey:
+    """A rekey that is not finished reads its source table's stream: without it, what it has done is lost.
+
+    The table of the rekeys is read only for a table whose stream would change.
+    """
+    wanted, live = table.wanted, table.live
+    if wanted is None or live is None or not any(_ends_stream(one) for one in table.plan.changes):
+        return table
+    request = {"TableName": REKEY_TABLE, "Key": {"source": {"S": table.name}}, "ConsistentRead": True}
+    try:
+        rekey = db.execute("GetItem", request).get("Item")
+    except ResourceNotFoundException:
+        return table
+    except PenstockError as error:
+        doing = "looking whether a rekey reads its stream"
+        raise TablesUnreadable([failure_of(table.name, doing, error, operation="GetItem", policy=policy)]) from error
+    if rekey is None or rekey["phase"]["S"] == "confirmed":
+        return table
+    kept = survey_table(table.name, wanted.replace(stream=live.table.stream), live)
+    note = "its stream stays as it is until the rekey that reads it is confirmed or rolled back"
+    return replace(kept, wanted=wanted, note=note)
+
+
+def _ends_stream(change: Change) -> bool:
+    return isinstance(change, ClearStream) or (isinstance(change, SetStream) and change.replaces is not None)
 
 
 def _comparable(wanted: Table, live: Live) -> Table:

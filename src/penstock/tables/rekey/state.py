@@ -1,6 +1,6 @@
 """What is stored of a rekey: an item of the table `penstock-rekey`, in the same database.
 
-1. One rekey a source table.
+1. One rekey a source table: the next one can begin when it is confirmed, and takes its place.
 2. Every write of its item is conditional on the owner: of two processes, one works and the other is refused.
 3. A process holds the rekey for `lease_seconds`, and renews that lease. The lease of one that was killed runs out.
 4. A process that finds its lease lost writes nothing more, neither here nor to the new table.
@@ -25,8 +25,8 @@ from penstock.errors import ConditionalCheckFailedException, PenstockError, Reso
 from penstock.leases import HeldLease, LeaseLost, LeaseRenewer
 from penstock.tables.apply.apply import make
 from penstock.tables.definitions.definition import Table
+from penstock.tables.plan.survey import REKEY_TABLE as TABLE
 
-TABLE = "penstock-rekey"
 LEASE_SECONDS = 30.0
 
 Phase = Literal["preparing", "copying", "following", "summing", "comparing", "clearing", "ready", "confirmed"]
@@ -131,7 +131,7 @@ class RekeyStore:
         """A new rekey, held by this process; raises RekeyHeld if another one was faster."""
         make(self._db, _DEFINITION, TABLE)
         try:
-            self._put(run, "attribute_not_exists(#source)", {})
+            self._put(run, "attribute_not_exists(#phase) OR #phase = :confirmed", "phase", confirmed="confirmed")
         except ConditionalCheckFailedException:
             raise RekeyHeld(run.source, self.holder(run.source) or "another run") from None
         self._hold(run.source)
@@ -180,7 +180,7 @@ class RekeyStore:
     def save(self, run: RekeyRun) -> None:
         self.check()
         try:
-            self._put(run, "#owner = :owner", {":owner": {"S": self.owner}})
+            self._put(run, "#owner = :owner", "owner", owner=self.owner)
         except ConditionalCheckFailedException:
             self._lease = None
             raise RekeyLost(run.source) from None
@@ -221,22 +221,24 @@ class RekeyStore:
     def _until(self) -> float:
         return self._clock.now() + self._lease_seconds
 
-    def _put(self, run: RekeyRun, condition: str, values: dict[str, Any]) -> None:
-        request: dict[str, Any] = {
-            "TableName": TABLE,
-            "Item": {
-                "source": {"S": run.source},
-                "phase": {"S": run.phase},
-                "owner": {"S": self.owner},
-                "lease_until": {"N": repr(self._until())},
-                "job": {"S": orjson.dumps(asdict(run)).decode()},
+    def _put(self, run: RekeyRun, condition: str, name: str, **values: str) -> None:
+        """Writes the item if the condition on the attribute `name` holds."""
+        self._db.execute(
+            "PutItem",
+            {
+                "TableName": TABLE,
+                "Item": {
+                    "source": {"S": run.source},
+                    "phase": {"S": run.phase},
+                    "owner": {"S": self.owner},
+                    "lease_until": {"N": repr(self._until())},
+                    "job": {"S": orjson.dumps(asdict(run)).decode()},
+                },
+                "ConditionExpression": condition,
+                "ExpressionAttributeNames": {f"#{name}": name},
+                "ExpressionAttributeValues": {f":{word}": {"S": value} for word, value in values.items()},
             },
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": {"#owner": "owner"} if values else {"#source": "source"},
-        }
-        if values:
-            request["ExpressionAttributeValues"] = values
-        self._db.execute("PutItem", request)
+        )
 
     def _update(self, source: str, until: float, condition: str, values: dict[str, Any]) -> None:
         self._db.execute(
