@@ -17,8 +17,7 @@ from penstock.clock import ManualClock
 from penstock.engine import Engine
 from penstock.engine.engine import Pending
 from penstock.engine.requests import REQUESTS
-from penstock.engine.requests.scalars import Shape
-from penstock.engine.requests.shapes import AttributeValue, List, Map, Structure
+from penstock.engine.requests.shapes import AttributeValue, List, Map, Shape, Structure
 from penstock.errors import DynamoDBError
 
 Json = dict[str, Any]

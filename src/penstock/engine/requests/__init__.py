@@ -1,10 +1,9 @@
 """Every operation's request, written down, and checked as DynamoDB checks it.
 
-scalars.py        what JSON a member takes, and its constraints: texts, numbers, words; the faults of a request
-shapes.py         lists, maps, structures, attribute values; shapes that several families share
+shapes.py         what JSON a member takes, and its constraints: texts, numbers, lists, structures, attribute values
 items.py          items, batches, transactions, PartiQL
 tables.py         tables, tags, policies, backups, streams
-error_wording.py  in which of its two wordings AWS refuses a request
+error_wording.py  the faults of a request, and in which of its two wordings AWS refuses it
 """
 
 from __future__ import annotations

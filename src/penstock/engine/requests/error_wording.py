@@ -17,11 +17,11 @@ What only the table or the item can show is never in an envelope.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from penstock.engine.requests.scalars import Fault, Faults
 from penstock.errors import SerializationException, ValidationException
 from penstock.expressions.request import operator_misuse
+from penstock.wire.limits import ECHOED_CHARACTERS
 from penstock.wire.numbers import RefusedValue
 
 Request = Mapping[str, Any]
@@ -68,6 +68,68 @@ def of_read(error: ValidationException) -> ValidationException:
 
 
 # ── faults of members ────────────────────────────────────────────────────────────────────────────
+
+
+LISTED_FAULTS = 10  # DynamoDB names no more than ten broken constraints
+
+
+class Path(NamedTuple):
+    """Where a value stands: as most messages write it, and as DynamoDB's newer messages do."""
+
+    text: str = ""
+    newer: str = ""
+
+    def member(self, name: str) -> Path:
+        dot = "." if self.text else ""
+        return Path(f"{self.text}{dot}{name[:1].lower()}{name[1:]}", f"{self.newer}{dot}{name}")
+
+    def element(self, key: object) -> Path:
+        return Path(f"{self.text}.{key}.member", f"{self.newer}.{key}.member")
+
+
+class Fault(NamedTuple):
+    """A broken constraint, in the words that show the value and in those that do not."""
+
+    path: Path
+    text: str
+    newer: str
+    plain: bool  # a lone one is worded without the value
+    missing: bool  # a required member that is not there
+    late: bool = False  # told only where all that is wrong is wrong with this member
+
+
+class Faults:
+    """The broken constraints of one request, in the order in which DynamoDB lists them."""
+
+    def __init__(self) -> None:
+        self.listed: list[Fault] = []
+
+    @property
+    def full(self) -> bool:
+        return len(self.listed) >= LISTED_FAULTS
+
+    def add(self, value: str | None, path: Path, constraint: str, *, newer: bool = False, late: bool = False) -> None:
+        """`newer` is for the members whose lone fault DynamoDB words without the value."""
+        if self.full:
+            return
+        quoted_value = "null" if value is None else f"'{value[:ECHOED_CHARACTERS]}'"
+        text = f"Value {quoted_value} at '{path.text}' failed to satisfy constraint: {constraint}"
+        plainly = f"Value at '{path.newer}' failed to satisfy constraint: {constraint}"
+        self.listed.append(Fault(path, text, plainly, newer, value is None, late))
+
+    def _is_alone(self, fault: Fault) -> bool:
+        """Whether no other member has a fault, or this one has another."""
+        others = [other for other in self.listed if other is not fault]
+        return not others or any(other.path.text.startswith(fault.path.text) for other in others)
+
+    def raise_any(self) -> None:
+        reported = [fault for fault in self.listed if not fault.late or self._is_alone(fault)]
+        if len(reported) == 1:
+            (fault,) = reported
+            raise ValidationException(f"1 validation error detected: {fault.newer if fault.plain else fault.text}")
+        if reported:
+            texts = "; ".join(fault.text for fault in reported)
+            raise ValidationException(f"{len(reported)} validation errors detected: {texts}")
 
 
 def faults_of_write(request: Request, faults: Faults) -> None:

@@ -7,119 +7,136 @@ from typing import Any
 import orjson
 
 from penstock.engine.requests import error_wording
-from penstock.engine.requests.scalars import Enum, Integer, Shape, String
 from penstock.engine.requests.shapes import (
-    ATTRIBUTE_MAP,
-    ATTRIBUTE_NAMES,
-    ATTRIBUTES_TO_GET,
-    COLLECTION_METRICS,
-    CONDITIONAL_OPERATOR,
-    CONDITIONS,
-    CONSUMED_CAPACITY,
-    EXPECTED,
     FLAG,
     INDEX_NAME,
-    ON_CONDITION_FAILURE,
-    RETURN_VALUES,
     TABLE,
     TABLE_NAMES,
     TEXT,
-    TOKEN,
     VALUE,
     AttributeList,
+    AttributeMap,
+    Enum,
+    Integer,
     ItemToPut,
     List,
     Map,
     Request,
     Required,
+    Shape,
+    String,
     Structure,
     TableName,
 )
 from penstock.errors import ValidationException
 from penstock.wire.limits import BATCH_GET_ITEMS, BATCH_WRITE_ITEMS, TRANSACTION_ACTIONS
 
+_ATTRIBUTE_MAP = AttributeMap()
+_ATTRIBUTE_NAMES = Map(TEXT)
+_ATTRIBUTES_TO_GET = List(TEXT, 1, 255)
+
+_CONSUMED_CAPACITY = Enum("INDEXES", "TOTAL", "NONE")
+_COLLECTION_METRICS = Enum("SIZE", "NONE")
+_RETURN_VALUES = Enum("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW")
+_ON_CONDITION_FAILURE = Enum("ALL_OLD", "NONE")
+_CONDITIONAL_OPERATOR = Enum("OR", "AND")
+_COMPARISON = Enum(
+    "IN", "NULL", "BETWEEN", "LT", "NOT_CONTAINS", "EQ", "GT", "NOT_NULL", "NE", "LE", "BEGINS_WITH", "GE", "CONTAINS"
+)
+_TOKEN = String(1, 36)
+
+_EXPECTED = Map(
+    Structure(
+        "ExpectedAttributeValue",
+        AttributeValueList=AttributeList(),
+        ComparisonOperator=_COMPARISON,
+        Exists=FLAG,
+        Value=VALUE,
+    )
+)
+_CONDITIONS = Map(Structure("Condition", AttributeValueList=AttributeList(), ComparisonOperator=Required(_COMPARISON)))
 _NAME_OF_WRITE = TableName(empty_alone=True)
 _SELECT = Enum("SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
 
 GET_ITEM = Structure(
     "GetItemInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
-    AttributesToGet=ATTRIBUTES_TO_GET,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
+    AttributesToGet=_ATTRIBUTES_TO_GET,
     TableName=Required(TABLE),
-    Key=Required(ATTRIBUTE_MAP),
+    Key=Required(_ATTRIBUTE_MAP),
     ConsistentRead=FLAG,
     ProjectionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 PUT_ITEM = Structure(
     "PutItemInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     TableName=Required(_NAME_OF_WRITE),
     Item=Required(ItemToPut()),
-    ConditionalOperator=CONDITIONAL_OPERATOR,
-    Expected=EXPECTED,
-    ReturnValues=RETURN_VALUES,
-    ReturnItemCollectionMetrics=COLLECTION_METRICS,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+    ConditionalOperator=_CONDITIONAL_OPERATOR,
+    Expected=_EXPECTED,
+    ReturnValues=_RETURN_VALUES,
+    ReturnItemCollectionMetrics=_COLLECTION_METRICS,
+    ReturnValuesOnConditionCheckFailure=_ON_CONDITION_FAILURE,
     ConditionExpression=TEXT,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=_ATTRIBUTE_MAP,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 DELETE_ITEM = Structure(
     "DeleteItemInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     TableName=Required(TABLE),
-    ReturnValues=RETURN_VALUES,
-    ReturnItemCollectionMetrics=COLLECTION_METRICS,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
-    Key=Required(ATTRIBUTE_MAP),
-    ConditionalOperator=CONDITIONAL_OPERATOR,
-    Expected=EXPECTED,
+    ReturnValues=_RETURN_VALUES,
+    ReturnItemCollectionMetrics=_COLLECTION_METRICS,
+    ReturnValuesOnConditionCheckFailure=_ON_CONDITION_FAILURE,
+    Key=Required(_ATTRIBUTE_MAP),
+    ConditionalOperator=_CONDITIONAL_OPERATOR,
+    Expected=_EXPECTED,
     ConditionExpression=TEXT,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=_ATTRIBUTE_MAP,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 UPDATE_ITEM = Structure(
     "UpdateItemInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     TableName=Required(_NAME_OF_WRITE),
-    ReturnItemCollectionMetrics=COLLECTION_METRICS,
-    ReturnValues=RETURN_VALUES,
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
-    ConditionalOperator=CONDITIONAL_OPERATOR,
-    Key=Required(ATTRIBUTE_MAP),
-    Expected=EXPECTED,
+    ReturnItemCollectionMetrics=_COLLECTION_METRICS,
+    ReturnValues=_RETURN_VALUES,
+    ReturnValuesOnConditionCheckFailure=_ON_CONDITION_FAILURE,
+    ConditionalOperator=_CONDITIONAL_OPERATOR,
+    Key=Required(_ATTRIBUTE_MAP),
+    Expected=_EXPECTED,
     AttributeUpdates=Map(
         Structure("AttributeValueUpdate", Action=Enum("ADD", "PUT", "DELETE"), Value=VALUE),
     ),
     ConditionExpression=TEXT,
     UpdateExpression=TEXT,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=_ATTRIBUTE_MAP,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 QUERY = Structure(
     "QueryInput",
     Select=_SELECT,
     IndexName=INDEX_NAME,
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
-    QueryFilter=CONDITIONS,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
+    QueryFilter=_CONDITIONS,
     TableName=Required(TABLE),
-    ConditionalOperator=CONDITIONAL_OPERATOR,
-    AttributesToGet=ATTRIBUTES_TO_GET,
+    ConditionalOperator=_CONDITIONAL_OPERATOR,
+    AttributesToGet=_ATTRIBUTES_TO_GET,
     Limit=Integer(1, newer=True),
-    KeyConditions=CONDITIONS,
-    ExclusiveStartKey=ATTRIBUTE_MAP,
+    KeyConditions=_CONDITIONS,
+    ExclusiveStartKey=_ATTRIBUTE_MAP,
     ConsistentRead=FLAG,
     ScanIndexForward=FLAG,
     KeyConditionExpression=TEXT,
     FilterExpression=TEXT,
     ProjectionExpression=TEXT,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=_ATTRIBUTE_MAP,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 SCAN = Structure(
@@ -127,19 +144,19 @@ SCAN = Structure(
     Select=_SELECT,
     IndexName=INDEX_NAME,
     TotalSegments=Integer(1, 1_000_000),
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     TableName=Required(TABLE),
-    ConditionalOperator=CONDITIONAL_OPERATOR,
-    ScanFilter=CONDITIONS,
+    ConditionalOperator=_CONDITIONAL_OPERATOR,
+    ScanFilter=_CONDITIONS,
     Segment=Integer(0, 999_999),
     Limit=Integer(1),
-    AttributesToGet=ATTRIBUTES_TO_GET,
-    ExclusiveStartKey=ATTRIBUTE_MAP,
+    AttributesToGet=_ATTRIBUTES_TO_GET,
+    ExclusiveStartKey=_ATTRIBUTE_MAP,
     ConsistentRead=FLAG,
     FilterExpression=TEXT,
     ProjectionExpression=TEXT,
-    ExpressionAttributeValues=ATTRIBUTE_MAP,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeValues=_ATTRIBUTE_MAP,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 _ONE_ITEM = {
@@ -157,11 +174,11 @@ _ONE_ITEM = {
 
 _KEYS_AND_ATTRIBUTES = Structure(
     "KeysAndAttributes",
-    Keys=Required(List(ATTRIBUTE_MAP, 1, BATCH_GET_ITEMS, newer=True)),
-    AttributesToGet=ATTRIBUTES_TO_GET,
+    Keys=Required(List(_ATTRIBUTE_MAP, 1, BATCH_GET_ITEMS, newer=True)),
+    AttributesToGet=_ATTRIBUTES_TO_GET,
     ConsistentRead=FLAG,
     ProjectionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 
@@ -178,52 +195,52 @@ class _ShownAsJson(Map):
 BATCH_GET_ITEM = Structure(
     "BatchGetItemInput",
     RequestItems=Required(_ShownAsJson(_KEYS_AND_ATTRIBUTES, 1, names=TABLE_NAMES)),
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
 )
 
 _WRITE_REQUEST = Structure(
     "WriteRequest",
-    PutRequest=Structure("PutRequest", Item=Required(ATTRIBUTE_MAP)),
-    DeleteRequest=Structure("DeleteRequest", Key=Required(ATTRIBUTE_MAP)),
+    PutRequest=Structure("PutRequest", Item=Required(_ATTRIBUTE_MAP)),
+    DeleteRequest=Structure("DeleteRequest", Key=Required(_ATTRIBUTE_MAP)),
 )
 
 BATCH_WRITE_ITEM = Structure(
     "BatchWriteItemInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
-    ReturnItemCollectionMetrics=COLLECTION_METRICS,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
+    ReturnItemCollectionMetrics=_COLLECTION_METRICS,
     RequestItems=Required(Map(List(_WRITE_REQUEST), 1, names=TABLE_NAMES, values=(1, BATCH_WRITE_ITEMS), late=True)),
 )
 
 _GET = Structure(
     "Get",
-    Key=Required(ATTRIBUTE_MAP),
+    Key=Required(_ATTRIBUTE_MAP),
     TableName=Required(TABLE),
     ProjectionExpression=TEXT,
-    ExpressionAttributeNames=ATTRIBUTE_NAMES,
+    ExpressionAttributeNames=_ATTRIBUTE_NAMES,
 )
 
 TRANSACT_GET_ITEMS = Structure(
     "TransactGetItemsInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     TransactItems=Required(List(Structure("TransactGetItem", Get=Required(_GET)), 1, TRANSACTION_ACTIONS)),
 )
 
 
 _CONDITION: dict[str, Shape | Required] = {
     "ConditionExpression": TEXT,
-    "ExpressionAttributeNames": ATTRIBUTE_NAMES,
-    "ExpressionAttributeValues": ATTRIBUTE_MAP,
-    "ReturnValuesOnConditionCheckFailure": ON_CONDITION_FAILURE,
+    "ExpressionAttributeNames": _ATTRIBUTE_NAMES,
+    "ExpressionAttributeValues": _ATTRIBUTE_MAP,
+    "ReturnValuesOnConditionCheckFailure": _ON_CONDITION_FAILURE,
 }
-_KEY_AND_TABLE: dict[str, Shape | Required] = {"Key": Required(ATTRIBUTE_MAP), "TableName": Required(TABLE)}
+_KEY_AND_TABLE: dict[str, Shape | Required] = {"Key": Required(_ATTRIBUTE_MAP), "TableName": Required(TABLE)}
 _CONDITION_CHECK = Structure(
     "ConditionCheck", **{**_KEY_AND_TABLE, **_CONDITION, "ConditionExpression": Required(TEXT)}
 )
-_PUT = Structure("Put", Item=Required(ATTRIBUTE_MAP), TableName=Required(TABLE), **_CONDITION)
+_PUT = Structure("Put", Item=Required(_ATTRIBUTE_MAP), TableName=Required(TABLE), **_CONDITION)
 _DELETE = Structure("Delete", **_KEY_AND_TABLE, **_CONDITION)
 _UPDATE = Structure(
     "Update",
-    Key=Required(ATTRIBUTE_MAP),
+    Key=Required(_ATTRIBUTE_MAP),
     UpdateExpression=Required(TEXT),
     TableName=Required(TABLE),
     **_CONDITION,
@@ -234,9 +251,9 @@ _TRANSACT_WRITE = Structure(
 
 TRANSACT_WRITE_ITEMS = Structure(
     "TransactWriteItemsInput",
-    ClientRequestToken=TOKEN,
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
-    ReturnItemCollectionMetrics=COLLECTION_METRICS,
+    ClientRequestToken=_TOKEN,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
+    ReturnItemCollectionMetrics=_COLLECTION_METRICS,
     TransactItems=Required(List(_TRANSACT_WRITE, 1, TRANSACTION_ACTIONS)),
 )
 
@@ -262,18 +279,18 @@ _PARAMETERS = AttributeList(1)
 
 EXECUTE_STATEMENT = Structure(
     "ExecuteStatementInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     Statement=Required(_STATEMENT),
     Parameters=_PARAMETERS,
     ConsistentRead=FLAG,
     NextToken=String(1, 32768),
     Limit=Integer(1),
-    ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+    ReturnValuesOnConditionCheckFailure=_ON_CONDITION_FAILURE,
 )
 
 BATCH_EXECUTE_STATEMENT = Structure(
     "BatchExecuteStatementInput",
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     Statements=Required(
         List(
             Structure(
@@ -281,7 +298,7 @@ BATCH_EXECUTE_STATEMENT = Structure(
                 Statement=Required(_STATEMENT),
                 Parameters=_PARAMETERS,
                 ConsistentRead=FLAG,
-                ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+                ReturnValuesOnConditionCheckFailure=_ON_CONDITION_FAILURE,
             ),
             1,
             BATCH_WRITE_ITEMS,
@@ -291,15 +308,15 @@ BATCH_EXECUTE_STATEMENT = Structure(
 
 EXECUTE_TRANSACTION = Structure(
     "ExecuteTransactionInput",
-    ClientRequestToken=TOKEN,
-    ReturnConsumedCapacity=CONSUMED_CAPACITY,
+    ClientRequestToken=_TOKEN,
+    ReturnConsumedCapacity=_CONSUMED_CAPACITY,
     TransactStatements=Required(
         List(
             Structure(
                 "ParameterizedStatement",
                 Statement=Required(_STATEMENT),
                 Parameters=_PARAMETERS,
-                ReturnValuesOnConditionCheckFailure=ON_CONDITION_FAILURE,
+                ReturnValuesOnConditionCheckFailure=_ON_CONDITION_FAILURE,
             ),
             1,
             TRANSACTION_ACTIONS,

@@ -1,14 +1,25 @@
-"""Lists, maps and structures of scalars; the one recursive shape, the attribute value: {"S": "text"}, {"M": {…}}, …
+"""The vocabulary in which requests are written down: what JSON a member takes, and its constraints.
 
-Of values only the JSON types are looked at, because DynamoDB looks at them before anything else. Content (numbers,
-empty sets, two types at once, nesting) is `wire.values`' to refuse, at the point where DynamoDB does.
+A request is checked twice, at different prices.
 
-Values nested deeper than DynamoDB allows are not walked to their end: `wire.values` refuses them before it
-looks at what is inside, so nothing there can matter, and no stack can overflow.
+1. `accepts` is compiled once into closures and runs on every request: a few dictionary lookups and type
+   checks. What it accepts is used exactly as it came.
+2. Only what it does not accept is looked at again. `convert` refuses JSON of the wrong type in DynamoDB's
+   words (SerializationException), drops nulls and unknown members, and converts what DynamoDB converts
+   ("true" to true, 2.5 to 2). `inspect` then lists the broken constraints (ValidationException), ten at most.
+
+The texts name DynamoDB's own Java classes, because its answers do.
+
+The one recursive shape is the attribute value: {"S": "text"}, {"M": {…}}, … Of values only the JSON types are looked
+at, because DynamoDB looks at them before anything else. Content (numbers, empty sets, two types at once, nesting) is
+`wire.values`' to refuse, at the point where DynamoDB does. Values nested deeper than DynamoDB allows are not walked to
+their end: `wire.values` refuses them before it looks at what is inside, so nothing there can matter, and no stack can
+overflow.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
@@ -16,22 +27,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from penstock.engine.requests.scalars import (
-    STRUCTURE_FOUND,
-    Acceptor,
-    Boolean,
-    Enum,
-    Faults,
-    Path,
-    Scalar,
-    Shape,
-    String,
-    at_least,
-    inspect_length,
-    is_string,
-)
+from penstock.engine.requests.error_wording import Faults, Path
 from penstock.errors import SerializationException, ValidationException
 from penstock.wire.limits import ECHOED_CHARACTERS, NESTING
+
+Acceptor = Callable[[Any], bool]
+
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years that a date can have
+
+STRUCTURE_FOUND = "Start of structure or map found where not expected"
 
 CONVERTED_PAST_MAXIMUM = 1000  # elements of a list that is too long: more than a message shows
 
@@ -41,6 +45,225 @@ _GENERIC_CAST = (
     "java.lang.Class (sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class are "
     "in module java.base of loader 'bootstrap')"
 )
+
+
+# ── scalars ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Shape:
+    """What one member may hold. Values given to `inspect` and `render` have been converted."""
+
+    java: str = ""
+    minimum: int = 0
+    """Of its length, as the maximum is; `newer` as in `Faults.add`."""
+    maximum: int | None = None
+    newer: bool = False
+
+    def acceptor(self) -> Acceptor:
+        raise NotImplementedError
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        """`value`, not null, as DynamoDB reads it. `element`: of a list or map, not a structure's member."""
+        raise NotImplementedError
+
+    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
+        """Add the constraints that `value` breaks."""
+
+    def inspect_length(self, value: Any, path: Path, faults: Faults) -> None:
+        """Add what the value's length breaks."""
+        if len(value) < self.minimum:
+            faults.add(self.render(value), path, at_least(self.minimum), newer=self.newer)
+        if self.maximum is not None and len(value) > self.maximum:
+            constraint = f"Member must have length less than or equal to {self.maximum}"
+            faults.add(self.render(value), path, constraint, newer=self.newer)
+
+    def render(self, value: Any) -> str:
+        """`value` as Java prints it."""
+        return str(value)
+
+    def null(self) -> Any:
+        """What a null element of a list or map is taken for."""
+        return None
+
+
+class Scalar(Shape):
+    """A string, a number or a truth."""
+
+    def refuse(self, value: Any) -> SerializationException:
+        if isinstance(value, dict):
+            return SerializationException(STRUCTURE_FOUND)
+        if isinstance(value, list):
+            return SerializationException(f"Unrecognized collection type class java.lang.{self.java}")
+        return SerializationException(f"{_token(value)} cannot be converted to {self.java}")
+
+
+class String(Scalar):
+    """Text; `newer` as in `Faults.add`."""
+
+    java = "String"
+
+    def __init__(
+        self,
+        minimum: int = 0,
+        maximum: int | None = None,
+        pattern: str | None = None,
+        *,
+        newer: bool = False,
+    ) -> None:
+        self.minimum, self.maximum, self.pattern, self.newer = minimum, maximum, pattern, newer
+        self._matches = re.compile(pattern or "", re.ASCII | re.DOTALL).fullmatch if pattern else None
+
+    def acceptor(self) -> Acceptor:
+        low, high, matches = self.minimum, self.maximum, self._matches
+        if high is None:
+            high = 1 << 62
+        if matches is not None:
+            return lambda value: type(value) is str and low <= len(value) <= high and bool(matches(value))
+        if low or self.maximum is not None:
+            return lambda value: type(value) is str and low <= len(value) <= high
+        return is_string
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        if isinstance(value, str):
+            return value
+        raise self.refuse(value)
+
+    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
+        if self._matches is not None and not self._matches(value):
+            pattern = f"Member must satisfy regular expression pattern: {self.pattern}"
+            faults.add(value, path, pattern, newer=self.newer)
+        self.inspect_length(value, path, faults)
+
+
+class Enum(String):
+    """One of some words, listed in the order in which DynamoDB's message lists them."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__()
+        self.words = words
+
+    def acceptor(self) -> Acceptor:
+        words = frozenset(self.words)
+        return lambda value: type(value) is str and value in words
+
+    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
+        if value not in self.words:
+            faults.add(value, path, f"Member must satisfy enum value set: [{', '.join(self.words)}]")
+
+
+class Integer(Scalar):
+    """A whole number; `long` only changes the name in messages."""
+
+    def __init__(
+        self,
+        minimum: int | None = None,
+        maximum: int | None = None,
+        *,
+        long: bool = False,
+        newer: bool = False,
+    ) -> None:
+        self.least, self.greatest, self.newer = minimum, maximum, newer
+        self.java = "Long" if long else "Integer"
+
+    def acceptor(self) -> Acceptor:
+        low = -(1 << 63) if self.least is None else self.least
+        high = (1 << 63) - 1 if self.greatest is None else self.greatest
+        return lambda value: type(value) is int and low <= value <= high
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self.refuse(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.refuse(value)
+        return max(-(1 << 63), min(math.floor(value), (1 << 63) - 1))
+
+    def inspect(self, value: Any, path: Path, faults: Faults) -> None:
+        if self.least is not None and value < self.least:
+            constraint = f"Member must have value greater than or equal to {self.least}"
+            faults.add(str(value), path, constraint, newer=self.newer)
+        if self.greatest is not None and value > self.greatest:
+            constraint = f"Member must have value less than or equal to {self.greatest}"
+            faults.add(str(value), path, constraint, newer=self.newer)
+
+
+class Boolean(Scalar):
+    java = "Boolean"
+
+    _WORDS = {"TRUE": True, "1": True, "YES": True, "FALSE": False, "0": False, "NO": False}  # noqa: RUF012
+
+    def acceptor(self) -> Acceptor:
+        return _is_boolean
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            word = self._WORDS.get(value.upper())
+            if word is None:
+                raise SerializationException("Unexpected token received from parser")
+            return word
+        raise self.refuse(value)
+
+    def render(self, value: Any) -> str:
+        return "true" if value else "false"
+
+
+class Timestamp(Scalar):
+    """Seconds since 1970, with or without a fraction, of the years 1 to 9999."""
+
+    java = "Date"
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: type(value) in (int, float) and FIRST_SECOND <= value <= LAST_SECOND
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and FIRST_SECOND <= value <= LAST_SECOND:
+            return value
+        raise self.refuse(value)
+
+
+class Unsupported(Shape):
+    """A member of something that does not exist here: better refused than silently left out."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def acceptor(self) -> Acceptor:
+        return lambda value: False
+
+    def convert(self, value: Any, *, element: bool) -> Any:
+        raise ValidationException(
+            f"One or more parameter values were invalid: {self.name} is not supported by this endpoint"
+        )
+
+
+def is_string(value: Any) -> bool:
+    return type(value) is str
+
+
+def _is_boolean(value: Any) -> bool:
+    return type(value) is bool
+
+
+def _token(value: Any) -> str:
+    """What DynamoDB's JSON parser calls a scalar."""
+    if value is True:
+        return "TRUE_VALUE"
+    if value is False:
+        return "FALSE_VALUE"
+    if isinstance(value, str):
+        return "STRING_VALUE"
+    if isinstance(value, float) and not value.is_integer():
+        return "DECIMAL_VALUE"
+    return "NUMBER_VALUE"
+
+
+def at_least(minimum: int) -> str:
+    return f"Member must have length greater than or equal to {minimum}"
+
+
+# ── lists, maps and structures ────────────────────────────────────────────────────────────────────
 
 
 class List(Shape):
@@ -70,7 +293,7 @@ class List(Shape):
         raise SerializationException(STRUCTURE_FOUND if isinstance(value, dict) else _not_a_field(element))
 
     def inspect(self, value: Any, path: Path, faults: Faults) -> None:
-        inspect_length(self, value, path, faults)
+        self.inspect_length(value, path, faults)
         for position, one in enumerate(value, 1):
             if faults.full:
                 return
@@ -384,7 +607,7 @@ class Blob(Shape):
         if isinstance(value, list):
             raise SerializationException(f"Unrecognized collection type class {self.java}")
         if isinstance(value, dict):
-            raise SerializationException("Start of structure or map found where not expected")
+            raise SerializationException(STRUCTURE_FOUND)
         if not isinstance(value, str):
             raise SerializationException("only base-64-encoded strings are convertible to bytes")
         if len(value) % 4:
@@ -538,15 +761,6 @@ class TableName(String):
             super().inspect(value, path, faults)
 
 
-def table_name_first(request: dict[str, Any]) -> None:
-    """The control plane refuses a missing, short or long name before it looks at anything else."""
-    name = request.get("TableName")
-    if name is None:
-        raise ValidationException("The parameter 'TableName' is required but was not present in the request")
-    if not name.startswith("arn:") and not 3 <= len(name) <= 255:
-        raise ValidationException("TableName must be at least 3 characters long and at most 255 characters long")
-
-
 TABLE = TableName()
 TABLE_NAMES = Names(3, 255, NAME, accepted=_NAME_OR_ARN)
 INDEX_NAME = String(3, 255, NAME)
@@ -554,40 +768,3 @@ ARN_CHARACTERS = 1283
 ARN = String(1, ARN_CHARACTERS)
 TEXT = String()
 FLAG = Boolean()
-
-ATTRIBUTE_MAP = AttributeMap()
-ATTRIBUTE_NAMES = Map(TEXT)
-ATTRIBUTES_TO_GET = List(TEXT, 1, 255)
-
-CONSUMED_CAPACITY = Enum("INDEXES", "TOTAL", "NONE")
-COLLECTION_METRICS = Enum("SIZE", "NONE")
-RETURN_VALUES = Enum("ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW")
-ON_CONDITION_FAILURE = Enum("ALL_OLD", "NONE")
-CONDITIONAL_OPERATOR = Enum("OR", "AND")
-COMPARISON = Enum(
-    "IN",
-    "NULL",
-    "BETWEEN",
-    "LT",
-    "NOT_CONTAINS",
-    "EQ",
-    "GT",
-    "NOT_NULL",
-    "NE",
-    "LE",
-    "BEGINS_WITH",
-    "GE",
-    "CONTAINS",
-)
-TOKEN = String(1, 36)
-
-EXPECTED = Map(
-    Structure(
-        "ExpectedAttributeValue",
-        AttributeValueList=AttributeList(),
-        ComparisonOperator=COMPARISON,
-        Exists=FLAG,
-        Value=VALUE,
-    )
-)
-CONDITIONS = Map(Structure("Condition", AttributeValueList=AttributeList(), ComparisonOperator=Required(COMPARISON)))

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.engine.requests.scalars import Enum, Integer, Shape, String, Timestamp, Unsupported
 from penstock.engine.requests.shapes import (
     ARN,
     ARN_CHARACTERS,
@@ -15,15 +14,29 @@ from penstock.engine.requests.shapes import (
     NAME,
     TABLE,
     TEXT,
+    Enum,
+    Integer,
     List,
     Request,
     Required,
+    Shape,
+    String,
     Structure,
-    table_name_first,
+    Timestamp,
+    Unsupported,
 )
 from penstock.errors import ValidationException
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def table_name_first(request: dict[str, Any]) -> None:
+    """The control plane refuses a missing, short or long name before it looks at anything else."""
+    name = request.get("TableName")
+    if name is None:
+        raise ValidationException("The parameter 'TableName' is required but was not present in the request")
+    if not name.startswith("arn:") and not 3 <= len(name) <= 255:
+        raise ValidationException("TableName must be at least 3 characters long and at most 255 characters long")
 
 
 _LONG = Integer(long=True)
