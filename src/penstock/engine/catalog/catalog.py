@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from sqlite3 import Cursor
 from typing import TYPE_CHECKING, Any
 
@@ -140,20 +141,18 @@ class Catalog:
 _TABLE_ARN = re.compile(r"arn:aws[a-z-]*:dynamodb:([a-z0-9-]+):([0-9]+):table/([A-Za-z0-9_.-]+)")
 
 
+@dataclass(slots=True, eq=False)
 class OperationContext:
     """`db` is a read snapshot or the open write transaction, whichever the operation's kind asked for."""
 
-    __slots__ = ("cursor", "db", "engine", "now", "prepared", "scope")
-
-    def __init__(self, engine: Engine, db: Connection, scope: Scope, now: float, prepared: Any = None) -> None:
-        self.engine = engine
-        self.db = db
-        self.scope = scope
-        self.now = now
-        self.cursor: Cursor | None = None
-        """Kept by GetItem: the reads of a group use one, which saves a tenth of each."""
-        self.prepared = prepared
-        """What the operation's `prepare` gave; None where it was not asked."""
+    engine: Engine
+    db: Connection
+    scope: Scope
+    now: float
+    prepared: Any = None
+    """What the operation's `prepare` gave; None where it was not asked."""
+    cursor: Cursor | None = None
+    """Kept by GetItem: the reads of a group use one, which saves a tenth of each."""
 
     def table(self, name: str) -> TableInfo:
         """The table of this name or ARN, ready for data; ResourceNotFoundException otherwise."""

@@ -148,6 +148,12 @@ def partition_text(row_key: bytes) -> tuple[str, int]:
     return row_key[start:end].decode(), end
 
 
+def partition_range(values: list[AttributeValue]) -> tuple[bytes, bytes | None]:
+    """What the row keys of a partition begin with, and what is above all of them."""
+    start = partition_of_many(values)
+    return start, after(start)
+
+
 def after(prefix: bytes) -> bytes | None:
     """The least bytes above everything that begins with `prefix`; None where there are none."""
     stripped = prefix.rstrip(b"\xff")

@@ -111,10 +111,9 @@ _GB = 1024**3
 def collection_metrics(context: OperationContext, table: TableInfo, item: Item) -> dict[str, Any]:
     """The ItemCollectionMetrics of the collection that this item belongs to."""
     value = item[table.hash.name]
-    start = row_keys.partition(value)
     size = context.db.execute(
         f"SELECT coalesce(sum(size), 0) FROM {table.storage} WHERE key >= ? AND key < ?",  # noqa: S608
-        (start, row_keys.after(start)),
+        row_keys.partition_range([value]),
     ).fetchone()[0]
     lower = float(size // _GB)
     return {"ItemCollectionKey": {table.hash.name: value}, "SizeEstimateRangeGB": [lower, lower + 1.0]}

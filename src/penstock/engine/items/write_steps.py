@@ -90,6 +90,12 @@ class Write:
     def apply(self, context: OperationContext) -> None:
         write(context, Change(self.table, self.key, self.old, self.new, self.size))
 
+    def execute(self, context: OperationContext) -> None:
+        """`read`, `decide` and `apply`."""
+        self.read(context)
+        self.decide()
+        self.apply(context)
+
 
 class Put(Write):
     __slots__ = ("item", "unread")

@@ -142,16 +142,17 @@ def put_item(context: OperationContext, request: Request) -> Response:
     if write.condition is None and not table.watched and "ReturnValues" not in request and _plain(request):
         write_steps.put_unwatched(context, table, write.key, write.item, write.size)
         return {}
-    if write.put_new(context):
-        return _with_costs(context, request, write, {})
-    return _execute_write(context, request, write)
+    if not write.put_new(context):
+        write.execute(context)
+    return _response(context, request, write)
 
 
 @operation("DeleteItem", kind="write", prepare=_prepare_delete)
 def delete_item(context: OperationContext, request: Request) -> Response:
     write = context.prepared or _prepare_delete(request)
     write.resolve(context)
-    return _execute_write(context, request, write)
+    write.execute(context)
+    return _response(context, request, write)
 
 
 def _resolve_update(context: OperationContext, request: Request) -> write_steps.Update:
@@ -241,16 +242,12 @@ def _decide_update(
 @operation("UpdateItem", kind="write", prepare=_prepare_update, run_many=_update_items)
 def update_item(context: OperationContext, request: Request) -> Response:
     write = _resolve_update(context, request)
-    write.read(context)
-    write.decide()
-    write.apply(context)
+    write.execute(context)
     return _update_response(context, request, write)
 
 
-def _execute_write(context: OperationContext, request: Request, write: write_steps.Write) -> Response:
-    write.read(context)
-    write.decide()
-    write.apply(context)
+def _response(context: OperationContext, request: Request, write: write_steps.Write) -> Response:
+    """The answer to a PutItem or a DeleteItem."""
     response: dict[str, Any] = {}
     if request.get("ReturnValues") == "ALL_OLD" and write.old is not None:
         response["Attributes"] = write.old

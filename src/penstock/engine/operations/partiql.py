@@ -86,9 +86,7 @@ def _select(context: OperationContext, request: Request, reading: Reading) -> Re
 
 def _write(context: OperationContext, request: Request, write: partiql_statements.Prepared) -> Response:
     write.resolve(context)
-    write.read(context)
-    write.decide()
-    write.apply(context)
+    write.execute(context)
     response: dict[str, Any] = {"Items": write.returned()}
     if capacity_units.is_wanted(request):
         units = capacity_units.units_of_write(write.table, write.old, write.new)
@@ -209,9 +207,7 @@ def _items(context: OperationContext, member: Member, costs: _Costs) -> list[Any
         return result.items
     write = member.action
     assert write is not None
-    write.read(context)
-    write.decide()
-    write.apply(context)
+    write.execute(context)
     costs.add(write.table, capacity_units.units_of_write(write.table, write.old, write.new))
     items: list[Any] = write.returned()
     return items

@@ -42,7 +42,7 @@ _INVALID = "One or more parameter values were invalid: "
 def query(context: OperationContext, request: Request) -> Response:
     start = StartKey(request)
     try:
-        parts = query_of(request, start.check)
+        parts = query_of(request, start.check if "ExclusiveStartKey" in request else None)
     except ValidationException as error:
         raise error_wording.of_read(error) from None
     _check_select(request, parts)
@@ -50,12 +50,14 @@ def query(context: OperationContext, request: Request) -> Response:
     index = _index_of(context, table, request)
     walk = walk_of(table, index, parts.key_terms, start.values)
     walk.forward = request.get("ScanIndexForward", True) is not False
-    refuse_nested_keys(table, parts.projected_nested)
+    if parts.projected_nested:
+        refuse_nested_keys(table, parts.projected_nested)
     _refuse_key_filters(table, index, parts, "QueryFilter" in request)
     if index is not None:
         _refuse_unprojected_filter(index, parts)
     whole = _whole_items(index, request, parts)
-    refuse_nested_keys(table, parts.filter_nested)
+    if parts.filter_nested:
+        refuse_nested_keys(table, parts.filter_nested)
     if start.values is not None:
         start_after(walk, start.values)
     response, page = _answer(context, walk, request, parts, whole)
@@ -273,17 +275,17 @@ def walk_of(table: TableInfo, index: IndexInfo | None, terms: Sequence[Term], st
     ranges = index.range if index is not None else table.key[1:]
     by_name = {term.attribute: term for term in terms}
     _check_terms(hashes, ranges, by_name, start, len(table.key_names if index is None else index.key_names))
-    prefix = row_keys.partition_of_many([by_name[part.name].operands[0] for part in hashes])
+    low, high = row_keys.partition_range([by_name[part.name].operands[0] for part in hashes])
     named = [by_name[part.name] for part in ranges if part.name in by_name]
     if start is not None:
         _check_start(table, hashes, by_name, named, start)
         if index is None and not ranges:
             raise ValidationException(f"The provided exclusive start key is invalid: {_render_value(start)}")
-    if index is None:
-        walk = _table_walk(table, prefix, named[0] if named else None)
-        walk.single = not ranges
-        return walk
-    return _index_walk(table, index, prefix, named)
+    walk = Walk(table, index, low, high=high, single=index is None and not ranges)
+    if named:
+        narrow = _narrow_in_table if index is None else _narrow_in_index
+        narrow(walk, low, named)
+    return walk
 
 
 def _check_terms(
@@ -392,7 +394,8 @@ def _check_operands(part: KeyAttribute, term: Term, is_hash: bool) -> None:
     for value in term.operands:
         if part.kind not in value:
             raise ValidationException(f"{_INVALID}Condition parameter type does not match schema type")
-        check_key_value(part, value, is_hash)
+        if not 0 < len(value[part.kind]) <= row_keys.SHORT_TEXT:
+            check_key_value(part, value, is_hash)
 
 
 def _check_ranges(ranges: Sequence[KeyAttribute], by_name: dict[str, Term]) -> None:
@@ -409,11 +412,9 @@ def _check_ranges(ranges: Sequence[KeyAttribute], by_name: dict[str, Term]) -> N
             unequal.append(part.name)
 
 
-def _table_walk(table: TableInfo, prefix: bytes, term: Term | None) -> Walk:
+def _narrow_in_table(walk: Walk, prefix: bytes, terms: Sequence[Term]) -> None:
     """A table's sort key ends its row keys, so that bounds can be exact."""
-    walk = Walk(table, None, low=prefix, high=row_keys.after(prefix))
-    if term is None:
-        return walk
+    (term,) = terms
     first = prefix + row_keys.data_of(term.operands[0])
     match term.operator:
         case "=":
@@ -430,21 +431,18 @@ def _table_walk(table: TableInfo, prefix: bytes, term: Term | None) -> Walk:
             walk.low, walk.high, walk.high_open = first, prefix + row_keys.data_of(term.operands[1]), False
         case _:
             walk.low, walk.high = first, row_keys.after(first)
-    return walk
 
 
-def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequence[Term]) -> Walk:
+def _narrow_in_index(walk: Walk, prefix: bytes, terms: Sequence[Term]) -> None:
     """An index's row keys go on after its sort attributes: a value means all that begins with it."""
     for term in terms[:-1]:
         prefix += row_keys.escape_value(term.operands[0])
-    walk = Walk(table, index, low=prefix, high=row_keys.after(prefix))
-    if not terms:
-        return walk
+    walk.low, walk.high = prefix, row_keys.after(prefix)
     last = terms[-1]
     if last.operator == "begins_with":
         start = prefix + row_keys.escape(row_keys.data_of(last.operands[0]))
         walk.low, walk.high = start, row_keys.after(start)
-        return walk
+        return
     first = prefix + row_keys.escape_value(last.operands[0])
     match last.operator:
         case "=":
@@ -459,7 +457,6 @@ def _index_walk(table: TableInfo, index: IndexInfo, prefix: bytes, terms: Sequen
             walk.low = first
         case _:
             walk.low, walk.high = first, row_keys.after(prefix + row_keys.escape_value(last.operands[1]))
-    return walk
 
 
 def start_after(walk: Walk, start: Item) -> None:

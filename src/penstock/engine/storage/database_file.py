@@ -29,7 +29,7 @@ from weakref import WeakSet
 from penstock.engine.settings import Settings
 from penstock.engine.storage import file_format
 from penstock.engine.storage.checkpoints import Checkpoints
-from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, take_away, uri_of
+from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, take_away
 from penstock.engine.storage.write_lock import WriteLock, is_busy, writer_text
 from penstock.errors import DatabaseLocked, DatabaseLost, StorageError
 
@@ -47,6 +47,11 @@ LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longe
 # other threads get this part of its page cache, so that many threads do not mean much memory.
 _LATER_CACHES: Final = 16
 _WAL_RETRY_SECONDS: Final = 0.005
+
+
+def uri_of(path: str, options: str) -> str:
+    """The file for sqlite3's `uri=True`, whatever characters its name has."""
+    return f"{Path(path).resolve().as_uri()}?{options}"
 
 
 def _bind_bytes_as_they_are() -> None:

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from penstock.engine.storage.database_file import refuse_overwritten
+from penstock.engine.storage.database_file import refuse_overwritten, uri_of
 from penstock.engine.storage.file_format import APPLICATION_ID, FORMAT, new_file_id, newer_format
-from penstock.engine.storage.sidecar_files import beside, make_new, uri_of
+from penstock.engine.storage.sidecar_files import beside, make_new
 from penstock.errors import StorageError
 
 STEP_PAGES = 1024

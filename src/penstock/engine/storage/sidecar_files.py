@@ -1,4 +1,4 @@
-"""A database file's name for SQLite, and the files beside it (`-wal`, `-shm`).
+"""A new database file, and the files beside it (`-wal`, `-shm`).
 
 1. New database files are their owner's alone: they hold everything that was stored. A file that is there already keeps
    its permissions: whoever shares one says so by `chmod`, once. SQLite gives the files beside it the same. Windows has
@@ -15,11 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
-
-
-def uri_of(path: str, options: str) -> str:
-    """The file for sqlite3's `uri=True`, whatever characters its name has."""
-    return f"{Path(path).resolve().as_uri()}?{options}"
 
 
 def beside(path: str) -> tuple[Path, Path, Path]:
