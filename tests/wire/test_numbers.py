@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.errors import ValidationException
 from penstock.wire import numbers
 from penstock.wire.numbers import RefusedValue
+from penstock.wire.values import measure_number
 
 NOT_A_NUMBER = "The parameter cannot be converted to a numeric value"
 TOO_LARGE = "Number overflow. Attempting to store a number with magnitude larger than supported range"
@@ -172,6 +173,6 @@ def test_measured_is_the_normal_text_and_its_size(text: str) -> None:
         normal = numbers.normalise(text)
     except ValidationException as refused:
         with pytest.raises(type(refused)):
-            numbers.measure(text)
+            measure_number(text)
     else:
-        assert numbers.measure(text) == (normal, numbers.size(normal))
+        assert measure_number(text) == (normal, numbers.size(normal))

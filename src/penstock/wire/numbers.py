@@ -42,23 +42,6 @@ def normalise(text: str) -> str:
     return _render(_check(text))
 
 
-def measure(text: str) -> tuple[str, int]:
-    """`normalise(text)` and its `size`, for the price of one look at an ordinary number."""
-    known = _SMALL.get(text)
-    if known is not None:
-        return known
-    if len(text) <= NUMBER_DIGITS and text.isascii():
-        if text.isdigit():
-            if text[0] != "0":
-                return text, 1 + (len(text.rstrip("0")) + len(text) % 2 + 1) // 2
-        else:
-            whole, _, fraction = text.partition(".")
-            if fraction.isdigit() and fraction[-1] != "0" and whole.isdigit() and whole[0] != "0":
-                return text, 1 + (len(whole) + len(fraction) + len(whole) % 2 + 1) // 2
-    number = normalise(text)
-    return number, size(number)
-
-
 def size(text: str) -> int:
     """Bytes that a normalised number counts for: one for two digits, one for the exponent, one for a sign."""
     if text.isdigit():
@@ -192,10 +175,6 @@ def _render(parts: Parts) -> str:
     if exponent >= len(digits):
         return f"{sign}{digits}{'0' * (exponent - len(digits))}"
     return f"{sign}{digits[:exponent]}.{digits[exponent:]}"
-
-
-# Counters, versions and flags: most numbers of most items.
-_SMALL: dict[str, tuple[str, int]] = {text: (text, size(text)) for text in map(str, range(1000))}
 
 
 # ── refused values ─────────────────────────────────────────────────────────────────────────────────

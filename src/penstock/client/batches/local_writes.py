@@ -26,9 +26,8 @@ from penstock.client.items.values import InvalidValue, encode
 from penstock.clock import Clock
 from penstock.engine.items.bulk_rows import WHOLE_ROWS, Loading, Row
 from penstock.errors import DynamoDBError
-from penstock.wire import numbers
 from penstock.wire.limits import ATTRIBUTE_NAME_BYTES, BATCH_WRITE_ITEMS
-from penstock.wire.values import LIST_BYTES, Item, measure_value
+from penstock.wire.values import LIST_BYTES, Item, measure_number, measure_value
 
 _ORDINARY_INTEGER = 10**18
 
@@ -47,11 +46,11 @@ def measured_item(item: Mapping[str, Any]) -> tuple[Item, int] | None:
                 members[name] = {"S": value}
                 size += len(value) if value.isascii() else len(value.encode())
             elif kind is int and 0 < value < _ORDINARY_INTEGER:
-                text, length = numbers.measure(int.__repr__(value))
+                text, length = measure_number(int.__repr__(value))
                 members[name] = {"N": text}
                 size += length
             elif kind is Decimal:  # NaN and Infinity are no numbers to `numbers` either
-                text, length = numbers.measure(str(value))
+                text, length = measure_number(str(value))
                 members[name] = {"N": text}
                 size += length
             elif kind is bool:
