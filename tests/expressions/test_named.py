@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.errors import ValidationException
 from penstock.expressions import compile_condition, compile_update, render
 from penstock.expressions import request as request_expressions
-from penstock.expressions.request import PlainUpdate, condition_of, named_expressions, update_of
+from penstock.expressions.request import PlainUpdate, condition_of, named_expressions, named_query, query_of, update_of
 from penstock.expressions.syntax.tree import And, Call, Comparison, Not, Or, Path, Term, Value
 
 NAMES = {"#a": "a", "#b": "b"}
@@ -43,7 +43,7 @@ terms = st.recursive(
 
 def without_named() -> Any:
     """For the length of a block, every expression takes the full path."""
-    return patch.object(request_expressions, "named_expressions", lambda *_: None)
+    return patch.multiple(request_expressions, named_expressions=lambda *_: None, named_query=lambda *_: None)
 
 
 @settings(max_examples=300, deadline=None)
@@ -108,6 +108,76 @@ def outcome_of(given: dict[str, Any], item: dict[str, Any]) -> Any:
         return list(update.apply(item).items()), update.attributes, update.creates
     except ValidationException as refused:
         return str(refused)
+
+
+key_texts = st.sampled_from(
+    [
+        "#a = :v",
+        ":v = a",
+        "a = :v AND #b < :w",
+        "#a = :v AND #b BETWEEN :v AND :w",
+        "(a = :v) AND begins_with(b, :w)",
+        "a = :v AND a = :w",
+        "#a = :v AND b <> :w",
+        "#a.b = :v",
+        "size(a) = :v",
+        "a = :v OR b = :w",
+        "#missing = :v",
+    ]
+)
+filter_texts = st.sampled_from([None, "c = :w", "#b.c < :v", "attribute_exists(#b)", "c[0] IN (:v, :w)"])
+projection_texts = st.sampled_from([None, "c", "#b, c.d", "c, c.d"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    key_texts,
+    filter_texts,
+    projection_texts,
+    st.none() | st.sets(st.sampled_from(["#a", "#b", ":v", ":w"])),
+    scalars | sets,
+    scalars | sets,
+    items,
+)
+def test_a_named_query_means_or_is_refused_as_on_the_full_path(
+    key: str,
+    condition: str | None,
+    projection: str | None,
+    chosen: set[str] | None,
+    first: dict[str, Any],
+    second: dict[str, Any],
+    item: dict[str, Any],
+) -> None:
+    """With the placeholders that the texts use where none are chosen, as most requests have them."""
+    text = f"{key} {condition} {projection}"
+    placeholders = {one for one in ("#a", "#b", ":v", ":w") if one in text} if chosen is None else chosen
+    values = {name: one for name, one in {":v": first, ":w": second}.items() if name in placeholders}
+    given = {
+        "KeyConditionExpression": key,
+        "FilterExpression": condition,
+        "ProjectionExpression": projection,
+        "ExpressionAttributeNames": {name: NAMES[name] for name in NAMES if name in placeholders} or None,
+        "ExpressionAttributeValues": values or None,
+    }
+    asked = {name: one for name, one in given.items() if one is not None}
+    fast = query_outcome(asked, item)
+    with without_named():
+        assert query_outcome(asked, item) == fast
+
+
+def query_outcome(asked: dict[str, Any], item: dict[str, Any]) -> Any:
+    """What the query asks for, what it keeps and shows of the item; or the refusal."""
+    try:
+        parts = query_of(asked)
+    except ValidationException as refused:
+        return str(refused)
+    kept = None if parts.filter is None else parts.filter(item)
+    shown = None if parts.projector is None else parts.projector(item)
+    return parts._replace(filter=None, projector=None), kept, shown
+
+
+def test_a_usual_query_is_named() -> None:
+    assert named_query("#a = :v AND b < :w", "c = :w", "c, #b.d", {"#a": "a", "#b": "b"}) is not None
 
 
 def test_a_value_without_an_order_is_left_to_the_full_path() -> None:

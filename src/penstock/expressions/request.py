@@ -25,13 +25,14 @@ from penstock.errors import DynamoDBError, ValidationException
 from penstock.expressions import legacy
 from penstock.expressions.compiled.conditions import (
     Condition,
+    KeyCondition,
     KeyTerm,
     Predicate,
     compile_condition,
     compile_key_condition,
     prepare_term,
 )
-from penstock.expressions.compiled.paths import CACHED, BoundPath, Projector, compile_projection
+from penstock.expressions.compiled.paths import CACHED, BoundPath, Projection, Projector, compile_projection
 from penstock.expressions.compiled.updates import BoundUpdate, Update, charge_of, compile_update
 from penstock.expressions.syntax import error_wording
 from penstock.expressions.syntax.error_wording import ExpressionError
@@ -43,6 +44,7 @@ from penstock.wire.values import AttributeValue, Item, check_item, check_value, 
 Request = Mapping[str, Any]
 Between = Callable[[], object]
 T = TypeVar("T")
+N = TypeVar("N", bound="_Named")
 
 _TABLE_KEY_ATTRIBUTES = 2
 
@@ -301,13 +303,17 @@ def operator_misuse(operator: str, conditions: Mapping[str, Any]) -> str | None:
 
 def _expressions_of(request: Request, parts: QueryParts) -> QueryParts:
     """The expressions of a Query or Scan, added to its legacy parts."""
-    placeholders = Placeholders.of(request)
     key_text = request.get("KeyConditionExpression")
     filter_text = request.get("FilterExpression")
     projection_text = request.get("ProjectionExpression")
-    plain_terms = None
+    if parts == _EVERYTHING and request.get("KeyConditions") is None:
+        known = named_query(key_text, filter_text, projection_text, request.get("ExpressionAttributeNames"))
+        usual = None if known is None else known.placeholders(request.get("ExpressionAttributeValues"))
+        if known is not None and usual is not None:
+            return known.bind(usual.values)
+    placeholders = Placeholders.of(request)
     if key_text is not None:
-        plain_terms = _refusing("KeyConditionExpression", lambda: _check_key_condition(key_text, placeholders))
+        _refusing("KeyConditionExpression", lambda: _check_key_condition(key_text, placeholders))
     if filter_text is not None:
         parts = _refusing("FilterExpression", lambda: _with_filter(parts, filter_text, placeholders))
     projector = parts.projector
@@ -320,16 +326,14 @@ def _expressions_of(request: Request, parts: QueryParts) -> QueryParts:
         )
     if key_text is None and request.get("KeyConditions") is None:
         return parts
-    return parts._replace(key_terms=_key_terms(request, key_text, placeholders, plain_terms))
+    return parts._replace(key_terms=_key_terms(request, key_text, placeholders))
 
 
-def _key_terms(
-    request: Request, text: str | None, placeholders: Placeholders, plain: tuple[KeyTerm, ...] | None
-) -> tuple[KeyTerm, ...]:
+def _key_terms(request: Request, text: str | None, placeholders: Placeholders) -> tuple[KeyTerm, ...]:
     if text is not None:
         names, values = placeholders.names, placeholders.values
         condition = compile_key_condition(text)
-        return _refusing("KeyConditionExpression", lambda: condition.terms(names, values, plain))
+        return _refusing("KeyConditionExpression", lambda: condition.terms(names, values))
     terms = legacy.key_terms_of(request["KeyConditions"])
     # An index may have up to eight key attributes; a table has two at most.
     if not terms or (len(terms) > _TABLE_KEY_ATTRIBUTES and request.get("IndexName") is None):
@@ -379,11 +383,10 @@ def _compile(update_text: str | None, condition_text: str | None) -> None:
         _refusing("ConditionExpression", lambda: compile_condition(condition_text))
 
 
-def _check_key_condition(text: str, placeholders: Placeholders) -> tuple[KeyTerm, ...] | None:
+def _check_key_condition(text: str, placeholders: Placeholders) -> None:
     condition = compile_key_condition(text)
-    plain = condition.check(placeholders.names, placeholders.values)
+    condition.check(placeholders.names, placeholders.values)
     placeholders.use(condition.names, condition.values)
-    return plain
 
 
 def _with_filter(parts: QueryParts, text: str, placeholders: Placeholders) -> QueryParts:
@@ -411,6 +414,7 @@ def _attributes_to_get(names: list[str] | None) -> Projector | None:
 # comes back as None, and the full path above refuses it, in DynamoDB's words and order.
 
 
+Expression = Update | Condition | KeyCondition | Projection
 Names = Mapping[str, str]
 Values = Mapping[str, AttributeValue]
 
@@ -484,15 +488,21 @@ def _steps(update: Update, paths: list[BoundPath]) -> dict[str, str | None] | No
     return steps
 
 
-class NamedExpressions:
-    """The update and the condition of one write, either of which may be missing."""
+class _Unusual(Exception):
+    """The full path takes it."""
 
-    def __init__(self, update: Update | None, condition: Condition | None, names: Names, names_size: int) -> None:
-        self._names = names
-        self.names_size = names_size
-        self.values = (update.values if update else frozenset()) | (condition.values if condition else frozenset())
-        self._update = None if update is None else NamedUpdate(update, names)
-        self._bind_condition = None if condition is None else prepare_term(condition.tree, names)
+
+class _Named:
+    """The expressions of one call, with their names."""
+
+    def __init__(self, expressions: Iterable[Expression | None], names: dict[str, str] | None) -> None:
+        used = [one for one in expressions if one is not None]
+        self._names = dict(names or {})
+        self.names_size = 0 if names is None else size_of_names(names)
+        self.values = frozenset[str]().union(*(one.values for one in used))
+        check_value_keys(self.values)
+        if self._names.keys() != frozenset[str]().union(*(one.names for one in used)):
+            raise _Unusual
 
     def placeholders(self, values: Item | None) -> Placeholders | None:
         """The names and these values, checked; None where they are not what the expressions use."""
@@ -507,6 +517,17 @@ class NamedExpressions:
         size += self.names_size
         return None if size > EXPRESSION_VALUES_BYTES else Placeholders(self._names, checked, size)
 
+
+class NamedExpressions(_Named):
+    """The update and the condition of one write, either of which may be missing."""
+
+    def __init__(self, update_text: str | None, condition_text: str | None, names: dict[str, str] | None) -> None:
+        update = None if update_text is None else compile_update(update_text)
+        condition = None if condition_text is None else compile_condition(condition_text)
+        super().__init__((update, condition), names)
+        self._update = None if update is None else NamedUpdate(update, self._names)
+        self._bind_condition = None if condition is None else prepare_term(condition.tree, self._names)
+
     def update(self, values: Values) -> BoundUpdate | PlainUpdate | None:
         return None if self._update is None else self._update.bind(values)
 
@@ -515,7 +536,40 @@ class NamedExpressions:
         return None if self._bind_condition is None else self._bind_condition(values)
 
 
+class NamedQuery(_Named):
+    """The expressions of a Query or Scan, any of which may be missing."""
+
+    def __init__(
+        self, key_text: str | None, filter_text: str | None, projection_text: str | None, names: dict[str, str] | None
+    ) -> None:
+        key = None if key_text is None else compile_key_condition(key_text)
+        condition = None if filter_text is None else compile_condition(filter_text)
+        projection = None if projection_text is None else compile_projection(projection_text)
+        super().__init__((key, condition, projection), names)
+        self._bind_key = None if key is None else key.prepare(self._names)
+        if key is not None and self._bind_key is None:
+            raise _Unusual
+        self._bind_filter = None if condition is None else prepare_term(condition.tree, self._names)
+        projector = None if projection is None else projection.bind(self._names)
+        self._parts = QueryParts(
+            projector=projector,
+            filter_attributes=() if condition is None else condition.attributes(self._names),
+            projected_attributes=() if projector is None else projector.attributes,
+            filter_nested=frozenset() if condition is None else condition.nested_attributes(self._names),
+            projected_nested=frozenset() if projector is None else projector.nested,
+        )
+
+    def bind(self, values: Values) -> QueryParts:
+        parts, bind_key, bind_filter = self._parts, self._bind_key, self._bind_filter
+        if bind_key is not None:
+            parts = parts._replace(key_terms=_refusing("KeyConditionExpression", lambda: bind_key(values)))
+        if bind_filter is not None:
+            parts = parts._replace(filter=_refusing("FilterExpression", lambda: bind_filter(values)))
+        return parts
+
+
 _KEPT: dict[Any, NamedExpressions] = {}
+_KEPT_QUERIES: dict[Any, NamedQuery] = {}
 
 
 def named_expressions(
@@ -524,30 +578,29 @@ def named_expressions(
     """The expressions of these texts with these names in them; None where anything is unusual."""
     key = (update, condition, None if names is None else tuple(names.items()))
     found = _KEPT.get(key)
+    return _keep(_KEPT, key, lambda: NamedExpressions(update, condition, names)) if found is None else found
+
+
+def named_query(
+    key_text: str | None, filter_text: str | None, projection_text: str | None, names: dict[str, str] | None
+) -> NamedQuery | None:
+    """The same for a Query or Scan."""
+    key = (key_text, filter_text, projection_text, None if names is None else tuple(names.items()))
+    found = _KEPT_QUERIES.get(key)
     if found is not None:
         return found
+    return _keep(_KEPT_QUERIES, key, lambda: NamedQuery(key_text, filter_text, projection_text, names))
+
+
+def _keep(kept: dict[Any, N], key: Any, compile_named: Callable[[], N]) -> N | None:
     try:
-        expressions = _compile_named(update, condition, names)
-    except (ExpressionError, DynamoDBError):
+        expressions = compile_named()
+    except (ExpressionError, DynamoDBError, _Unusual):
         return None
-    if expressions is not None and expressions.names_size <= _KEPT_BYTES:
-        if len(_KEPT) >= CACHED:
-            _KEPT.clear()
-        _KEPT[key] = expressions
-    return expressions
-
-
-def _compile_named(
-    update_text: str | None, condition_text: str | None, names: dict[str, str] | None
-) -> NamedExpressions | None:
-    update = None if update_text is None else compile_update(update_text)
-    condition = None if condition_text is None else compile_condition(condition_text)
-    used = (update.names if update else frozenset()) | (condition.names if condition else frozenset())
-    size = 0 if names is None else size_of_names(names)
-    if (names or {}).keys() != used:
-        return None
-    expressions = NamedExpressions(update, condition, dict(names or {}), size)
-    check_value_keys(expressions.values)
+    if expressions.names_size <= _KEPT_BYTES:
+        if len(kept) >= CACHED:
+            kept.clear()
+        kept[key] = expressions
     return expressions
 
 

@@ -524,6 +524,9 @@ class _Plain(NamedTuple):
     values: tuple[Value, ...]
 
 
+KeyBinder = Callable[[Mapping[str, AttributeValue]], tuple[KeyTerm, ...]]
+
+
 class KeyCondition:
     """A key condition that is well formed; it may be bound any number of times."""
 
@@ -535,30 +538,31 @@ class KeyCondition:
         plain = [_plain(term) for term in _factors(tree)]
         self._plain = None if None in plain else [term for term in plain if term is not None]
 
-    def check(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...] | None:
-        """What is checked of it as of any condition: placeholders and operands. Gives what `terms` needs."""
-        scope = Scope(names, values)
-        if self._plain is not None:
-            return tuple(_bind_plain(term, scope) for term in self._plain)
-        bind_term(self.tree, scope)
-        return None
+    def check(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> None:
+        """What is checked of it as of any condition: placeholders and operands."""
+        bind_term(self.tree, Scope(names, values))
 
-    def terms(
-        self,
-        names: Mapping[str, str],
-        values: Mapping[str, AttributeValue],
-        checked: tuple[KeyTerm, ...] | None,
-    ) -> tuple[KeyTerm, ...]:
+    def terms(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:
         """Its terms, as they are written; refuses what a key condition may not have. `check` comes first."""
         scope = Scope(names, values)
-        terms = checked or tuple(_key_term(term, scope) for term in _factors(self.tree))
+        terms = tuple(_key_term(term, scope) for term in _factors(self.tree))
         if len({term.attribute for term in terms}) != len(terms):
             raise error_wording.repeated_key_condition()
         return terms
 
     def bind(self, names: Mapping[str, str], values: Mapping[str, AttributeValue]) -> tuple[KeyTerm, ...]:
         """Its terms, checked."""
-        return self.terms(names, values, self.check(names, values))
+        self.check(names, values)
+        return self.terms(names, values)
+
+    def prepare(self, names: Mapping[str, str]) -> KeyBinder | None:
+        """`bind` in two steps, as `prepare_term`; None where a term is not plain, or an attribute has two."""
+        if self._plain is None:
+            return None
+        plain = {str(bind_path(term.path, names)[0]): term for term in self._plain}
+        if len(plain) != len(self._plain):
+            return None
+        return lambda values: tuple([_bind_plain(name, term, values) for name, term in plain.items()])
 
 
 @lru_cache(maxsize=CACHED)
@@ -592,16 +596,10 @@ def _plain(term: Term) -> _Plain | None:
             return None
 
 
-def _bind_plain(term: _Plain, scope: Scope) -> KeyTerm:
-    """The term of these names and values, with the checks that `bind_term` makes of it."""
-    path, written, operator, wanted = term
-    # A value that stands first is looked up first.
-    if operator != written:
-        operands = _values(wanted, scope)
-        attribute = bind_path(path, scope.names)[0]
-    else:
-        attribute = bind_path(path, scope.names)[0]
-        operands = _values(wanted, scope)
+def _bind_plain(attribute: str, term: _Plain, values: Mapping[str, AttributeValue]) -> KeyTerm:
+    """The attribute's term with these values, with the checks that `bind_term` makes of it."""
+    _, written, operator, wanted = term
+    operands = tuple([value_of(value, values) for value in wanted])
     if written != "=":
         allowed = _PREFIXES if written == "begins_with" else ORDERED
         for operand in operands:
@@ -610,11 +608,7 @@ def _bind_plain(term: _Plain, scope: Scope) -> KeyTerm:
                 raise error_wording.operand_type(written, kind)
         if written == "BETWEEN":
             refuse_bounds(*operands)
-    return KeyTerm(str(attribute), operator, operands)
-
-
-def _values(wanted: tuple[Value, ...], scope: Scope) -> tuple[AttributeValue, ...]:
-    return tuple([value_of(value, scope.values) for value in wanted])
+    return KeyTerm(attribute, operator, operands)
 
 
 def _key_term(term: Term, scope: Scope) -> KeyTerm:
