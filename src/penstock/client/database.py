@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from penstock.client.transports import endpoints
 from penstock.client.transports.base import (
     DEFAULT_LIMITS,
+    Changes,
+    ChangesTransport,
     Limits,
     LocalTransport,
     Transport,
@@ -143,6 +145,16 @@ class Database:
             raise PenstockError(f"{self.name} is remote: its engine is not in this process.")
         local: LocalTransport = innermost(self.transport)
         return local.engine
+
+    def changes(self) -> Changes | None:
+        """What waits until somebody has written to this database; None where it does not tell.
+
+        A server of Penstock's tells; other endpoints are asked once, and AWS is not. Raises TransportError.
+        """
+        if not self.capabilities.tells_changes:
+            return None
+        telling: ChangesTransport = innermost(self.transport)
+        return telling.changes()
 
     def loading(self, table: str) -> Loading | None:
         """How a batch writes many rows in one commit; None where the rows have to be written by requests."""

@@ -26,6 +26,7 @@ from penstock.engine.maintenance import Maintenance
 from penstock.engine.registry import OPERATIONS, WRITES, Answer, Operation, Request, Response
 from penstock.engine.requests.error_wording import named_tables, refuse_unreadable
 from penstock.engine.settings import DEFAULT_SCOPE, Scope, Settings
+from penstock.engine.storage.change_watch import ChangeWatch
 from penstock.engine.storage.database_file import Connection, Store
 from penstock.engine.storage.write_lock import is_busy
 from penstock.errors import (
@@ -94,6 +95,10 @@ class Engine:
                 self.simulation.save(self)
         finally:
             self.store.close()
+
+    def changes(self) -> ChangeWatch:
+        """What waits for commits: those of other processes, and of this one."""
+        return self.store.changes()
 
     def execute(self, operation: str, request: Request, scope: Scope = DEFAULT_SCOPE) -> dict[str, Any]:
         """Answers one call in DynamoDB's JSON; raises DynamoDBError."""

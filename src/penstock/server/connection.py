@@ -27,6 +27,7 @@ from penstock.server.replies import JSON, JSON_10, PLAIN, TEXT, Reply, Style, ch
 from penstock.server.request_reader import FIRST_ACCEPT_ENCODING, NO_ROOM, RequestReader
 from penstock.server.routing import (
     LARGE_BYTES,
+    WAIT_FOR_CHANGES,
     Outcome,
     Routed,
     Target,
@@ -273,6 +274,10 @@ class Connection(asyncio.BaseProtocol):
             size = len(call.body)
             self.server.large_bodies.add(
                 call, lambda: self.is_gone, lambda outcome: self._finish_large(style, size, outcome)
+            )
+        elif call.operation == WAIT_FOR_CHANGES:
+            self.server.change_waits.add(
+                call.request, lambda: self.is_gone or self._closing, lambda answer: self.answered_alone(style, answer)
             )
         elif heavy:
             self.server.group_commit.run_heavy(call, lambda answer: self.answered_alone(style, answer))

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from penstock.server.auth.signature import Verifier
 
 STREAMS = frozenset({"ListStreams", "DescribeStream", "GetShardIterator", "GetRecords"})
+WAIT_FOR_CHANGES: Final = "WaitForChanges"
+"""The one operation that is not DynamoDB's (change_waits.py): authorised as the others are."""
 # These may take long, so they run beside the event loop, not on it.
 HEAVY = frozenset(
     {
@@ -60,6 +62,7 @@ HEAVY = frozenset(
         "ExecuteStatement",
         "BatchExecuteStatement",
         "ExecuteTransaction",
+        WAIT_FOR_CHANGES,
     }
 )
 # DynamoDB answers these with no body, not even an empty object.
@@ -169,8 +172,11 @@ class Router:
         now: Callable[[], float] = time.time,
         heat: Callable[[], bytes] | None = None,
         origins: Iterable[str] = (),
+        tells_changes: bool = False,
     ) -> None:
         self._targets = targets_of(operations)
+        if tells_changes:
+            self._targets[b"Penstock." + WAIT_FOR_CHANGES.encode()] = _target(WAIT_FOR_CHANGES)
         self._endpoints = self._targets.get(_target_name("DescribeEndpoints"))
         self._verifier = verifier
         self.checks_form_alone = verifier is None

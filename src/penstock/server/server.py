@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError
+from penstock.server.change_waits import MOST_WAITS, ChangeWaits
 from penstock.server.connection import Connection
 from penstock.server.connection_limits import ConnectionLimits, allow_connections, most_connections
 from penstock.server.group_commit import AnswersCalls, GroupCommit
@@ -72,6 +73,7 @@ class Server:
             now=options.now,
             heat=_heat(engine),
             origins=options.origins,
+            tells_changes=hasattr(engine, "changes"),
         )
         self._engine = engine
         self._sockets = sockets
@@ -82,6 +84,7 @@ class Server:
         loop = asyncio.get_running_loop()
         self.group_commit = GroupCommit(self._engine, loop)
         self.large_bodies = LargeBodies(self.router, self.group_commit.answer_of, loop)
+        self.change_waits = ChangeWaits(self._engine, loop, min(MOST_WAITS, self.limits.most // 2))
         for sock in self._sockets:
             listener = await loop.create_server(lambda: Connection(self), sock=sock, backlog=_ACCEPT_BACKLOG)
             self._listeners.append(listener)
@@ -102,12 +105,14 @@ class Server:
         self.limits.admit_no_more(empty.set)
         for connection in self.limits:
             connection.stop()
+        self.change_waits.stop()
         if self.limits and grace_seconds > 0:
             await _within(empty, grace_seconds)
         for connection in self.limits:
             connection.abort()
         self._timer.cancel()
         loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.change_waits.join)
         await loop.run_in_executor(None, self.group_commit.close)
         await loop.run_in_executor(None, self.large_bodies.close)
 

@@ -44,6 +44,9 @@ class Capabilities:
     has_engine: bool = False
     """`Database.engine` is there: it can be served, and its file watched."""
 
+    tells_changes: bool = False
+    """What others commit can be waited for (`Database.changes`), as far as can be known without asking."""
+
     @property
     def wrapped(self) -> Capabilities:
         """What is left behind a wrapper, which has to see each call by itself."""
@@ -66,6 +69,26 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
+class Changes(Protocol):
+    """Waits for what others commit. For one thread, except `close`."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """While it waits, a poll that found nothing need not be repeated sooner."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """True if anything may have been committed since it last said so; the first time, at once.
+
+        False if nothing was in so many seconds, or it is closed. Raises PenstockError.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends a wait that is under way."""
+        ...
+
+
 class LocalTransport(Transport, Protocol):
     """A transport whose capabilities have `shares_commits` and `has_engine`."""
 
@@ -76,6 +99,12 @@ class LocalTransport(Transport, Protocol):
     def loading(self, table: str) -> Loading | None:
         """How a batch writes many rows at once; None where this table's rows have to be written one by one."""
         ...
+
+
+class ChangesTransport(Transport, Protocol):
+    """A transport whose capabilities have `tells_changes`."""
+
+    def changes(self) -> Changes | None: ...
 
 
 class AsyncTransport(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from penstock.client.transports.base import Answer, Capabilities, Request
+from penstock.client.transports.base import Answer, Capabilities, Changes, Request
 from penstock.engine.engine import Engine, Pending
 from penstock.engine.settings import DEFAULT_SCOPE, Scope
 from penstock.errors import PenstockError, StorageError
@@ -26,6 +26,7 @@ class EmbeddedTransport:
         metered=False,
         delayed_streams=False,
         has_engine=True,
+        tells_changes=True,
     )
 
     def __init__(self, engine: Engine, name: str = ":memory:", scope: Scope = DEFAULT_SCOPE) -> None:
@@ -45,6 +46,9 @@ class EmbeddedTransport:
             raise StorageError(f"{self.name}: the database has been closed; open it again with connect().")
         answers = self.engine.answer_many([Pending(operation, request, self.scope) for operation, request in calls])
         return [orjson.loads(answer) if isinstance(answer, bytes) else answer for answer in answers]
+
+    def changes(self) -> Changes:
+        return self.engine.changes()
 
     def loading(self, table: str) -> Loading | None:
         from penstock.engine.items.bulk_rows import Loading  # only batches need it

@@ -17,10 +17,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 from penstock.client.transports import network
-from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Capabilities, Limits, Request
+from penstock.client.transports.base import DEFAULT_LIMITS, Answer, Capabilities, Changes, Limits, Request
 from penstock.client.transports.credentials import Credentials, CredentialSource, credentials_for
 from penstock.client.transports.endpoints import Endpoint
 from penstock.client.transports.messages import Lane, Malformed, Messages, Response, new_reader, renewed
@@ -98,6 +99,11 @@ class Connection:
             raise network.half_answer(self._name, self._reader.begun)
         return response
 
+    def interrupt(self) -> None:
+        """Ends the exchange that another thread waits for."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._sock.close()
 
@@ -110,11 +116,13 @@ class Pool:
         self._limits = limits
         self._route = route
         self._closed = False
+        self._aborted = False
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._idle: deque[Connection] = deque()
+        self._connections: set[Connection] = set()
         self._free = threading.Condition()
         self._open = 0
         self._waiting = 0
@@ -181,7 +189,11 @@ class Pool:
             if isinstance(error, OSError | http.client.HTTPException | ValueError):
                 raise network.unreachable(self._name, self._route, error) from error
             raise
-        return Connection(self._name, sock, self._limits)
+        connection = Connection(self._name, sock, self._limits)
+        self._connections.add(connection)
+        if self._aborted:  # meanwhile
+            connection.interrupt()
+        return connection
 
     def _give_back(self, connection: Connection, response: Response) -> None:
         if not response.keep_alive or self._closed:
@@ -207,6 +219,7 @@ class Pool:
 
     def _drop(self, connection: Connection) -> None:
         connection.close()
+        self._connections.discard(connection)
         self._forget()
 
     def _forget(self) -> None:
@@ -227,6 +240,13 @@ class Pool:
         self._close_idle()
         with self._free:
             self._free.notify_all()
+
+    def abort(self) -> None:
+        """Closes, and ends the calls that are under way."""
+        self._aborted = True
+        self.close()
+        for connection in list(self._connections):
+            connection.interrupt()
 
 
 P = TypeVar("P", bound="Closing")
@@ -249,7 +269,7 @@ class RemoteState(Generic[P]):
     ) -> None:
         self.name = endpoint.name
         self.endpoint = endpoint
-        self.capabilities = Capabilities(local_order=not endpoint.is_amazons)
+        self.capabilities = Capabilities(local_order=not endpoint.is_amazons, tells_changes=not endpoint.is_amazons)
         self._credentials = credentials or credentials_for(endpoint)
         self._messages = Messages(endpoint, now)
         items, streams = self._messages.items, self._messages.streams
@@ -274,6 +294,7 @@ class RemoteTransport(RemoteState[Pool]):
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(endpoint, Pool, credentials, limits, now)
+        self._now = now
 
     def execute(self, operation: str, request: Request) -> Answer:
         messages = self._messages
@@ -292,6 +313,17 @@ class RemoteTransport(RemoteState[Pool]):
         trouble = self._messages.trouble(response, skew_seconds)
         return trouble == "clock" or (trouble == "expired" and renewed(self._credentials, credentials))
 
+    def changes(self) -> Changes | None:
+        from penstock.client.transports.remote_changes import RemoteChanges  # which stands on this module
+
+        changes = RemoteChanges(self.endpoint, self._credentials, self._now)
+        return changes if changes.is_offered() else None
+
     def close(self) -> None:
         """Closes the connections; calls that are under way end as they would."""
         self._close_pools()
+
+    def abort(self) -> None:
+        """Closes the connections, and ends the calls that are under way."""
+        for pool in self._pools.values():
+            pool.abort()

@@ -281,6 +281,8 @@ _SKEW_CODES = frozenset(
 )
 _EXPIRED_CODES = frozenset({"ExpiredToken", "ExpiredTokenException"})
 _CREDENTIAL_CODES = _SKEW_CODES | _EXPIRED_CODES | {"UnrecognizedClientException", "InvalidClientTokenId"}
+WAIT_FOR_CHANGES = "WaitForChanges"
+"""The one operation that is Penstock's own (remote_changes.py)."""
 _EMPTY_ANSWERS = frozenset({"TagResource", "UntagResource"})
 _MAX_UNPACKED = 64 * 1024 * 1024
 _SPOKEN = {429: "too many requests", 502: "bad gateway", 503: "unavailable", 504: "gateway timeout"}
@@ -310,7 +312,7 @@ class Lane:
         """(target, the part of the request that is the same each time)."""
         if not _OPERATION.fullmatch(operation):
             raise UnknownOperationException(f"{operation[:100]!r} is no operation")
-        target = f"{self._prefix}.{operation}"
+        target = f"{'Penstock' if operation == WAIT_FOR_CHANGES else self._prefix}.{operation}"
         return target, (
             f"{self.route.first_line}\r\nHost: {self.route.host.authority}\r\n{self.route.proxy_header}"
             "User-Agent: penstock\r\nAccept-Encoding: identity\r\n"

@@ -28,6 +28,7 @@ from weakref import WeakSet
 
 from penstock.engine.settings import Settings
 from penstock.engine.storage import file_format
+from penstock.engine.storage.change_watch import ChangeWatch
 from penstock.engine.storage.checkpoints import Checkpoints
 from penstock.engine.storage.sidecar_files import clear_place, make_if_absent, take_away
 from penstock.engine.storage.write_lock import WriteLock, is_busy, writer_text
@@ -185,6 +186,13 @@ class Store:
         if self._checkpoints is not None:
             self.count_rows(self.connection())
             self._checkpoints.wait()
+
+    def changes(self) -> ChangeWatch:
+        """What waits for commits: those of other processes, and of this one."""
+        if self._shared is not None:
+            shared = self._shared
+            return ChangeWatch(None, lambda: shared, self.trouble)
+        return ChangeWatch(f"{os.path.realpath(self.path)}-wal", self._open, self.trouble)
 
     def made_room(self, connection: Connection, error: sqlite3.Error) -> bool:
         """Where the log could not grow: copies it, so that it begins again. Whether all of it could be copied."""

@@ -161,6 +161,9 @@ class Fetcher:
         self._polls_pause = Backoff(_FIRST_PAUSE_SECONDS, 2.0, idle_seconds)
         self._empty_polls = 0
         self._poll_at = 0.0
+        self._is_outdated = False
+        self.quiet_seconds = 0.0
+        """Where changes wake the worker, the least between two polls that nothing else asks for."""
         self._stopped = False
         self.polls = 0
         """How often the database was asked for a queue's jobs."""
@@ -270,6 +273,7 @@ class Fetcher:
         # came to: only a poll beside which nobody here has a job tells that there is none.
         with self._changed:
             is_sure = not self.active and not self._in_hand and not self.batch.waiting
+            self._is_outdated = False
         try:
             found, next_at = self._poll_queues()
         except BaseException:
@@ -323,7 +327,11 @@ class Fetcher:
             self._was_filled = bool(found)
             self._empty_polls = 0 if found else self._empty_polls + 1
             pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
-            if next_at is not None:
+            if not found:
+                pause = max(pause, self.quiet_seconds)
+            if self._is_outdated:  # what came during the poll may not be in it
+                pause = 0.0
+            elif next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
             self._poll_at = time.monotonic() + pause
             if self._burst and not found and next_at is None and is_sure:
@@ -343,6 +351,15 @@ class Fetcher:
             self._poll_at = 0.0
             self._empty_polls = 0
             self._changed.notify_all()
+
+    def poll_soon(self) -> bool:
+        """The database has changed: polls at once if nothing is at hand. Whether the last poll found jobs."""
+        with self._changed:
+            if not self._candidates:
+                self._poll_at = 0.0
+                self._is_outdated = True
+                self._changed.notify_all()
+            return self._was_filled
 
     def stop(self) -> None:
         with self._changed:

@@ -40,6 +40,7 @@ from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
 from penstock.jobs.worker.invocation import protect
 from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
 
 _LOG = logging.getLogger("penstock.jobs")
@@ -93,6 +94,7 @@ class Worker:
         self._store = app.store
         self._queues = queues
         self._concurrency = concurrency
+        self._burst = burst
         self._grace_seconds = grace_seconds
         self._started_at = self._store.clock.now()
         registry = WorkerRegistry(self._store.db, self._store.layout)
@@ -126,6 +128,9 @@ class Worker:
         """
         self._functions = {name: protect(task.function) for name, task in self.app.tasks.items()}
         unlisten = self.app.when_enqueued(self.fetcher.wake)
+        wake_up = WakeUp(self._store.db, self.fetcher)
+        if not self._burst:
+            wake_up.start()
         self._heartbeat.start()
         self._threads = [self._new_thread(number) for number in range(self._concurrency)]
         try:
@@ -137,6 +142,7 @@ class Worker:
         finally:
             self.fetcher.stop()
             unlisten()
+            wake_up.stop()
             self._heartbeat.stop()
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
