@@ -187,6 +187,26 @@ JOBS = (
     ),
     Promise("Jobs", "… completions", "jobs", value("completions/penstock"), "=", 1, whole()),
     Promise(
+        "Jobs", "A job of another process starts, median, at a file and a server", "wakeup",
+        most(value("file/idle/median"), value("server/idle/median")), "<", 10, one_digit("ms"),
+    ),
+    Promise(
+        "Jobs", "… at worst, also beside 1,000 other writes a second", "wakeup",
+        most(
+            *(value(f"file/{beside}/worst") for beside in ("idle", "beside writes")),
+            *(value(f"server/{beside}/worst") for beside in ("idle", "beside writes")),
+        ),
+        "<", 50, one_digit("ms"),
+    ),
+    Promise(
+        "Jobs", "… the idle worker's CPU, in % of a core", "wakeup",
+        most(value("file/idle/cpu"), value("server/idle/cpu")), "<", 1, lambda share: f"{share:.2f} %",
+    ),
+    Promise(
+        "Jobs", "… beside 1,000 other writes a second", "wakeup", value("file/beside writes/cpu"),
+        "<", 5, lambda share: f"{share:.2f} %",
+    ),
+    Promise(
         "Jobs", "Faults after 200 random kills over 2,000 jobs", "kills", value("faults/200 kills of 2000 jobs"),
         "=", 0, whole(),
     ),

@@ -19,6 +19,7 @@ from penstock.cli.jobs import names_text
 from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
 from penstock.cli.kit.output import log_warnings, one_line
+from penstock.client.transports.base import Capabilities
 from penstock.jobs.app import load_app
 from penstock.jobs.model.job import Job
 from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
@@ -117,6 +118,9 @@ def command(
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
         click.echo(f"{worker.name}: {names_text(loaded.tasks)} from {loaded.store.db.name}", err=True)
+        units = len(queues) * worker.fetcher.poll_units
+        if not burst and (cost := idle_cost_text(loaded.store.db.capabilities, units, idle)):
+            click.echo(cost, err=True)
     counts = worker.run()
     loaded.close()
     if as_json:
@@ -126,6 +130,13 @@ def command(
         click.echo(f"Looking for jobs took {worker.fetcher.read_units:,.0f} read units.", err=True)
     if burst and (counts.lost or counts.failed):
         end_with(LEASE_LOST if counts.lost else WORK_FAILED)
+
+
+def idle_cost_text(capabilities: Capabilities, units: float, idle_seconds: float) -> str:
+    """What polling costs while there is nothing to do; "" where it is free, or writes wake the worker."""
+    if not capabilities.metered or capabilities.tells_changes:
+        return ""
+    return f"While idle it polls every {idle_seconds:g} s (--idle): {units / idle_seconds:,.3g} read units a second."
 
 
 def _counts_text(counts: Counts) -> str:

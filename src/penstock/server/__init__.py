@@ -11,6 +11,7 @@ The life of a request, one file a step:
     routing.py            which operation is meant, or which refusal DynamoDB would give; large bodies
     auth/                 origins, the Authorization header, signatures, the file of keys
     group_commit.py       requests that arrived together share one transaction
+    change_waits.py       calls that wait until the database has changed
     replies.py            status line, headers, checksum; gzip and deflate, both ways, within limits
 """
 

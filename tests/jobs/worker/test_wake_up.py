@@ -80,7 +80,7 @@ def idle_worker(app: penstock.App) -> Iterator[Worker]:
     """One that has polled, has found nothing, and has no reason of its own to poll again."""
     worker = Worker(app, concurrency=2, idle_seconds=HOUR)
     worker.fetcher._polls_pause = Backoff(HOUR, 1.0, HOUR)
-    thread = threading.Thread(target=worker.run)
+    thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
     try:
         until_quiet(worker)
@@ -192,7 +192,7 @@ def test_an_idle_worker_at_a_server_polls_no_more_often_than_the_server_needs(tm
     with Engine(str(tmp_path / "x.db")) as engine, running_server(engine) as server, penstock.App(server.url) as app:
         app.task("note")(_note)
         worker = Worker(app, concurrency=1, idle_seconds=0.02)
-        thread = threading.Thread(target=worker.run)
+        thread = threading.Thread(target=worker.run, daemon=True)
         thread.start()
         until(lambda: worker.fetcher.quiet_seconds)
         until_quiet(worker)
@@ -219,7 +219,7 @@ def test_a_server_that_comes_back_wakes_its_workers_again(tmp_path: Path, monkey
             assert app.store
             worker = Worker(app, concurrency=1, idle_seconds=HOUR)
             worker.fetcher._polls_pause = Backoff(HOUR, 1.0, HOUR)
-            thread = threading.Thread(target=worker.run)
+            thread = threading.Thread(target=worker.run, daemon=True)
             thread.start()
             until(lambda: worker.fetcher.quiet_seconds)
         until(lambda: not worker.fetcher.quiet_seconds)

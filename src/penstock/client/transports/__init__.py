@@ -8,6 +8,7 @@ async_http.py   the same for asyncio
 messages.py     calls to bytes, bytes to answers, without I/O
 network.py      proxies and TLS, and the errors of the network
 credentials.py  who signs, and how
+remote_changes.py  waiting for others' writes at a Penstock server
 boto.py         the same call through boto3, as the reference
 """
 

@@ -5,7 +5,7 @@ The numbers continue those of worker.py, which cites them.
 5. However many threads wait, one of them polls the database; what it finds is for all.
 6. When there is nothing to do, it polls less and less often, down to once in `idle_seconds`: an idle worker costs next
    to nothing. It knows when the next lease runs out or the next job is due, and polls then; a job that this process
-   enqueues wakes it at once.
+   enqueues wakes it at once, and so does what others write, where the database tells of it (wake_up.py).
 7. What it holds are candidates: a job is a worker's only when its claim has been written.
 8. Where the worker's threads write one at a time, one more begins only while the gate is mostly open: short jobs are
    then run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
@@ -169,9 +169,14 @@ class Fetcher:
         """How often the database was asked for a queue's jobs."""
 
     @property
+    def poll_units(self) -> float:
+        """What a poll of one queue costs at least: a consistent GetItem, and two Queries for each shard."""
+        return 1 + 2 * self._store.layout.shards * _EMPTY_QUERY_UNITS
+
+    @property
     def read_units(self) -> float:
-        """What polling has cost at least: a consistent GetItem, and two Queries for each shard."""
-        return self.polls * (1 + 2 * self._store.layout.shards * _EMPTY_QUERY_UNITS)
+        """What polling has cost at least."""
+        return self.polls * self.poll_units
 
     def fetch(self, *, is_back: bool = False) -> Attempt | Job | None:
         """A job that is claimed, or a candidate; None when the worker stops, or (in a burst) when there is no more.
@@ -349,6 +354,7 @@ class Fetcher:
         """There may be something to do now."""
         with self._changed:
             self._poll_at = 0.0
+            self._is_outdated = True
             self._empty_polls = 0
             self._changed.notify_all()
 

@@ -3,7 +3,7 @@
 1. Every write is a reason to poll, whatever it was: a job, a retry, a queue that is resumed. Whether it concerns this
    worker's queues is for the poll to find out.
 2. The first one is a reason at once. While polls find nothing, those for further writes come less often, down to one in
-   `_LONGEST_GAP_SECONDS`: beside any number of writes that are none of its business, a worker polls 28 times a second.
+   `_LONGEST_GAP_SECONDS`: beside any number of writes that are none of its business, a worker polls 33 times a second.
 3. The poll of its own at each end of `idle_seconds` stays: a wake-up may be missed, and costs that time then. Where it
    is a server that wakes it, that is `Changes.poll_seconds`.
 4. Where the database does not tell of changes (AWS), the worker polls as ever.
@@ -25,8 +25,9 @@ from penstock.retry import Backoff
 _LOG = logging.getLogger("penstock.jobs")
 
 _GAP_SECONDS: Final = 0.005
-_LONGEST_GAP_SECONDS: Final = 0.035
+_LONGEST_GAP_SECONDS: Final = 0.03
 _WAIT_SECONDS: Final = 20.0
+_END_SECONDS: Final = 1.0  # for a server that does not answer, nobody waits longer
 _RETRIES: Final = Backoff(0.5, 2.0, 30.0)
 
 
@@ -48,21 +49,23 @@ class WakeUp:
         self._stopped.set()
         if self._changes is not None:
             self._changes.close()
+        if self._thread.is_alive():
+            self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:
         failures = 0
         while not self._stopped.is_set():
+            began_at = time.monotonic()
             try:
                 self._changes = self._db.changes()
                 if self._changes is None:
                     return
-                failures = 0
                 self._follow(self._changes)
             except PenstockError as error:
                 # The polls tell of a database that is away; they go on as often as if there were no wake-up.
                 _LOG.debug("The database does not tell of changes now: %s", error)
             self._fetcher.quiet_seconds = 0.0
-            failures += 1
+            failures = 1 if time.monotonic() - began_at > _RETRIES.cap_seconds else failures + 1
             self._stopped.wait(_RETRIES.bound(failures))
 
     def _follow(self, changes: Changes) -> None:
