@@ -359,12 +359,13 @@ class Fetcher:
             self._changed.notify_all()
 
     def poll_soon(self) -> bool:
-        """The database has changed: polls at once if nothing is at hand. Whether the last poll found jobs."""
+        """The database has changed: polls at once if nothing is at hand. Whether the last poll found jobs, all gone."""
         with self._changed:
-            if not self._candidates:
-                self._poll_at = 0.0
-                self._is_outdated = True
-                self._changed.notify_all()
+            if self._candidates:
+                return False
+            self._poll_at = 0.0
+            self._is_outdated = True
+            self._changed.notify_all()
             return self._was_filled
 
     def stop(self) -> None:
