@@ -31,7 +31,7 @@ from bench.servers import running
 
 PAUSE = (0.05, 0.3)
 OTHER = workload.TABLE
-SETTLE_SECONDS = 2.0  # until the worker has started, and has had its polls
+SETTLE_SECONDS = 2.0  # until the worker polls as seldom as it will, and the writer has started
 MODULE = """
 import os, time
 import penstock
@@ -102,6 +102,7 @@ def _measure(place: str, plan: Plan) -> tuple[Measured, Measured]:
         task = app.task("begun")(_begun)
         assert app.store
         worker = stack.enter_context(_worker(folder, url))
+        app.wait(task.enqueue().id)  # it has started
         time.sleep(SETTLE_SECONDS)
         idle = _measure_once(app, task, worker, plan)
         stack.enter_context(_writer(url, plan.writes_a_second))
