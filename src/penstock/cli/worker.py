@@ -99,8 +99,8 @@ def command(
     Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report. A second one
     stops it at once; other workers then take its jobs when their leases have expired.
     """
-    log_warnings()
     loaded = load_app(app)
+    log_warnings()
     if processes > 1:
         end_with(Supervisor(sys.argv[1:], processes, grace).run())
         return

@@ -16,9 +16,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
 
 from penstock.client.database import MEMORY, Database, connect
 from penstock.client.transports import endpoints
@@ -31,9 +32,10 @@ from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayo
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
+from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tasks import Task, TaskSettings, with_hints
+from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
 from penstock.user_modules import load_attribute
@@ -98,7 +100,10 @@ class App:
         cron: str | None = None,
         timezone: str = "UTC",
     ) -> _Decorator:
-        """Makes a function a task: its first parameter is a JobContext, the others are what is enqueued, as JSON.
+        """Makes a function a task, whose parameters are what is enqueued, as JSON.
+
+        A first parameter that is named `ctx`, or annotated as a JobContext, is given the context; that of an
+        `async def` is an AsyncJobContext.
 
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
@@ -131,17 +136,17 @@ class App:
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
-        job, _ = self.store.create(new)
+        created = self.store.create(new)
         for wake in self._listeners:
             wake()
-        return job
+        return _as_enqueued(*created)
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
         created = self.store.create_all(news)
         for wake in self._listeners:
             wake()
-        return [job for job, _ in created]
+        return [_as_enqueued(job, is_new) for job, is_new in created]
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
@@ -233,6 +238,11 @@ class App:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    if not TYPE_CHECKING:  # a checker would take every other name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, OF_APPS)
+
     def close(self) -> None:
         """Closes the database if the app opened it."""
         store, self._store = self._store, None
@@ -249,6 +259,10 @@ class App:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _as_enqueued(job: Job, is_new: bool) -> Job:
+    return job if job.is_new is is_new else replace(job, is_new=is_new)
 
 
 def _check_alone(task: Task[Any, Any]) -> None:
@@ -268,6 +282,10 @@ class _Decorator:
     def __call__(self, function: Callable[Concatenate[AsyncJobContext, P], Awaitable[R]]) -> Task[P, R]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[JobContext, P], R]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Task[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
         if not inspect.isfunction(function):
             raise PenstockError(f"{function!r} is no function: @app.task() goes above a def.")

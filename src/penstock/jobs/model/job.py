@@ -7,10 +7,11 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
+from penstock.jobs.model.other_words import OF_JOBS, no_attribute
 from penstock.jobs.model.state import TERMINAL, State, event_label
 from penstock.leases import Lease
 from penstock.retry import MOST_RETRIES
@@ -133,11 +134,18 @@ class Job:
     """The newest of what happened to it; older ones are in records of their own."""
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Attributes of the item that Penstock does not know: they are kept as they are."""
+    is_new: bool = field(default=False, repr=False, compare=False)
+    """Whether the call that returned it has made it; False of one that was there already, and of one that was read."""
 
     @property
     def is_terminal(self) -> bool:
         """Whether it has completed, failed or been cancelled."""
         return self.state in TERMINAL
+
+    if not TYPE_CHECKING:  # a checker would take every other name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, OF_JOBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +298,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
+        is_new=True,
     )
 
 

@@ -37,7 +37,8 @@ from penstock.jobs.worker.fetcher import (
     WriteGate,
 )
 from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
-from penstock.jobs.worker.invocation import protect
+from penstock.jobs.worker.invocation import invocation_of
+from penstock.jobs.worker.log_context import add_to_handlers
 from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.leases import LeaseLost, new_owner
@@ -124,7 +125,8 @@ class Worker:
 
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
-        self._functions = {name: protect(task.function) for name, task in self.app.tasks.items()}
+        self._functions = {name: invocation_of(task) for name, task in self.app.tasks.items()}
+        add_to_handlers()
         unlisten = self.app.when_enqueued(self.fetcher.wake)
         self._heartbeat.start()
         self._threads = [self._new_thread(number) for number in range(self._concurrency)]
