@@ -60,7 +60,11 @@ class _Next:
 
 
 class Worker:
-    """Attempts an app's jobs in threads of this process until it is stopped, or (burst) until there are none."""
+    """Attempts an app's jobs in threads of this process until it is stopped.
+
+    With `burst`, until no job is due; with `until_empty`, also those that are due later, or that a worker which may
+    have died still holds.
+    """
 
     def __init__(
         self,
@@ -69,6 +73,7 @@ class Worker:
         queues: tuple[str, ...] = ("default",),
         concurrency: int = DEFAULT_CONCURRENCY,
         burst: bool = False,
+        until_empty: bool = False,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         name: str | None = None,
@@ -87,7 +92,13 @@ class Worker:
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
         self.fetcher = Fetcher(
-            app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, gate=gate
+            app.store,
+            queues,
+            verdict=self._verdict,
+            idle_seconds=idle_seconds,
+            burst=burst,
+            until_empty=until_empty,
+            gate=gate,
         )
         self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
         self.counts = self._outcomes.counts
