@@ -15,7 +15,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -27,11 +27,12 @@ from penstock.clock import Clock
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.context import AsyncJobContext, JobContext
-from penstock.jobs.cron import Schedule
+from penstock.jobs.cron import BadCron, Schedule
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
+from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
@@ -99,6 +100,8 @@ class App:
         soft_time_limit_seconds: float | None = None,
         cron: str | None = None,
         timezone: str = "UTC",
+        cron_args: Mapping[str, Any] | None = None,
+        cron_overlap: bool = False,
     ) -> _Decorator:
         """Makes a function a task, whose parameters are what is enqueued, as JSON.
 
@@ -107,10 +110,15 @@ class App:
 
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
-        it runs when the clocks go forward.
+        it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
+        the next is skipped, unless `cron_overlap` allows it.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
+        if cron is None and (cron_args is not None or cron_overlap):
+            raise BadCron(
+                "cron_args and cron_overlap are about a schedule, and there is none: cron='30 6 * * mon-fri'."
+            )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         settings = TaskSettings(queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
@@ -125,8 +133,9 @@ class App:
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
-                self.schedules[task.name] = Schedule.parse(task.name, cron, timezone)
-                _check_alone(task)
+                schedule = Schedule.parse(task.name, cron, timezone, arguments=cron_args, overlaps=cron_overlap)
+                _check_arguments(task, schedule)
+                self.schedules[task.name] = schedule
             self.tasks[task.name] = task
             return task
 
@@ -265,11 +274,12 @@ def _as_enqueued(job: Job, is_new: bool) -> Job:
     return job if job.is_new is is_new else replace(job, is_new=is_new)
 
 
-def _check_alone(task: Task[Any, Any]) -> None:
+def _check_arguments(task: Task[Any, Any], schedule: Schedule) -> None:
+    """Refuses at once what no job of the schedule could be given."""
     try:
-        task.new_job((), {})
+        to_json(task.new_job((), dict(schedule.arguments)).args, "cron_args")
     except BadJob as error:
-        raise BadJob(f"A schedule gives no arguments. {error} Give its parameters defaults.") from error
+        raise BadJob(f"A schedule gives its cron_args. {error} Give the others defaults, or put them there.") from error
 
 
 class _Decorator:
