@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import threading
 from collections.abc import Mapping
@@ -208,6 +209,10 @@ class _Ids:
     """Random numbers that grow within a millisecond: jobs that are made one after the other are claimed so."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Anew, in a forked child too: it must not go on where its parent does."""
         self._lock = threading.Lock()
         self._at = -1
         self._start = ""
@@ -224,6 +229,8 @@ class _Ids:
 
 
 _IDS: Final = _Ids()
+if hasattr(os, "register_at_fork"):  # there is no fork on Windows
+    os.register_at_fork(after_in_child=_IDS.begin)
 
 
 def _base36(number: int) -> str:
