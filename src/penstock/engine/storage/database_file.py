@@ -143,7 +143,7 @@ class Store:
         self._opening = threading.Lock()
         # One writer at a time; re-entrant, because a memory database's reads take it too.
         self.lock = threading.RLock()
-        self.write_lock = WriteLock(self._settings.busy_seconds)
+        self.write_lock = WriteLock(self._settings.busy_seconds, self.path, self._settings.frozen_seconds)
         self.watch = Watch(self.path, self._connections)
         self._epoch_is_due = not self.memory
         self._checkpoints = None if self.memory else Checkpoints(self._open, self.watch.look)
@@ -332,6 +332,8 @@ class Store:
             return self.damaged(text, table)
         advice = next((advice for part, advice in _ADVICE if part in text), "")
         if is_busy(error):
+            waited = getattr(error, "waited_seconds", None)
+            advice = advice if waited is None else f" The write has waited {waited:.1f} s:{_REPEAT}"
             return DatabaseLocked(f"{self.path}: {text}.{writer_text(self.path)}{advice}")
         return StorageError(f"{self.path}: {text}.{advice}")
 
@@ -536,6 +538,7 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     )
 
 _DAMAGED = "malformed"
+_REPEAT = " repeat the call, or raise busy_seconds."
 _ADVICE = (
     ("unable to open", " Check that its folder exists and may be written to."),
     ("not a database", " It is not an SQLite file: name another one."),
@@ -544,7 +547,7 @@ _ADVICE = (
         " The file or its folder is read-only: change its permissions, or use a copy (`penstock backup` only reads).",
     ),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
-    ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
+    ("locked", f" Another process held the file for too long:{_REPEAT}"),
     (
         "disk I/O",
         " The disk refused: see whether it is full or failing, then repeat the call; nothing was half-written.",
