@@ -193,8 +193,9 @@ class Supervisor:
 
     def __init__(self, arguments: list[str], processes: int, grace_seconds: float) -> None:
         # Nothing is ever written to it. The kernel closes the end that only this process has, when it ends.
-        self._pipe, self._own_end = os.pipe() if os.name == "posix" else (None, None)
-        told = [] if self._pipe is None else ["--supervisor", str(self._pipe)]
+        ends: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
+        self._inherited = ends[:1]
+        told = [f"--supervisor={end}" for end in self._inherited]
         self._command = [sys.executable, "-m", "penstock", *_without_processes(arguments), *told]
         self._processes = processes
         self._grace_seconds = grace_seconds
@@ -220,8 +221,7 @@ class Supervisor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A group of its own: Ctrl-C reaches this process, which then tells its children once.
-        inherited = () if self._pipe is None else (self._pipe,)
-        return subprocess.Popen(self._command, start_new_session=True, pass_fds=inherited)  # noqa: S603
+        return subprocess.Popen(self._command, start_new_session=True, pass_fds=self._inherited)  # noqa: S603
 
     def _replace_dead(self) -> None:
         for child in [child for child in self._children if child.poll() is not None]:
