@@ -21,6 +21,7 @@ class JobLogFilter(logging.Filter):
     """Adds `job_id`, `task` and `attempt` to records; they are "" and 0 for what is logged outside of a task."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Lets every record pass."""
         job = CURRENT_JOB.get()
         added = ("", "", 0) if job is None else (job.id, job.task, job.attempt)
         for name, value in zip(("job_id", "task", "attempt"), added, strict=True):
