@@ -164,7 +164,9 @@ class Task(Generic[P, R]):
         try:
             bound = self._signature.bind(*context, *args, **kwargs)
         except TypeError as error:
-            hint = "" if context else " A first parameter named ctx, or annotated as a JobContext, gets the context."
+            first = next(iter(self._signature.parameters), "")
+            is_first = not context and str(error).endswith(f" '{first}'")
+            hint = " A first parameter named ctx, or annotated as a JobContext, gets the context." if is_first else ""
             raise BadJob(f"{self.name}: {error}. It is {self.name}{self._signature}.{hint}") from None
         named: dict[str, Any] = {}
         for name, value in list(bound.arguments.items())[len(context) :]:
@@ -216,7 +218,7 @@ def _takes_context(name: str, function: Callable[..., Any], signature: inspect.S
     if kind is not None and kind is not wanted:
         how = "async def" if wanted is AsyncJobContext else "def"
         raise BadJob(
-            f"The task {name} is `{how}` and takes a {kind.__name__}: annotate {first.name} as {wanted.__name__}, "
+            f"The task {name} is `{how}` with {first.name}: {kind.__name__}. Annotate {first.name} as {wanted.__name__}, "
             f"{'whose methods are awaited' if wanted is AsyncJobContext else 'or make the task async def'}."
         )
     is_context = kind is not None or first.name == "ctx"
