@@ -177,12 +177,12 @@ def test_a_missing_argument_of_a_function_without_a_context_says_who_gets_one(ap
 
 
 def test_a_context_of_the_wrong_kind_is_refused_when_the_task_is_made(app: penstock.App) -> None:
-    with pytest.raises(BadJob, match=r"`async def` with ctx: JobContext\. Annotate ctx as AsyncJobContext"):
+    with pytest.raises(BadJob, match=r"`async def` with ctx: JobContext\. Annotate it as AsyncJobContext"):
 
         @app.task()
         async def one(ctx: penstock.JobContext) -> None: ...
 
-    with pytest.raises(BadJob, match=r"`def` with c: AsyncJobContext\. Annotate c as JobContext"):
+    with pytest.raises(BadJob, match=r"`def` with c: AsyncJobContext\. Annotate it as JobContext"):
 
         @app.task()
         def other(c: penstock.AsyncJobContext) -> None: ...

@@ -218,7 +218,7 @@ def _takes_context(name: str, function: Callable[..., Any], signature: inspect.S
     if kind is not None and kind is not wanted:
         how = "async def" if wanted is AsyncJobContext else "def"
         raise BadJob(
-            f"The task {name} is `{how}` with {first.name}: {kind.__name__}. Annotate {first.name} as {wanted.__name__}, "
+            f"The task {name} is `{how}` with {first.name}: {kind.__name__}. Annotate it as {wanted.__name__}, "
             f"{'whose methods are awaited' if wanted is AsyncJobContext else 'or make the task async def'}."
         )
     is_context = kind is not None or first.name == "ctx"
