@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.jobs.model.json_text import NotJson
     from penstock.jobs.model.state import BadTransition, State
     from penstock.jobs.tasks import Task
+    from penstock.jobs.worker.log_context import JobLogFilter
     from penstock.jobs.worker.worker import Worker
     from penstock.leases import BadLease, LeaseLost
     from penstock.records.processor import RecordProcessor
@@ -55,6 +56,7 @@ _HOMES = {
     # options
     "RetryPolicy": "penstock.retry",
     "State": "penstock.jobs.model.state",
+    "JobLogFilter": "penstock.jobs.worker.log_context",
     # errors
     "PenstockError": "penstock.errors",
     "DynamoDBError": "penstock.errors",
@@ -97,6 +99,7 @@ __all__ = [  # noqa: RUF022 - in the order of _HOMES
     "Task",
     "RetryPolicy",
     "State",
+    "JobLogFilter",
     "PenstockError",
     "DynamoDBError",
     "TransportError",

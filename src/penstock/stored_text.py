@@ -11,3 +11,11 @@ def storable(text: str) -> str:
 def cut(text: str, characters: int) -> str:
     """Storable text of at most so many characters, before anything in it is spelt out."""
     return storable(text if len(text) <= characters else text[: characters - 1] + "…")
+
+
+def shorten(text: str, characters: int) -> str:
+    """Storable text of at most so many characters; one that was longer says so, and how long it was."""
+    if len(text) <= characters:
+        return storable(text)
+    mark = f"… (shortened: it had {len(text):,} characters)"
+    return storable(text[: characters - len(mark)] + mark)

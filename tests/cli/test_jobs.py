@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def app(folder: Path) -> Iterator[penstock.App]:
     with penstock.App(folder / "jobs.db") as app:
 
         @app.task()
-        def count(ctx: penstock.JobContext, to: int) -> int:
+        def count(ctx: penstock.JobContext, to: int, seconds: float = 0.0) -> int:
             for number in range(1, to + 1):
                 ctx.progress(100 * number / to, step="counting")
             ctx.checkpoint("counted", to)
@@ -273,6 +273,113 @@ def test_several_processes_share_the_work_and_all_end(folder: Path, app: penstoc
     _, told = worker.communicate(timeout=90)
     assert worker.returncode == 0
     assert told.count("count completed") == 6
+
+
+def test_a_burst_leaves_what_is_due_later(folder: Path, app: penstock.App) -> None:
+    later = app.tasks["count"].options(delay=3_600).enqueue(to=1)
+    child = app.tasks["count"].options(depends_on=[later.id]).enqueue(to=1)
+    enqueue(app, "count", to=1)
+    worker = start_worker(folder, "--burst")
+    _, told = worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    assert "1 completed, 0 failed" in told
+    assert [app.get(job.id).state for job in (later, child)] == [State.QUEUED, State.QUEUED]
+
+
+def children_of(pid: int) -> set[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return {int(child) for child in text.split()}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_end_of_a_supervisor_ends_its_workers_which_requeue_their_jobs(
+    folder: Path, app: penstock.App, number: signal.Signals
+) -> None:
+    jobs = [app.tasks["count"].enqueue(to=1_000_000, seconds=0.02) for _ in range(2)]
+    supervisor = start_worker(folder, "--processes", "2", "--concurrency", "1")
+    wait_for(lambda: all(app.get(job.id).state is State.PROCESSING for job in jobs))
+    children = children_of(supervisor.pid)
+    assert len(children) == 2
+    supervisor.send_signal(number)
+    supervisor.communicate(timeout=60)  # they have its stderr: it ends with the last of them
+    wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+    assert [app.get(job.id).state for job in jobs] == [State.QUEUED, State.QUEUED]
+    assert [app.get(job.id).events[-1].label for job in jobs] == ["requeued", "requeued"]
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+LOGGING = """
+import logging.config
+logging.config.dictConfig({
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"job": {"()": "penstock.JobLogFilter"}},
+    "formatters": {"mine": {"format": "MINE %(levelname)s [%(job_id)s %(task)s %(attempt)s] %(message)s"}},
+    "handlers": {"err": {"class": "logging.StreamHandler", "formatter": "mine", "filters": ["job"]}},
+    "root": {"level": "INFO", "handlers": ["err"]},
+})
+"""
+TALK = """
+import logging, threading, contextvars, asyncio
+import penstock
+
+app = penstock.App("jobs.db")
+log = logging.getLogger("mine")
+
+@app.task()
+def talk(number: int) -> None:
+    log.info("one")
+    log.warning("extra", extra={"task": "kept"})
+    other = threading.Thread(target=contextvars.copy_context().run, args=(log.warning, "from a thread"))
+    other.start()
+    other.join()
+
+@app.task()
+async def talk_async() -> None:
+    await asyncio.to_thread(log.warning, "async")
+
+jobs = [talk.enqueue(1), talk_async.enqueue()]
+open("ids", "w").write(" ".join(job.id for job in jobs))
+"""
+
+
+def test_a_worker_leaves_the_users_logging_alone_and_says_which_job_a_record_is_about(folder: Path) -> None:
+    (folder / "talking.py").write_text(LOGGING + TALK)
+    told = worker_output(folder)
+    first, second = (folder / "ids").read_text().split()
+    assert f"MINE INFO [{first} talk 1] one\n" in told
+    assert f"MINE WARNING [{first} kept 1] extra\n" in told
+    assert f"MINE WARNING [{first} talk 1] from a thread\n" in told
+    assert f"MINE WARNING [{second} talk_async 1] async\n" in told
+    assert "\nWARNING" not in told
+
+
+def test_without_logging_of_the_users_warnings_are_shown_with_their_job(folder: Path) -> None:
+    (folder / "talking.py").write_text(TALK)
+    told = worker_output(folder)
+    first, second = (folder / "ids").read_text().split()
+    assert f"WARNING {first}: from a thread\n" in told and f"WARNING {second}: async\n" in told
+    assert " one\n" not in told
+
+
+def test_with_logging_of_one_logger_of_the_users_only_ours_is_added(folder: Path) -> None:
+    own = "import logging\nlogging.getLogger('mine').addHandler(logging.StreamHandler())\n"
+    (folder / "talking.py").write_text(own + TALK + "\napp.tasks.pop('talk')\n")
+    told = worker_output(folder)
+    assert told.splitlines().count("async") == 1
+    assert "WARNING" in told and "wants the task 'talk'" in told
+
+
+def worker_output(folder: Path) -> str:
+    command = [sys.executable, "-m", "penstock", "worker", "talking:app", "--burst"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60).stderr
 
 
 @pytest.mark.parametrize(

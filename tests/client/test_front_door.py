@@ -29,7 +29,7 @@ LESS_OFTEN = [
     "boto3_resource",
     "Task",
 ]
-OPTIONS = ["RetryPolicy", "State"]
+OPTIONS = ["RetryPolicy", "State", "JobLogFilter"]
 ERRORS = [
     "PenstockError",
     "DynamoDBError",

@@ -296,29 +296,72 @@ def test_an_index_made_while_other_processes_write_misses_nothing(path: str, poo
         assert len(every_item(engine, "Scan", {"TableName": "plain", "IndexName": "by_a"})) > 900
 
 
-_FORK = """
+_FORK_IN_TRANSACTION = """
 import os, sys
 from penstock.engine import Engine
 from penstock.errors import StorageError
 engine = Engine(sys.argv[1])
 engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": "parent"}}})
-pid = os.fork()
-if not pid:
-    code = 1
-    try:
-        engine.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "parent"}}})
-    except StorageError as error:
-        code = 0 if "fork" in str(error) else 2
-    try:
-        Engine(sys.argv[1])  # not even anew
-        code = 3
-    except StorageError as error:
-        code = code if "fork" in str(error) else 4
-    engine.close()
-    sys.exit(code)
+with engine.writing():
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            engine.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "parent"}}})
+        except StorageError as error:
+            code = 0 if "fork" in str(error) else 2
+        try:
+            Engine(sys.argv[1])  # not even anew
+            code = 3
+        except StorageError as error:
+            code = code if "fork" in str(error) else 4
+        engine.close()
+        os._exit(code)
 _, status = os.waitpid(pid, 0)
 engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": "after"}}})
 sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+_FORK = """
+import os, sys, threading
+from penstock.engine import Engine
+engine = Engine(sys.argv[1])
+
+def put(name):
+    engine.execute("PutItem", {"TableName": "plain", "Item": {"pk": {"S": name}}})
+
+def put_many():
+    for number in range(300):
+        put(f"thread {number}")
+
+put("parent")
+threads = [threading.Thread(target=put_many) for _ in range(2)]
+for thread in threads:
+    thread.start()
+pids = []
+for child in range(5):
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            for number in range(20):
+                put(f"child {child} {number}")
+            found = engine.execute("GetItem", {"TableName": "plain", "Key": {"pk": {"S": "parent"}}})
+            grandchild = os.fork()
+            if not grandchild:
+                put(f"grandchild {child}")
+                os._exit(0)
+            code = 0 if "Item" in found and os.waitpid(grandchild, 0)[1] == 0 else 2
+            engine.close()
+        finally:
+            os._exit(code)
+    pids.append(pid)
+    put(f"parent {child}")
+for thread in threads:
+    thread.join()
+codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+engine.close()
+sys.exit(max(codes))
 """
 
 
@@ -343,13 +386,20 @@ def test_a_file_that_was_closed_before_the_fork_is_opened_by_both(path: str) -> 
         assert len(every_item(engine, "Scan", {"TableName": "plain"})) == 3
 
 
-def test_a_forked_child_may_not_use_the_parents_file(path: str) -> None:
+def test_a_database_that_was_open_at_a_fork_is_used_by_parent_and_children(path: str) -> None:
+    with Engine(path) as engine:
+        make(engine, PLAIN)
+        assert subprocess.run([sys.executable, "-c", _FORK, path], timeout=120).returncode == 0
+        assert len(every_item(engine, "Scan", {"TableName": "plain"})) == 1 + 300 + 5 * 20 + 5 + 5
+
+
+def test_a_child_that_was_forked_in_a_transaction_may_not_use_the_parents_file(path: str) -> None:
     """SQLite's connections must not be used, nor even closed, in a child: the parent's file would be at risk.
 
     Nor may the child open the file anew: it would believe in the parent's locks, and lose what it was told is stored.
     """
     with Engine(path) as engine:
         make(engine, PLAIN)
-        run = subprocess.run([sys.executable, "-c", _FORK, path], timeout=60)
+        run = subprocess.run([sys.executable, "-c", _FORK_IN_TRANSACTION, path], timeout=60)
         assert run.returncode == 0
         assert len(every_item(engine, "Scan", {"TableName": "plain"})) == 2

@@ -21,7 +21,19 @@ async def total(ctx: penstock.AsyncJobContext, start: int = 0) -> int:
     return start + sum(int(value) for value in results.values())
 
 
+@app.task()
+def add(a: int, b: int = 0) -> int:
+    return a + b
+
+
+@app.task()
+async def add_async(a: int) -> int:
+    return a
+
+
 def main() -> int:
+    add.enqueue(1, b=2)
+    add_async.enqueue(a=1)
     jobs: list[penstock.Job] = [square.enqueue(number=number, note="x") for number in range(4)]
     last = total.options(depends_on=[job.id for job in jobs], priority=9).enqueue(start=1)
     Worker(app, burst=True, concurrency=2).run()

@@ -8,6 +8,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -124,7 +125,7 @@ def test_each_time_fires_once_whatever_the_number_of_workers(tmp_path: Path) -> 
     apps = [penstock.App(tmp_path / "jobs.db", clock=clock) for _ in range(3)]
     for app in apps:
 
-        @app.task(cron="0 * * * *")
+        @app.task(cron="0 * * * *", cron_overlap=True)
         def hourly(ctx: penstock.JobContext) -> None: ...
 
     fire(apps[0], clock)
@@ -191,3 +192,66 @@ def test_a_text_without_end_is_refused_in_a_few_words(text: str) -> None:
 def test_a_program_without_schedules_does_not_load_what_reads_them() -> None:
     code = "import sys, penstock, penstock.jobs.worker.worker; assert 'cronsim' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_schedule_gives_its_arguments(tmp_path: Path) -> None:
+    clock = ManualClock(at("2026-11-15T09:59"))
+    with penstock.App(tmp_path / "jobs.db", clock=clock) as app:
+
+        @app.task(cron="0 * * * *", cron_args={"region": "eu"})
+        def hourly(ctx: penstock.JobContext, region: str, rows: int = 5) -> None: ...
+
+        fire(app, clock)
+        clock.advance(60)
+        fire(app, clock)
+        (job,) = app.store.find().jobs
+        assert app.store.load(job, app.get(job.id).args) == {"region": "eu"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (None, "missing a required argument: 'region'"),
+        ({"country": "fr"}, "missing a required argument: 'region'"),
+        ({"region": "eu", "other": 1}, "unexpected keyword argument 'other'"),
+        ({"region": datetime(2026, 1, 1)}, r"cron_args\.region is a datetime"),
+    ],
+)
+def test_arguments_of_a_schedule_are_checked_when_the_task_is_made(arguments: dict[str, Any], said: str) -> None:
+    app = penstock.App(":memory:")
+    with pytest.raises(penstock.PenstockError, match=said):
+
+        @app.task(cron="0 * * * *", cron_args=arguments)
+        def hourly(ctx: penstock.JobContext, region: str) -> None: ...
+
+    assert not app.schedules and not app.tasks
+
+
+def test_arguments_for_a_schedule_need_one() -> None:
+    with pytest.raises(BadCron, match="there is none: cron='30 6"):
+        penstock.App(":memory:").task(cron_args={"a": 1})
+
+
+def test_a_time_is_skipped_while_the_job_before_has_not_ended(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = ManualClock(at("2026-11-15T09:59"))
+    with penstock.App(tmp_path / "jobs.db", clock=clock) as app:
+
+        @app.task(cron="0 * * * *")
+        def hourly(ctx: penstock.JobContext) -> None: ...
+
+        fire(app, clock)
+        clock.advance(60)
+        fire(app, clock)
+        (first,) = app.store.find().jobs
+        for _ in range(3):
+            clock.advance(3_600)
+            fire(app, clock)
+        assert [job.id for job in app.store.find().jobs] == [first.id]
+        assert "cron_hourly_20261115T110000.000Z is skipped: cron_hourly_20261115T100000.000Z has not" in caplog.text
+        assert app.store.entries(first.id)[0].message == (
+            "cron_hourly_20261115T110000.000Z was skipped: this job had not ended."
+        )
+        app.cancel(first.id)
+        clock.advance(3_600)
+        fire(app, clock)
+        assert [job.id for job in app.store.find().jobs] == ["cron_hourly_20261115T140000.000Z", first.id]

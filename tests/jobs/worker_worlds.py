@@ -17,7 +17,7 @@ AT_ONCE = RetryPolicy(2, base_seconds=0.0)
 
 def work(app: penstock.App, **options: Any) -> Counts:
     """Runs until there is nothing to do; then every job must keep the rules."""
-    worker = Worker(app, burst=True, **{"concurrency": 2, "idle_seconds": 0.05, **options})
+    worker = Worker(app, until_empty=True, **{"concurrency": 2, "idle_seconds": 0.05, **options})
     watchdog = threading.Timer(60, worker.stop)
     watchdog.daemon = True
     watchdog.start()

@@ -90,7 +90,6 @@ def command(
     from penstock.web.dashboard.app import make_dashboard, serve_dashboard
     from penstock.web.dashboard.source import Source
 
-    log_warnings()
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(18)
     wanted = None if definitions is None else load(definitions, system_tables(), variables=os.environ)
@@ -98,6 +97,7 @@ def command(
     with ExitStack() as stack:
         stack.callback(_close, sockets)
         app = None if worker_app is None else stack.enter_context(load_app(worker_app))
+        log_warnings()
         place, db = _database(stack, target, app)
         endpoint = None if serve_port is None else stack.enter_context(_endpoint(db, serve_port))
         kept = app.store.files if app is not None and target is None else _files(place, files)

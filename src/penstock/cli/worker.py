@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -65,7 +67,11 @@ def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | No
     show_default=True,
     help="A queue to take jobs from; repeatable.",
 )
-@click.option("--burst", is_flag=True, help="Exit when no job is left.")
+@click.option("--burst", is_flag=True, help="Exit when no job is due.")
+@click.option(
+    "--until-empty", is_flag=True, help="Exit when no job is left: wait for retries and for jobs that are due later."
+)
+@click.option("--supervisor", type=int, hidden=True)
 @click.option(
     "--grace", type=click.FloatRange(0), default=DEFAULT_GRACE_SECONDS, show_default=True, metavar="SECONDS",
     help="How long running tasks may continue after Ctrl-C or SIGTERM.",
@@ -83,6 +89,8 @@ def command(
     processes: int,
     queues: tuple[str, ...],
     burst: bool,
+    until_empty: bool,
+    supervisor: int | None,
     grace: float,
     idle: float,
     quiet: bool,
@@ -95,13 +103,13 @@ def command(
       penstock worker reports:app
       penstock worker reports:app --concurrency 4 --queue default --queue mail
       penstock worker reports:app --processes 2   work that needs the CPU
-      penstock worker reports:app --burst         until no job is left
+      penstock worker reports:app --burst         until no job is due
 
     Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report. A second one
     stops it at once; other workers then take its jobs when their leases have expired.
     """
-    log_warnings()
     loaded = load_app(app)
+    log_warnings()
     if processes > 1:
         end_with(Supervisor(sys.argv[1:], processes, grace).run())
         return
@@ -110,11 +118,14 @@ def command(
         queues=queues,
         concurrency=concurrency,
         burst=burst,
+        until_empty=until_empty,
         grace_seconds=grace,
         idle_seconds=idle,
         on_end=(lambda job, how: None) if quiet else _print_json_end if as_json else _print_end,
     )
     stop_on_signals(worker)
+    if supervisor is not None:
+        _stop_without(supervisor)
     gc.freeze()  # what has been loaded lives as long as the process: the collector need not look at it each time
     if not quiet:
         click.echo(f"{worker.name}: {names_text(loaded.tasks)} from {loaded.store.db.name}", err=True)
@@ -128,7 +139,7 @@ def command(
     elif not quiet:
         click.echo(_counts_text(counts), err=True)
         click.echo(f"Looking for jobs took {worker.fetcher.read_units:,.0f} read units.", err=True)
-    if burst and (counts.lost or counts.failed):
+    if (burst or until_empty) and (counts.lost or counts.failed):
         end_with(LEASE_LOST if counts.lost else WORK_FAILED)
 
 
@@ -169,19 +180,34 @@ def stop_on_signals(worker: Worker) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
         stop_worker()
-        click.echo("Stopping: running tasks finish or are requeued. Press Ctrl-C again to stop at once.", err=True)
+        with suppress(OSError):  # nobody reads it any more: it stops calmly all the same
+            click.echo("Stopping: running tasks finish or are requeued. Press Ctrl-C again to stop at once.", err=True)
 
     signal.signal(signal.SIGINT, not_in_children(stop))
     signal.signal(signal.SIGTERM, not_in_children(stop))
 
 
+def _stop_without(supervisor: int) -> None:
+    """Stops this process when its supervisor has ended, however: the other end of this pipe is closed then."""
+
+    def wait() -> None:
+        os.read(supervisor, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="penstock-supervisor", daemon=True).start()
+
+
 class Supervisor:
-    """Runs `penstock` with the same arguments in several processes. One that dies is started again, and signals reach
-    them all.
+    """Runs `penstock` with the same arguments in several processes. One that dies is started again, signals reach
+    them all, and they stop when this process ends, even if it is killed.
     """
 
     def __init__(self, arguments: list[str], processes: int, grace_seconds: float) -> None:
-        self._command = [sys.executable, "-m", "penstock", *_without_processes(arguments)]
+        # Nothing is ever written to it. The kernel closes the end that only this process has, when it ends.
+        ends: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
+        self._inherited = ends[:1]
+        told = [f"--supervisor={end}" for end in self._inherited]
+        self._command = [sys.executable, "-m", "penstock", *_without_processes(arguments), *told]
         self._processes = processes
         self._grace_seconds = grace_seconds
         self._children: list[subprocess.Popen[bytes]] = []
@@ -206,7 +232,7 @@ class Supervisor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A group of its own: Ctrl-C reaches this process, which then tells its children once.
-        return subprocess.Popen(self._command, start_new_session=True)  # noqa: S603
+        return subprocess.Popen(self._command, start_new_session=True, pass_fds=self._inherited)  # noqa: S603
 
     def _replace_dead(self) -> None:
         for child in [child for child in self._children if child.poll() is not None]:

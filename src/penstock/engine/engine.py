@@ -70,6 +70,7 @@ class Engine:
         self.store = Store(path, self.settings)
         self.simulation = self._simulated()
         self.maintenance = Maintenance(self)
+        self.store.after_fork = self._after_fork
         try:
             self.maintenance.wake_if_due()
         except sqlite3.Error as error:
@@ -193,6 +194,9 @@ class Engine:
     def when_lost(self, tell: Callable[[str], None]) -> None:
         """Calls `tell` with the reason, once, when the file is found to be deleted, replaced or overwritten."""
         self.store.watch.when_lost(tell)
+
+    def _after_fork(self) -> None:
+        self.maintenance = Maintenance(self)  # its thread is the parent's
 
     def _simulated(self) -> Simulation | None:
         if self.settings.throttling is None and not self.settings.heat:

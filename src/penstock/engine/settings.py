@@ -47,6 +47,9 @@ class Settings:
     busy_seconds: float = 30.0
     """How long a write waits for another process's transaction."""
 
+    frozen_seconds: float = 5.0
+    """How long, if that process is stopped (SIGSTOP, a debugger): it may never go on."""
+
     page_cache_bytes: int = 32 * 1024 * 1024
 
     throttling: Throttling | None = None

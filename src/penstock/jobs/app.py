@@ -15,10 +15,11 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
 
 from penstock.client.database import MEMORY, Database, connect
 from penstock.client.transports import endpoints
@@ -26,14 +27,16 @@ from penstock.clock import Clock
 from penstock.errors import PenstockError, ValidationException
 from penstock.files import Files, open_files
 from penstock.jobs.context import AsyncJobContext, JobContext
-from penstock.jobs.cron import Schedule
+from penstock.jobs.cron import BadCron, Schedule
 from penstock.jobs.layouts.item_collection import DEFAULT_SHARDS, CollectionLayout
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
+from penstock.jobs.model.json_text import to_json
+from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
-from penstock.jobs.tasks import Task, TaskSettings, with_hints
+from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
 from penstock.retry import Backoff, RetryPolicy
 from penstock.user_modules import load_attribute
@@ -97,15 +100,25 @@ class App:
         soft_time_limit_seconds: float | None = None,
         cron: str | None = None,
         timezone: str = "UTC",
+        cron_args: Mapping[str, Any] | None = None,
+        cron_overlap: bool = False,
     ) -> _Decorator:
-        """Makes a function a task: its first parameter is a JobContext, the others are what is enqueued, as JSON.
+        """Makes a function a task, whose parameters are what is enqueued, as JSON.
+
+        A first parameter that is named `ctx`, or annotated as a JobContext, is given the context; that of an
+        `async def` is an AsyncJobContext.
 
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
-        it runs when the clocks go forward.
+        it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
+        the next is skipped, unless `cron_overlap` allows it.
         """
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
+        if cron is None and (cron_args is not None or cron_overlap):
+            raise BadCron(
+                "cron_args and cron_overlap are about a schedule, and there is none: cron='30 6 * * mon-fri'."
+            )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
         settings = TaskSettings(queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds)
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
@@ -120,8 +133,9 @@ class App:
             if task.name in self.tasks:
                 raise PenstockError(f"There are two tasks named {task.name}: give one of them another name.")
             if cron is not None:
-                self.schedules[task.name] = Schedule.parse(task.name, cron, timezone)
-                _check_alone(task)
+                schedule = Schedule.parse(task.name, cron, timezone, arguments=cron_args, overlaps=cron_overlap)
+                _check_arguments(task, schedule)
+                self.schedules[task.name] = schedule
             self.tasks[task.name] = task
             return task
 
@@ -131,17 +145,17 @@ class App:
 
     def enqueue_new(self, new: NewJob) -> Job:
         """Makes a job: `task.enqueue` is how to call it."""
-        job, _ = self.store.create(new)
+        created = self.store.create(new)
         for wake in self._listeners:
             wake()
-        return job
+        return _as_enqueued(*created)
 
     def enqueue_all_new(self, news: list[NewJob]) -> list[Job]:
         """Makes jobs, all or none: `task.enqueue_many` is how to call it."""
         created = self.store.create_all(news)
         for wake in self._listeners:
             wake()
-        return [job for job, _ in created]
+        return [_as_enqueued(job, is_new) for job, is_new in created]
 
     def get(self, job_id: str) -> Job:
         """Raises JobNotFound."""
@@ -233,6 +247,11 @@ class App:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    if not TYPE_CHECKING:  # a checker would take every other name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, OF_APPS)
+
     def close(self) -> None:
         """Closes the database if the app opened it."""
         store, self._store = self._store, None
@@ -251,11 +270,16 @@ class App:
         self.close()
 
 
-def _check_alone(task: Task[Any, Any]) -> None:
+def _as_enqueued(job: Job, is_new: bool) -> Job:
+    return job if job.is_new is is_new else replace(job, is_new=is_new)
+
+
+def _check_arguments(task: Task[Any, Any], schedule: Schedule) -> None:
+    """Refuses at once what no job of the schedule could be given."""
     try:
-        task.new_job((), {})
+        to_json(task.new_job((), dict(schedule.arguments)).args, "cron_args")
     except BadJob as error:
-        raise BadJob(f"A schedule gives no arguments. {error} Give its parameters defaults.") from error
+        raise BadJob(f"A schedule gives its cron_args. {error} Give the others defaults, or put them there.") from error
 
 
 class _Decorator:
@@ -268,6 +292,10 @@ class _Decorator:
     def __call__(self, function: Callable[Concatenate[AsyncJobContext, P], Awaitable[R]]) -> Task[P, R]: ...
     @overload
     def __call__(self, function: Callable[Concatenate[JobContext, P], R]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Task[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Task[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> Task[Any, Any]:
         if not inspect.isfunction(function):
             raise PenstockError(f"{function!r} is no function: @app.task() goes above a def.")

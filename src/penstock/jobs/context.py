@@ -13,12 +13,13 @@ import logging
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, BinaryIO, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast
 
 from penstock.errors import DynamoDBError, PenstockError, TransportError
 from penstock.files import Data, Files
 from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobFile, JobRequeued, checked_name
-from penstock.jobs.model.json_text import NotJson, to_loggable
+from penstock.jobs.model.json_text import NotJson, from_json, to_json, to_loggable
+from penstock.jobs.model.other_words import OF_CONTEXTS, no_attribute
 from penstock.jobs.store.store import JobStore
 from penstock.leases import RENEWALS, LeaseLost
 from penstock.stored_text import storable
@@ -207,6 +208,11 @@ class _AttemptView:
         """Raises JobRequeued if the worker stops, or the soft time limit is over. Every report does this."""
         self._attempt.stop_if_asked()
 
+    if not TYPE_CHECKING:  # a checker would take every other name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, OF_CONTEXTS)
+
 
 class JobContext(_AttemptView):
     """What a task is given: to report, to keep what it has done, and to see that it should stop."""
@@ -238,12 +244,15 @@ class JobContext(_AttemptView):
 
     def progress(self, percent: float, step: str | None = None, message: str = "", **data: Any) -> None:
         """A numbered entry: 0 to 100. Raises LeaseLost, JobCancelled, JobRequeued; other troubles stop no task."""
-        self._report(progress=percent, step=step, message=message, data=data or None)
+        step = None if step is None else _text(step)
+        self._report(progress=percent, step=step, message=_text(message), data=data or None)
 
     def log(self, message: object, **data: Any) -> None:
-        """A numbered entry of words. Bytes and other values, in its data too, are written as Python shows them."""
-        text = message if isinstance(message, str) else repr(message)
-        self._report(message=storable(text), data=data or None)
+        """A numbered entry of words. Bytes and other values, in its data too, are written as Python shows them.
+
+        What is too long is shortened, and says so.
+        """
+        self._report(message=_text(message), data=data or None)
 
     def _report(self, **entry: Any) -> None:
         try:
@@ -279,12 +288,17 @@ class JobContext(_AttemptView):
         return store.load(self.job, kept.data)
 
     def step(self, name: str, function: Callable[[], T]) -> T:
-        """Does it once: what it returned is a checkpoint, and is what later attempts get."""
+        """Does it once: what it returned is a checkpoint, and is what later attempts get.
+
+        The first attempt gets the same, the value as it is stored: a tuple is a list. What is not JSON is refused.
+        """
         _check_function(name, function)
         value = self.resume(name, _MISSING)
         if value is _MISSING:
             value = function()
+            stored = to_json(value, f"step {name}")
             self.checkpoint(name, value)
+            value = from_json(stored)
         return cast(T, value)
 
     def _version(self, name: str) -> int:
@@ -295,6 +309,10 @@ class JobContext(_AttemptView):
 
 
 _MISSING = object()
+
+
+def _text(value: object) -> str:
+    return storable(value if isinstance(value, str) else repr(value))
 
 
 def attempt_of(context: JobContext) -> Attempt:
@@ -366,13 +384,40 @@ class AsyncJobContext(_AttemptView):
         value = await self.resume(name, _MISSING)
         if value is _MISSING:
             value = await function()
+            stored = to_json(value, f"step {name}")
             await self.checkpoint(name, value)
+            value = from_json(stored)
         return cast(T, value)
 
-    async def save_file(self, name: str, data: Data) -> JobFile:
-        """As `ctx.files.save`."""
-        return await asyncio.to_thread(self.blocking.files.save, name, data)
+    @property
+    def files(self) -> AsyncJobFiles:
+        """The job's files."""
+        return AsyncJobFiles(self.blocking.files)
 
-    async def read_file(self, name: str) -> bytes:
-        """As `ctx.files.read`."""
-        return await asyncio.to_thread(self.blocking.files.read, name)
+    @property
+    def lost_reports(self) -> int:
+        """Progress that could not be stored: the task goes on without."""
+        return self.blocking.lost_reports
+
+
+class AsyncJobFiles:
+    """The job's files, by name, for `async def` tasks."""
+
+    def __init__(self, files: JobFiles) -> None:
+        self._files = files
+
+    async def save(self, name: str, data: Data) -> JobFile:
+        """Saves it whole or not at all, then puts it into the job's list of files."""
+        return await asyncio.to_thread(self._files.save, name, data)
+
+    async def open(self, name: str) -> BinaryIO:
+        """A stream of the file, checked against its hash; reading it blocks."""
+        return await asyncio.to_thread(self._files.open, name)
+
+    async def read(self, name: str) -> bytes:
+        """All of a small file."""
+        return await asyncio.to_thread(self._files.read, name)
+
+    async def exists(self, name: str) -> bool:
+        """Whether the job has saved such a file."""
+        return await asyncio.to_thread(self._files.exists, name)

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.errors import PenstockError
@@ -71,12 +72,24 @@ class Schedule:
     timezone: str
     fields: str
     """The five fields of `text` as cronsim reads them: no long names, no `@daily`."""
+    arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What its jobs are given."""
+    overlaps: bool = False
+    """Whether a job is enqueued while the one before has not ended."""
 
     @classmethod
-    def parse(cls, name: str, text: str, timezone: str = "UTC") -> Schedule:
+    def parse(
+        cls,
+        name: str,
+        text: str,
+        timezone: str = "UTC",
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        overlaps: bool = False,
+    ) -> Schedule:
         fields = _checked_fields(text)
         _zone(timezone)
-        schedule = cls(name, text, timezone, fields)
+        schedule = cls(name, text, timezone, fields, dict(arguments or {}), overlaps)
         schedule.after(0.0)  # what no year has is refused here
         return schedule
 

@@ -3,6 +3,9 @@
 @app.task(retries=3)
 def monthly_report(ctx: penstock.JobContext, project: str) -> dict: ...
 
+@app.task()
+def add(a: int, b: int) -> int: ...
+
 monthly_report.enqueue(project="bodwassho")
 monthly_report.options(priority=9, delay=timedelta(hours=1)).enqueue(project="bodwassho")
 monthly_report.enqueue_many([{"project": "a"}, {"project": "b"}])
@@ -15,10 +18,11 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
+from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob, checked_name
+from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
 
@@ -26,44 +30,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SOFT_PART: Final = 0.9
-
-OTHER_WORDS: Final = {
-    "acks_late": "nothing: a job is always acknowledged after it has run",
-    "after": "depends_on",
-    "autoretry_for": "retries=RetryPolicy(3, on=(…,)) on the task",
-    "bind": "nothing: the first parameter is always the JobContext",
-    "countdown": "delay",
-    "eta": "run_at",
-    "key": "idempotency_key",
-    "limit": "max_concurrent",
-    "limit_key": "concurrency_key",
-    "max_retries": "retries on the task",
-    "rate_limit": "concurrency_key and max_concurrent, which limit how many run at once",
-    "retry_backoff": "retries=RetryPolicy(…) on the task",
-    "run_in_seconds": "delay",
-    "soft_time_limit": "soft_time_limit_seconds on the task",
-    "task_id": "idempotency_key",
-    "time_limit": "time_limit_seconds on the task",
-    "unique": "unique_key",
-}
-"""Options of other job systems, and of earlier versions, with what to use here."""
-
-
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
-
-
-def with_hints(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """A function that names our word where it is given an option by another system's."""
-
-    @wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Made:
-        for name in kwargs:
-            if name in OTHER_WORDS:
-                raise TypeError(f"There is no option {name}: use {OTHER_WORDS[name]}. docs/glossary.md has more words.")
-        return function(*args, **kwargs)
-
-    return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +86,9 @@ class Task(Generic[P, R]):
         }
         self.is_async = inspect.iscoroutinefunction(function)
         self._signature = inspect.signature(function)
-        self._parameters = _parameters(name, self._signature)
+        self.takes_context = _takes_context(name, function, self._signature)
+        """Whether its first parameter is the context: a worker gives it, and `enqueue` does not."""
+        self._parameters = _parameters(name, self._signature, self.takes_context)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
@@ -182,10 +150,8 @@ class Task(Generic[P, R]):
     if not TYPE_CHECKING:  # a checker would take every other name for an attribute
 
         def __getattr__(self, name: str) -> NoReturn:
-            hint = _OTHERS_VERBS.get(name)
-            if hint is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            raise AttributeError(f"A task has no .{name}(…) here: {hint.format(task=self.name)}.")
+            hints = {name: OF_TASKS[name].replace("task.", f"{self.name}.")} if name in OF_TASKS else {}
+            raise no_attribute(self, name, hints)
 
     def new_job(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NewJob:
         """The job that calls the function so; refuses arguments that it does not take."""
@@ -194,12 +160,16 @@ class Task(Generic[P, R]):
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args and kwargs.keys() == self._parameters:
             return kwargs
+        context = (None,) if self.takes_context else ()
         try:
-            bound = self._signature.bind(None, *args, **kwargs)
+            bound = self._signature.bind(*context, *args, **kwargs)
         except TypeError as error:
-            raise BadJob(f"{self.name}: {error}. It is {self.name}{self._signature}.") from None
+            first = next(iter(self._signature.parameters), "")
+            is_first = not context and str(error).endswith(f" '{first}'")
+            hint = " A first parameter named ctx, or annotated as a JobContext, gets the context." if is_first else ""
+            raise BadJob(f"{self.name}: {error}. It is {self.name}{self._signature}.{hint}") from None
         named: dict[str, Any] = {}
-        for name, value in list(bound.arguments.items())[1:]:
+        for name, value in list(bound.arguments.items())[len(context) :]:
             kind = self._signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 named.update(value)
@@ -212,14 +182,6 @@ class Task(Generic[P, R]):
             call = f"{self.name}.enqueue_many([{{'month': 11}}, …])"
             raise BadJob(f"{arguments!r:.100} is no dict of arguments: {call}.")
         return arguments
-
-
-_OTHERS_VERBS: Final = {
-    "delay": "{task}.enqueue(x=1) enqueues it",
-    "apply_async": "{task}.options(delay=60, queue='slow').enqueue(x=1) enqueues it with options",
-    "send": "{task}.enqueue(x=1) enqueues it",
-}
-"""How other libraries' tasks are enqueued, and what that is here."""
 
 
 def _timestamp(run_at: datetime) -> float:
@@ -243,12 +205,43 @@ def _seconds(delay: timedelta | float) -> float:
     return delay
 
 
-def _parameters(name: str, signature: inspect.Signature) -> frozenset[str]:
+_CONTEXTS: Final = {one.__name__: one for one in (JobContext, AsyncJobContext)}
+
+
+def _takes_context(name: str, function: Callable[..., Any], signature: inspect.Signature) -> bool:
+    """Whether the first parameter is the context, by its name or its annotation; refuses the wrong kind of one."""
+    first = next(iter(signature.parameters.values()), None)
+    if first is None:
+        return False
+    wanted = AsyncJobContext if inspect.iscoroutinefunction(function) else JobContext
+    kind = _annotated_context(function, first)
+    if kind is not None and kind is not wanted:
+        how = "async def" if wanted is AsyncJobContext else "def"
+        raise BadJob(
+            f"The task {name} is `{how}` with {first.name}: {kind.__name__}. Annotate it as {wanted.__name__}, "
+            f"{'whose methods are awaited' if wanted is AsyncJobContext else 'or make the task async def'}."
+        )
+    is_context = kind is not None or first.name == "ctx"
+    if is_context and first.kind is inspect.Parameter.KEYWORD_ONLY:
+        raise BadJob(f"The task {name} takes its context by name: it comes first, def {name}({first.name}, *, …).")
+    return is_context
+
+
+def _annotated_context(function: Callable[..., Any], first: inspect.Parameter) -> type | None:
+    """JobContext or AsyncJobContext, if the parameter is annotated so; also where other annotations cannot be read."""
+    annotation = first.annotation
+    if isinstance(annotation, str):
+        try:
+            annotation = inspect.signature(function, eval_str=True).parameters[first.name].annotation
+        except Exception:  # a name that only checkers import
+            return _CONTEXTS.get(annotation.rpartition(".")[2].strip("'\""))
+    return next((one for one in _CONTEXTS.values() if annotation is one), None)
+
+
+def _parameters(name: str, signature: inspect.Signature, takes_context: bool) -> frozenset[str]:
     """The names of the task's own parameters."""
-    parameters = list(signature.parameters.values())
+    own = list(signature.parameters.values())[takes_context:]
     wrong = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY}
-    if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        raise BadJob(f"The task {name} takes no context: its first parameter is one, def {name}(ctx, …).")
-    if any(parameter.kind in wrong for parameter in parameters[1:]):
+    if any(parameter.kind in wrong for parameter in own):
         raise BadJob(f"The task {name} has parameters without a name: arguments are stored by name.")
-    return frozenset(parameter.name for parameter in parameters[1:])
+    return frozenset(parameter.name for parameter in own)

@@ -21,6 +21,7 @@ class Scripted:
     def __init__(self, looks: list[list[Job]]) -> None:
         self.looks = looks
         self.looked = threading.Semaphore(0)
+        self.next_at: float | None = None
         self.side_items = self
 
     def queue(self, name: str) -> Queue:
@@ -29,7 +30,7 @@ class Scripted:
     def claimable(self, *_: Any, **__: Any) -> Claimable:
         found = self.looks.pop(0) if self.looks else []
         self.looked.release()
-        return Claimable(tuple(found), None, False)
+        return Claimable(tuple(found), self.next_at, False)
 
 
 def test_a_burst_is_not_over_while_a_thread_here_has_a_job_that_it_may_requeue() -> None:
@@ -53,3 +54,25 @@ def test_a_burst_is_not_over_while_a_thread_here_has_a_job_that_it_may_requeue()
 def test_a_burst_is_over_when_nobody_has_a_job_and_none_is_found() -> None:
     fetcher = Fetcher(Scripted([]), ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
     assert fetcher.fetch() is None
+
+
+def test_a_burst_does_not_wait_for_what_is_due_later() -> None:
+    store = Scripted([])
+    store.next_at = store.clock.now() + 3_600
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", burst=True)  # type: ignore[arg-type]
+    assert fetcher.fetch() is None
+
+
+def test_until_empty_waits_for_what_is_due_later() -> None:
+    store = Scripted([])
+    store.next_at = store.clock.now() + 3_600
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take", until_empty=True)  # type: ignore[arg-type]
+    fetched: list[object] = []
+    thread = threading.Thread(target=lambda: fetched.append(fetcher.fetch()))
+    thread.start()
+    for _ in range(3):  # it looks, finds nothing, and looks again
+        assert store.looked.acquire(timeout=60)
+    assert thread.is_alive()
+    store.next_at = None
+    thread.join(60)
+    assert fetched == [None]

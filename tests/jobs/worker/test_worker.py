@@ -435,8 +435,8 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
             app.task("one")(one.function)
         with pytest.raises(penstock.PenstockError, match="parentheses"):
             app.task(lambda ctx: None)  # type: ignore[arg-type]
-        with pytest.raises(BadJob, match="takes no context"):
-            app.task()(_no_context)  # type: ignore[arg-type]
+        with pytest.raises(BadJob, match="parameters without a name"):
+            app.task()(_no_names)
         with pytest.raises(penstock.PenstockError, match="concurrency"):
             Worker(app, concurrency=0)
         with pytest.raises(penstock.PenstockError, match="lease_seconds"):
@@ -446,7 +446,7 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
         with pytest.raises(BadRetryPolicy, match=r"RetryPolicy\(on=…\) has types of exceptions"):
             RetryPolicy(1, on=("OSError",))
         assert RetryPolicy(1, on=[OSError]).allows(OSError(), 0)  # type: ignore[arg-type]
-        with pytest.raises(BadJob, match=r"A schedule gives no arguments.*'name'"):
+        with pytest.raises(BadJob, match=r"A schedule gives its cron_args.*'name'"):
             app.task("hourly", cron="@hourly")(_greet)
         for parents in ("job_1", [one.enqueue()]):
             with pytest.raises(BadJob, match=r"depends_on is a list of the ids of other jobs, such as \[job.id\]"):
@@ -458,7 +458,7 @@ def test_the_app_refuses_what_makes_no_sense() -> None:
         assert set(app.tasks) == {"one"}
 
 
-def _no_context() -> None: ...
+def _no_names(*values: int) -> None: ...
 
 
 def _greet(ctx: penstock.JobContext, name: str) -> None: ...

@@ -69,7 +69,7 @@ def main(path: str, layout: str, step: str) -> None:
 
         ReportJobs.complete_job = complete  # type: ignore[method-assign]
     with connect(path) as db:
-        service_of(db, path, layout, LEASE_SECONDS).worker(burst=True, concurrency=1).run()
+        service_of(db, path, layout, LEASE_SECONDS).worker(until_empty=True, concurrency=1).run()
 
 
 if __name__ == "__main__":

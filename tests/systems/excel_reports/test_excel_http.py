@@ -65,7 +65,7 @@ def test_S0_12_a_wish_is_accepted_with_the_jobs_id_and_where_to_ask(client: Test
 def test_S0_12_a_job_is_shown_with_its_history_and_its_file(client: TestClient, service: ExcelReports) -> None:
     job_id = asked(client, products=5, users=2)["jobId"]
     assert client.get(f"/jobs/{job_id}/report").status_code == 423
-    service.worker(burst=True, concurrency=1).run()
+    service.worker(until_empty=True, concurrency=1).run()
     form = client.get(f"/jobs/{job_id}").json()
     assert (form["status"], form["progress"], form["idProject"]) == ("completed", 100, PROJECT)
     assert [one["sequenceNumber"] for one in form["history"]] == list(range(1, len(form["history"]) + 1))
@@ -122,7 +122,7 @@ def test_S0_12_the_description_has_the_options(client: TestClient) -> None:
 def test_S0_12_answers_are_as_the_description_says(client: TestClient, service: ExcelReports) -> None:
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
     accepted = asked(client, products=2)
-    service.worker(burst=True, concurrency=1).run()
+    service.worker(until_empty=True, concurrency=1).run()
     job = client.get(f"/jobs/{accepted['jobId']}").json()
     for name, form in (("Accepted", accepted), ("JobView", job), ("HistoryRecord", job["history"][0])):
         assert set(shapes[name]["required"]) <= set(form)

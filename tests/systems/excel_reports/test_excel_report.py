@@ -50,7 +50,7 @@ def new_service(db: Database, folder: Path, **options: Any) -> ExcelReports:
 
 def made(service: ExcelReports, options: dict[str, Any] | None = None) -> Any:
     job = service.generate(PROJECT, options)
-    service.worker(burst=True, concurrency=1).run()
+    service.worker(until_empty=True, concurrency=1).run()
     return service.read(job.job_id)
 
 
@@ -233,7 +233,7 @@ def test_S0_11_a_failed_report_is_tried_again_and_reuses_what_was_made(db: Datab
     found = made(service)
     mended = new_service(db, tmp_path, source=CountedProject(tmp_path / "fetched"))
     assert mended.retry(found.job.job_id).status == "pending"
-    mended.worker(burst=True, concurrency=1).run()
+    mended.worker(until_empty=True, concurrency=1).run()
     again = mended.read(found.job.job_id)
     assert (again.job.status, again.job.error) == ("completed", None)
     assert [log.number for log in again.logs] == list(range(1, len(again.logs) + 1))
@@ -268,7 +268,7 @@ def test_the_worker_makes_the_record_of_a_wish_whose_asker_died(db: Database, tm
     service = new_service(db, tmp_path)
     job = service.generate(PROJECT, {"products": 3})
     db.table(service.jobs.table).delete({"jobId": job.job_id, "recordId": job.record_id})
-    service.worker(burst=True, concurrency=1).run()
+    service.worker(until_empty=True, concurrency=1).run()
     assert service.read(job.job_id).job.status == "completed"
 
 
@@ -284,7 +284,7 @@ def test_S0_13_a_killed_report_goes_on_with_what_was_made(tmp_path: Path, step: 
         # Who is killed leaves temporary files: they go with the test's own folder.
         killed = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=120)
         assert killed.returncode == -signal.SIGKILL
-        service.worker(burst=True, concurrency=1).run()
+        service.worker(until_empty=True, concurrency=1).run()
         found = service.read(job.job_id)
         assert (found.job.status, found.job.progress) == ("completed", 100)
         assert [log.number for log in found.logs] == list(range(1, len(found.logs) + 1))

@@ -287,12 +287,22 @@ class _OneLineFormatter(logging.Formatter):
     """A message with a line end in it makes no message of its own. A traceback, which follows one, keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's own name
-        record.message = one_line(record.message)
+        job_id = getattr(record, "job_id", "")  # a JobLogFilter has added it
+        about = f"{job_id}: " if job_id and job_id not in record.message else ""
+        record.message = one_line(about + record.message)
         return super().formatMessage(record)
 
 
 def log_warnings() -> None:
-    """Warnings of all rooms go to stderr."""
+    """Warnings go to stderr, unless the user's own code has said where: so it is called after that is loaded.
+
+    Where it has said so for some loggers only, this is for ours.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLineFormatter("%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    ours = logging.getLogger("penstock")
+    if ours.hasHandlers():
+        return
+    others = list(logging.root.manager.loggerDict.values())
+    is_untouched = not any(isinstance(one, logging.Logger) and one.handlers for one in others)
+    (logging.root if is_untouched else ours).addHandler(handler)

@@ -8,6 +8,9 @@
 4. A write is answered only if its file is still there (`Watch`).
 5. Every object that depends on the catalog is checked against its version inside each write transaction, so that
    a process never writes past an index which another process has just made.
+6. No connection is open while the process forks: SQLite's could not be used by the child, nor even closed. They are
+   closed before a fork, when no thread uses one. The parent opens them again at once; the child, which has none of the
+   parent's threads, when it first needs one.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from math import inf
 from os import stat
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from types import TracebackType
+from typing import Any, Final, NamedTuple, NoReturn, Protocol
 from weakref import WeakSet
 
 from penstock.engine.settings import Settings
@@ -48,6 +52,8 @@ LOG_BYTES: Final = 64 * 1024 * 1024  # of a log that begins again, what is longe
 # other threads get this part of its page cache, so that many threads do not mean much memory.
 _LATER_CACHES: Final = 16
 _WAL_RETRY_SECONDS: Final = 0.005
+_FORK_SECONDS: Final = 2.0
+"""How long a fork waits for calls of other threads."""
 
 
 def uri_of(path: str, options: str) -> str:
@@ -69,10 +75,25 @@ def _bind_bytes_as_they_are() -> None:
 _bind_bytes_as_they_are()
 
 
+class _Lock(Protocol):
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+    def release(self) -> None: ...
+    def __enter__(self) -> bool: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+_REOPENING: Final = threading.RLock()
+"""What a connection has for its own lock while it is opened again after a fork, and has lost its attributes."""
+_LOOKING: Final = threading.RLock()
+"""Held while a file is open to read its mark, and while its names are compared. A fork takes it last."""
+
+
 class Connection(sqlite3.Connection):
     """One of SQLite's. Who reads holds `busy`, who writes the store's `lock`; to close it takes both."""
 
-    busy: AbstractContextManager[bool]
+    busy: _Lock = _REOPENING
     rows_counted: int = 0
     """How many of its `total_changes` the checkpoints know of."""
     is_hurried: bool = False
@@ -98,28 +119,38 @@ class Store:
         # SQLite makes no file, which others could read; and a thread that comes later opens the same one, wherever the
         # process has gone since.
         self._uri = path if self.memory else uri_of(path, "mode=rw")
-        self._local = threading.local()
-        self._connections: list[tuple[threading.Thread, Connection]] = []
-        self._opening = threading.Lock()
         self.closed = False
         self._forked = False
-        # One writer at a time; re-entrant, because a memory database's reads take it too.
-        self.lock = threading.RLock()
-        self.write_lock = WriteLock(settings.busy_seconds)
-        self.watch = Watch(path, self._connections)
-        self._epoch_is_due = not self.memory
+        self.after_fork: Callable[[], None] = lambda: None
+        """Called in a child that may use this store."""
+        self._begin()
         if not self.memory:
             _look_at_all()
             refuse_overwritten(path)
             _refuse_open_in_parent(path)
             clear_place(path)
             make_if_absent(path)
-        self._checkpoints = None if self.memory else Checkpoints(self._open, self.watch.look)
         self._shared = self._open() if self.memory else None
         self._prepare_file(self.connection())
         if not self.memory:
             _STORES.add(self)
             self._start_watch()
+
+    def _begin(self) -> None:
+        """As it is before its first connection: nobody holds its locks, no thread works for it."""
+        self._local = threading.local()
+        self._connections: list[tuple[threading.Thread, Connection]] = []
+        self._connecting = threading.Lock()  # while SQLite opens a connection
+        self._opening = threading.Lock()
+        # One writer at a time; re-entrant, because a memory database's reads take it too.
+        self.lock = threading.RLock()
+        self.write_lock = WriteLock(self._settings.busy_seconds, self.path, self._settings.frozen_seconds)
+        self.watch = Watch(self.path, self._connections)
+        self._epoch_is_due = not self.memory
+        self._checkpoints = None if self.memory else Checkpoints(self._open, self.watch.look)
+        self._held_for_fork: list[_Lock] = []
+        self._is_reopened = False
+        """Whether it is a child's, which watches the file from its first connection on."""
 
     def connection(self) -> Connection:
         """This thread's connection, in autocommit."""
@@ -129,6 +160,9 @@ class Store:
             found: Connection = self._local.connection
         except AttributeError:
             found = self._local.connection = self._inherited() or self._open()
+            if self._is_reopened:
+                self._is_reopened = False
+                self._start_watch()
         return found
 
     def _inherited(self) -> Connection | None:
@@ -184,7 +218,8 @@ class Store:
     def await_checkpoint(self) -> None:
         """Waits for the checkpoint that is under way. For background work, which holds no lock meanwhile."""
         if self._checkpoints is not None:
-            self.count_rows(self.connection())
+            with suppress(sqlite3.ProgrammingError):  # it is closed, for a fork
+                self.count_rows(self.connection())
             self._checkpoints.wait()
 
     def changes(self) -> ChangeWatch:
@@ -212,7 +247,7 @@ class Store:
             return  # The connections are the parent's: closing them here could take the WAL from under it.
         if self._checkpoints is not None:
             self._checkpoints.stop()
-        with self.write_lock.without_waiting(), self.lock, self._opening:
+        with self.write_lock.without_waiting(), _REOPENING, self.lock, self._opening:
             self.closed = True
             self.watch.stop()  # SQLite itself removes the files beside it now
             if self.watch.is_overwritten:
@@ -222,8 +257,69 @@ class Store:
                     connection.close()
             self._connections.clear()
 
-    def disown(self) -> None:
-        """In a child after fork(): SQLite's connections must not be used, nor even closed, in another process."""
+    # ── forks (6) ────────────────────────────────────────────────────────────────────────────────
+
+    def close_for_fork(self) -> None:
+        """Before a fork: closes every connection, and keeps other threads from using one until it is over.
+
+        Not if one is in a transaction, or is not free in time: the child is then refused the file.
+        """
+        if self.closed or self.watch.failure or self._forked or not self._hold_for_fork():
+            return
+        self.watch.stop()  # SQLite itself removes the files beside it now
+        for _, connection in self._connections:
+            connection.close()
+
+    def _hold_for_fork(self) -> bool:
+        end = time.monotonic() + _FORK_SECONDS
+        locks: list[_Lock] = [_REOPENING, self.lock, self._connecting, self._opening]
+        while len(self._held_for_fork) < len(locks):
+            lock = locks[len(self._held_for_fork)]
+            if not lock.acquire(timeout=max(0.0, end - time.monotonic())):
+                break
+            self._held_for_fork.append(lock)
+            if lock is self._opening:  # from now on, no connection is opened
+                locks += [*(connection.busy for _, connection in self._connections), _LOOKING]
+        else:
+            if not any(connection.in_transaction for _, connection in self._connections):
+                return True
+        self._release_after_fork()
+        return False
+
+    def _release_after_fork(self) -> None:
+        while self._held_for_fork:
+            self._held_for_fork.pop().release()
+
+    def reopen_in_parent(self) -> None:
+        """After a fork: the same connections, which other threads know, are open again."""
+        if not self._held_for_fork:
+            return
+        try:
+            for _, connection in self._connections:
+                busy = connection.busy
+                connection.__init__(self._uri, **self._options())  # type: ignore[misc]
+                connection.busy = busy
+                self._configure(connection)
+            self.watch.start(read_mark(self._connections[0][1]))
+        except (sqlite3.Error, StorageError):  # whoever calls next opens one, and is told what is wrong
+            self._connections.clear()
+            self._local = threading.local()
+        finally:
+            self._release_after_fork()
+
+    def reopen_in_child(self) -> None:
+        """After a fork: as new, and open when it is first used; not if connections were open meanwhile."""
+        was_closed = bool(self._held_for_fork) and not _is_open_here(self.path)
+        self._release_after_fork()
+        if not was_closed:
+            self._disown()
+            return
+        self._begin()
+        self._is_reopened = True
+        self.after_fork()
+
+    def _disown(self) -> None:
+        """SQLite's connections must not be used, nor even closed, in another process."""
         self._forked = True
         self._local = threading.local()
         if self.closed:
@@ -244,6 +340,8 @@ class Store:
             return self.damaged(text, table)
         advice = next((advice for part, advice in _ADVICE if part in text), "")
         if is_busy(error):
+            waited = getattr(error, "waited_seconds", None)
+            advice = advice if waited is None else f" The write has waited {waited:.1f} s:{_REPEAT}"
             return DatabaseLocked(f"{self.path}: {text}.{writer_text(self.path)}{advice}")
         return StorageError(f"{self.path}: {text}.{advice}")
 
@@ -265,29 +363,30 @@ class Store:
         if self.closed:
             raise self.end_error()
         self.watch.look()
-        settings = self._settings
-        try:
-            connection = sqlite3.connect(
-                self._uri,
-                uri=True,
-                timeout=settings.busy_seconds,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=1024,
-                factory=Connection,
-            )
-            # All of a memory database's calls queue for its one connection, whether they read or write.
-            connection.busy = self.lock if self.memory else threading.RLock()
-            self._configure(connection)
-        except sqlite3.Error as error:
-            raise self.trouble(error) from error
-        with self._opening:
-            if self.closed:  # meanwhile
-                connection.close()
-                raise self.end_error()
-            self._connections.append((threading.current_thread(), connection))
+        with self._connecting:
+            try:
+                connection = sqlite3.connect(self._uri, factory=Connection, **self._options())
+                # All of a memory database's calls queue for its one connection, whether they read or write.
+                connection.busy = self.lock if self.memory else threading.RLock()
+                self._configure(connection)
+            except sqlite3.Error as error:
+                raise self.trouble(error) from error
+            with self._opening:
+                if self.closed:  # meanwhile
+                    connection.close()
+                    raise self.end_error()
+                self._connections.append((threading.current_thread(), connection))
         self.watch.check()  # what was opened is what the others have open
         return connection
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "uri": True,
+            "timeout": self._settings.busy_seconds,
+            "isolation_level": None,
+            "check_same_thread": False,
+            "cached_statements": 1024,
+        }
 
     def _configure(self, connection: Connection) -> None:
         settings = self._settings
@@ -397,10 +496,25 @@ def _refuse_open_in_parent(path: str) -> None:
             raise forked_error(path)
 
 
+def _is_open_here(path: str) -> bool:
+    """Whether this process has the file open, by whatever; False where the system does not tell."""
+    try:
+        found = Path(path).stat()
+        fds = [int(one) for one in os.listdir("/proc/self/fd")]  # noqa: PTH208
+    except OSError:
+        return False
+    for fd in fds:
+        with suppress(OSError):  # the folder's own, which is closed by now
+            other = os.fstat(fd)
+            if (other.st_dev, other.st_ino) == (found.st_dev, found.st_ino):
+                return True
+    return False
+
+
 def forked_error(path: str) -> StorageError:
     return StorageError(
-        f"{path}: opened before this process was forked from its parent, so that SQLite cannot use it here, not even "
-        'if it is opened again. Open it after the fork only, in every process; or start processes by "spawn".'
+        f"{path}: in use at the moment when this process was forked from its parent, so that SQLite cannot use it "
+        'here, not even if it is opened again. Fork when no call is under way, or start processes by "spawn".'
     )
 
 
@@ -416,15 +530,23 @@ def _look_at_all() -> None:
                 store.watch.look()
 
 
-def _after_fork() -> None:
-    for store in list(_STORES):
-        store.disown()
+def _at_fork(call: Callable[[Store], None]) -> Callable[[], None]:
+    def call_each() -> None:
+        for store in list(_STORES):
+            call(store)
+
+    return call_each
 
 
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_at_fork(Store.close_for_fork),
+        after_in_parent=_at_fork(Store.reopen_in_parent),
+        after_in_child=_at_fork(Store.reopen_in_child),
+    )
 
 _DAMAGED = "malformed"
+_REPEAT = " repeat the call, or raise busy_seconds."
 _ADVICE = (
     ("unable to open", " Check that its folder exists and may be written to."),
     ("not a database", " It is not an SQLite file: name another one."),
@@ -433,7 +555,7 @@ _ADVICE = (
         " The file or its folder is read-only: change its permissions, or use a copy (`penstock backup` only reads).",
     ),
     ("disk is full", " The disk is full: make room, then repeat the call; nothing was half-written."),
-    ("locked", " Another process held the file for too long: repeat the call, or raise busy_seconds."),
+    ("locked", f" Another process held the file for too long:{_REPEAT}"),
     (
         "disk I/O",
         " The disk refused: see whether it is full or failing, then repeat the call; nothing was half-written.",
@@ -615,7 +737,11 @@ class Watch:
 
     def _refuse_changed(self, error: OSError | None = None) -> None:
         """Says which name leads elsewhere; nothing if by now all are as they were."""
-        names = self._names or ()
+        with _LOOKING:
+            if self._names is not None:  # otherwise it is closed meanwhile
+                self._compare_names(self._names, error)
+
+    def _compare_names(self, names: tuple[int, ...], error: OSError | None) -> None:
         if error is not None and not isinstance(error, (FileNotFoundError, NotADirectoryError)):
             self._identity(self._file)
         for place, (path, what) in enumerate(
@@ -656,7 +782,8 @@ class Watch:
     def _mark_in_file(self) -> Mark | None:
         """None where there is none, or none to be seen: damage is told where it is met."""
         try:
-            with closing(sqlite3.connect(uri_of(self._real, "mode=ro&immutable=1"), uri=True)) as past_the_log:
+            uri = uri_of(self._real, "mode=ro&immutable=1")
+            with _LOOKING, closing(sqlite3.connect(uri, uri=True)) as past_the_log:
                 return read_mark(past_the_log)
         except sqlite3.DatabaseError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:

@@ -6,16 +6,20 @@ timeout, and a process waits by itself:
 
 1. It asks again after a millisecond, or an eighth of the time that it has waited: who waits long does not keep a core
    busy, and loses little.
-2. It gives up after `busy_seconds`, with SQLite's own error.
+2. It gives up after `busy_seconds`, with SQLite's own error; after `frozen_seconds` if the process that has the lock is
+   stopped (SIGSTOP, a debugger): that one may never go on.
 3. Who writes alone asks once.
 4. Whether somebody else has the lock is what SQLite says, never how long a statement took.
+5. A wait of more than a few seconds is logged, and the error says how long it was.
 
-Where the system tells it (Linux), a process that gives up says who holds the lock: writers of a file with a log lock
-one byte of the file beside it that they share, and /proc/locks says who does.
+Where the system tells it (Linux), both say who holds the lock: writers of a file with a log lock one byte of the file
+beside it that they share, and /proc/locks says who does.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import sqlite3
 import threading
@@ -25,6 +29,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+_LOG = logging.getLogger(__name__)
+_LOGGED_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.5
+"""Between two looks at who has the lock."""
 _SHORTEST_SECONDS: Final = 0.001
 _PART: Final = 1 / 8
 _BEGIN: Final = "BEGIN IMMEDIATE"
@@ -40,8 +48,10 @@ def is_busy(error: sqlite3.Error) -> bool:
 class WriteLock:
     """That of one file, as one process asks for it."""
 
-    def __init__(self, busy_seconds: float) -> None:
+    def __init__(self, busy_seconds: float, path: str = "", frozen_seconds: float = math.inf) -> None:
         self._busy_seconds = busy_seconds
+        self._path = path
+        self._frozen_seconds = min(frozen_seconds, busy_seconds)
         self._stopped = threading.Event()
 
     @contextmanager
@@ -68,12 +78,25 @@ class WriteLock:
         if self.try_begin(connection):
             return
         began = time.monotonic()
+        is_logged, look_at = False, _LOOK_SECONDS
         while (waited := time.monotonic() - began) < self._busy_seconds:
+            if waited >= look_at:
+                look_at = waited + _LOOK_SECONDS
+                if waited >= self._frozen_seconds and _is_stopped(_writer(self._path)):
+                    break
+                if waited >= _LOGGED_SECONDS and not is_logged:
+                    is_logged = True
+                    text = writer_text(self._path)
+                    _LOG.warning("%s: a write has waited %.1f s for another process.%s", self._path, waited, text)
             if self._stopped.wait(max(waited * _PART, _SHORTEST_SECONDS)):  # (1)
                 break
             if self.try_begin(connection):
                 return
-        connection.execute(_BEGIN)  # (2)
+        try:
+            connection.execute(_BEGIN)  # (2)
+        except sqlite3.OperationalError as error:
+            error.waited_seconds = waited  # type: ignore[attr-defined]
+            raise
 
 
 # ── who holds it ──────────────────────────────────────────────────────────────────────────────────
@@ -88,8 +111,8 @@ def writer_text(path: str) -> str:
     holder = _writer(path)
     if holder is None or holder == os.getpid():
         return ""
-    name, state = _process(holder)
-    if state in ("T", "t"):
+    name, _ = _process(holder)
+    if _is_stopped(holder):
         return f" Process {holder} ({name}) has it and is stopped: `kill -CONT {holder}` lets it go on."
     return f" Process {holder} ({name}) has it."
 
@@ -108,6 +131,10 @@ def _writer(path: str) -> int | None:
             if int(first) <= _WRITE_LOCK_BYTE and (last == "EOF" or int(last) >= _WRITE_LOCK_BYTE):
                 return int(parts[4])
     return None
+
+
+def _is_stopped(pid: int | None) -> bool:
+    return pid is not None and _process(pid)[1] in ("T", "t")
 
 
 def _process(pid: int) -> tuple[str, str]:

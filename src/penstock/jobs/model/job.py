@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
+from penstock.jobs.model.other_words import OF_JOBS, no_attribute
 from penstock.jobs.model.state import TERMINAL, State, event_label
 from penstock.leases import Lease
 from penstock.retry import MOST_RETRIES
@@ -133,11 +135,18 @@ class Job:
     """The newest of what happened to it; older ones are in records of their own."""
     others: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Attributes of the item that Penstock does not know: they are kept as they are."""
+    is_new: bool = field(default=False, repr=False, compare=False)
+    """Whether the call that returned it has made it; False of one that was there already, and of one that was read."""
 
     @property
     def is_terminal(self) -> bool:
         """Whether it has completed, failed or been cancelled."""
         return self.state in TERMINAL
+
+    if not TYPE_CHECKING:  # a checker would take every other name for an attribute
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, OF_JOBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +209,10 @@ class _Ids:
     """Random numbers that grow within a millisecond: jobs that are made one after the other are claimed so."""
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Anew, in a forked child too: it must not go on where its parent does."""
         self._lock = threading.Lock()
         self._at = -1
         self._start = ""
@@ -216,6 +229,8 @@ class _Ids:
 
 
 _IDS: Final = _Ids()
+if hasattr(os, "register_at_fork"):  # there is no fork on Windows
+    os.register_at_fork(after_in_child=_IDS.begin)
 
 
 def _base36(number: int) -> str:
@@ -290,6 +305,7 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
+        is_new=True,
     )
 
 

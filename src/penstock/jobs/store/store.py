@@ -51,7 +51,7 @@ from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Queue, SideItems
 from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
-from penstock.stored_text import cut
+from penstock.stored_text import cut, shorten
 from penstock.tables.apply.apply import ensure_tables
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
@@ -414,14 +414,14 @@ class JobStore:
         """
         if progress is not None:
             progress = checked_progress(progress)
-        text = _entry_data(job.id, data)
+        text = _entry_data(data)
         kept: list[Record] = []
         point: Checkpoint | None = None
         if checkpoint is not None:
             checked_name(checkpoint, "checkpoint")
             payload = self.payloads.spill(job, to_json(value, f"checkpoint {checkpoint}"))
             point = Checkpoint(checkpoint, version, 0.0, payload, cut(summary, _SUMMARY_CHARACTERS), job.attempt)
-        words = cut(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
+        words = shorten(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
 
         def change(current: Job, now: float) -> ChangedJob:
             changed = transitions.add_entry(current, now, progress=progress, step=step)
@@ -437,8 +437,8 @@ class JobStore:
 
     def log(self, job_id: str, message: str, *, data: object = None) -> Job:
         """A numbered entry by somebody who does not hold the job: any number may write at once."""
-        text = _entry_data(job_id, data)
-        message = cut(message, _MESSAGE_CHARACTERS)
+        text = _entry_data(data)
+        message = shorten(message, _MESSAGE_CHARACTERS)
         kept: list[Record] = []
 
         def change(current: Job) -> ChangedJob:
@@ -598,12 +598,13 @@ class JobStore:
         return self._expiry.extend(job, due_at, now)
 
 
-def _entry_data(job_id: str, data: object) -> str | None:
+def _entry_data(data: object) -> str | None:
+    """As JSON. Data that is too long for an entry is shortened to the beginning of its text: a log ends no task."""
     if data is None:
         return None
     text = to_json(data, "data")
     if len(text.encode()) > RECORD_BYTES:
-        raise BadJob(f"{job_id}: the data of an entry is at most {RECORD_BYTES // 1024} KB. Keep it in a checkpoint.")
+        return to_json({"shortened": shorten(text, _MESSAGE_CHARACTERS)}, "data")
     return text
 
 

@@ -140,12 +140,14 @@ class Fetcher:
         verdict: Callable[[Job], Verdict],
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
+        until_empty: bool = False,
         gate: WriteGate | None = None,
     ) -> None:
         self._store = store
         self._queues = queues
         self._verdict = verdict
-        self._burst = burst
+        self._burst = burst or until_empty
+        self._until_empty = until_empty
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
         self._in_hand: set[str] = set()
@@ -339,9 +341,13 @@ class Fetcher:
             elif next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
             self._poll_at = time.monotonic() + pause
-            if self._burst and not found and next_at is None and is_sure:
+            if self._burst and not found and is_sure and not self._waits_until(next_at):
                 self._stopped = True
             self._changed.notify_all()
+
+    def _waits_until(self, next_at: float | None) -> bool:
+        """Whether a burst waits for that time: only for what its limit puts off, unless it runs until all is done."""
+        return next_at is not None and (self._until_empty or next_at <= self._store.clock.now() + LATER_SECONDS)
 
     def shuffle(self) -> None:
         """Another worker was quicker: the rest is tried in another order than the others try it."""

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from penstock.errors import PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import Attempt
 from penstock.jobs.cron import Schedule
+from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.worker.registry import BEAT_SECONDS, Firing, WorkerInfo, WorkerRegistry
 from penstock.leases import RENEWALS, LeaseRenewer
 
@@ -128,7 +130,20 @@ class Scheduler:
                 "%s: %s times passed without a worker; only the last is made up for.", schedule.name, missed - 1
             )
         when = utc_text(at).replace(":", "").replace("-", "")
-        new = self._app.tasks[schedule.name].new_job((), {})
-        self._app.store.create(replace(new, id=f"cron_{schedule.name}_{when}"))
+        new = self._app.tasks[schedule.name].new_job((), dict(schedule.arguments))
+        # Of jobs with one unique key, one has not ended: the next is not made while the last one is there.
+        unique_key = None if schedule.overlaps else f"cron {schedule.name}"
+        new = replace(new, id=f"cron_{schedule.name}_{when}", unique_key=unique_key)
+        try:
+            job, _ = self._app.store.create(new)
+        except BadJob:  # a worker with other cron_args, of another version of the app, was first
+            job = self._app.store.get(new.id or "")
         self._registry.record_firing(Firing(schedule.name, at))
+        if job.id != new.id:
+            self._report_skipped(new.id or "", job)
         self._wake()
+
+    def _report_skipped(self, skipped: str, job: Job) -> None:
+        _LOG.warning("%s is skipped: %s has not ended. cron_overlap=True allows both.", skipped, job.id)
+        with suppress(PenstockError):  # it has just ended, and expired
+            self._app.store.log(job.id, f"{skipped} was skipped: this job had not ended.")

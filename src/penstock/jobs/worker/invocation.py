@@ -4,6 +4,7 @@
 2. `SystemExit` and `KeyboardInterrupt` of an `async def` task are about its job: asyncio would end the event loop, in
    which all of a worker's async tasks run.
 3. An exception that cannot be shown, because its `__str__` raises, is replaced by one that can.
+4. What is logged while it runs carries the job's id, its task and the attempt (log_context.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
+from penstock.jobs.context import AsyncJobContext, JobContext
+from penstock.jobs.tasks import Task
+from penstock.jobs.worker.log_context import CURRENT_JOB
 from penstock.records.forks import end_child_of
 
 T = TypeVar("T")
@@ -25,6 +29,25 @@ class _Exit(BaseException):
 
 _EXITS: Final = {kind: type(kind.__name__, (_Exit,), {}) for kind in (SystemExit, KeyboardInterrupt)}
 """By the same names: they are the kinds of the jobs' errors."""
+
+
+def invocation_of(task: Task[Any, Any]) -> Callable[..., Any]:
+    """The task's function, as a worker calls it: with the context first, whether it takes it or not."""
+    function: Any = protect(task.function)
+    takes_context = task.takes_context
+
+    def call(context: JobContext, **arguments: Any) -> Any:
+        CURRENT_JOB.set(context.job)
+        try:
+            return function(context, **arguments) if takes_context else function(**arguments)
+        finally:
+            CURRENT_JOB.set(None)
+
+    async def call_async(context: AsyncJobContext, **arguments: Any) -> Any:
+        CURRENT_JOB.set(context.job)  # in the coroutine's own copy of the variables
+        return await (function(context, **arguments) if takes_context else function(**arguments))
+
+    return call_async if task.is_async else call
 
 
 def protect(function: Callable[..., T]) -> Callable[..., T]:

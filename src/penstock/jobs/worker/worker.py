@@ -37,7 +37,8 @@ from penstock.jobs.worker.fetcher import (
     WriteGate,
 )
 from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
-from penstock.jobs.worker.invocation import protect
+from penstock.jobs.worker.invocation import invocation_of
+from penstock.jobs.worker.log_context import add_to_handlers
 from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.wake_up import WakeUp
@@ -60,7 +61,11 @@ class _Next:
 
 
 class Worker:
-    """Attempts an app's jobs in threads of this process until it is stopped, or (burst) until there are none."""
+    """Attempts an app's jobs in threads of this process until it is stopped.
+
+    With `burst`, until no job is due; with `until_empty`, also those that are due later, or that a worker which may
+    have died still holds.
+    """
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class Worker:
         queues: tuple[str, ...] = ("default",),
         concurrency: int = DEFAULT_CONCURRENCY,
         burst: bool = False,
+        until_empty: bool = False,
         grace_seconds: float = DEFAULT_GRACE_SECONDS,
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         name: str | None = None,
@@ -87,7 +93,13 @@ class Worker:
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
         self.fetcher = Fetcher(
-            app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, gate=gate
+            app.store,
+            queues,
+            verdict=self._verdict,
+            idle_seconds=idle_seconds,
+            burst=burst,
+            until_empty=until_empty,
+            gate=gate,
         )
         self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
         self.counts = self._outcomes.counts
@@ -126,7 +138,8 @@ class Worker:
 
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
-        self._functions = {name: protect(task.function) for name, task in self.app.tasks.items()}
+        self._functions = {name: invocation_of(task) for name, task in self.app.tasks.items()}
+        add_to_handlers()
         unlisten = self.app.when_enqueued(self.fetcher.wake)
         wake_up = WakeUp(self._store.db, self.fetcher)
         if not self._burst:

@@ -362,7 +362,7 @@ def worker(place: Place, concurrency: int, burst: bool, as_json: bool) -> None:
     with place.open("made") as service:
         worker = service.worker(
             concurrency=concurrency,
-            burst=burst,
+            until_empty=burst,
             on_end=lambda job, how: click.echo(f"{job.id} {how.replace('_', ' ')}", err=True),
         )
         stop_on_signals(worker)

@@ -42,7 +42,7 @@ def demo(db: Database, folder: Path, progress: Callable[[float, str], None]) -> 
 
 
 def _watch(service: ExcelReports, job_id: str, progress: Callable[[float, str], None]) -> JobWithLogs:
-    worker = threading.Thread(target=service.worker(burst=True, concurrency=1).run, daemon=True)
+    worker = threading.Thread(target=service.worker(until_empty=True, concurrency=1).run, daemon=True)
     worker.start()
     while worker.is_alive():
         job = service.jobs.get_job(job_id)

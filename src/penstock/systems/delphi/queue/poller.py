@@ -107,7 +107,7 @@ class JobQueue:
             self.app,
             concurrency=max_workers,
             idle_seconds=interval_seconds,
-            burst=burst,
+            until_empty=burst,
             grace_seconds=grace_seconds,
             on_end=on_end,
         )
