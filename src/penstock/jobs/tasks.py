@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
-from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob, checked_name
+from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
 
@@ -44,6 +44,7 @@ OTHER_WORDS: Final = {
     "soft_time_limit": "soft_time_limit_seconds on the task",
     "task_id": "idempotency_key",
     "time_limit": "time_limit_seconds on the task",
+    "trigger_rule": "depends_on_policy",
     "unique": "unique_key",
 }
 """Options of other job systems, and of earlier versions, with what to use here."""
@@ -148,15 +149,17 @@ class Task(Generic[P, R]):
         run_at: datetime | None = None,
         delay: timedelta | float | None = None,
         depends_on: tuple[str, ...] | list[str] = (),
+        depends_on_policy: DependsOnPolicy = ALL_COMPLETED,
         concurrency_key: str | None = None,
         max_concurrent: int | None = None,
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
         `idempotency_key`: a second job with it is the first one, as long as that is kept. `unique_key`: there is at
-        most one job with it that has not ended. `depends_on`: jobs that must complete first. `concurrency_key`:
-        at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware datetime, `delay` a timedelta
-        or seconds.
+        most one job with it that has not ended. `depends_on`: jobs that must complete first; with the
+        `depends_on_policy` "all_ended", that must end first, however, and with "any_completed", of which one must
+        complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware
+        datetime, `delay` a timedelta or seconds.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
@@ -173,6 +176,7 @@ class Task(Generic[P, R]):
             "run_at": None if run_at is None else _timestamp(run_at),
             "delay_seconds": None if delay is None else _seconds(delay),
             "depends_on": tuple(depends_on),
+            "depends_on_policy": depends_on_policy,
             "concurrency_key": concurrency_key,
             "max_concurrent": max_concurrent,
         }
