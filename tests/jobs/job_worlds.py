@@ -65,7 +65,7 @@ def claimable(store: JobStore, queue: str = "default", limit: int = 100) -> list
 def settle_all(store: JobStore, queue: str = "default") -> None:
     """What a worker does with what is left to do."""
     for _ in range(100):
-        left = [job for job in store.claimable(queue, 100).jobs if job.is_terminal or job.unregistered]
+        left = [job for job in store.claimable(queue, 100).jobs if job.needs_settling]
         if not left:
             return
         for job in left:

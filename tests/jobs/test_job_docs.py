@@ -26,7 +26,7 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_the_first_job_runs_as_it_is_written(tmp_path: Path) -> None:
-    first, further = blocks("first-job.md", "python")
+    first, further, fan_in = blocks("first-job.md", "python")
     (tmp_path / "reports.py").write_text(first.replace("time.sleep(0.5)", "time.sleep(0.01)"))
     job = run(tmp_path, sys.executable, "reports.py").strip()
     assert re.fullmatch(r"job_[0-9a-z]+_[0-9a-z]{6}", job)
@@ -41,6 +41,9 @@ def test_the_first_job_runs_as_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "more.py").write_text(f"import penstock\nfrom reports import app, monthly_report\n{text}")
     run(tmp_path, sys.executable, "more.py")
     assert "is due in" in run(tmp_path, *penstock, "jobs", "why", _newest(tmp_path, penstock))
+    (tmp_path / "summary.py").write_text(f"import penstock\nfrom reports import app, monthly_report\n{fan_in}")
+    run(tmp_path, sys.executable, "summary.py")
+    assert "waits for 2 of 2 jobs: job_" in run(tmp_path, *penstock, "jobs", "why", _newest(tmp_path, penstock))
 
 
 def _newest(folder: Path, penstock: list[str]) -> str:

@@ -93,6 +93,8 @@ def enqueue(app: penstock.App) -> list[str]:
     ).enqueue(project="b")
     again = report.options(idempotency_key="k").enqueue(project="b")
     assert again.id == second.id
+    unwanted = app.store.cancel(report.options(delay=600).enqueue(project="c").id)
+    report.options(depends_on=[first.id, unwanted.id], depends_on_policy="all_ended").enqueue(project="d")
     large = report.enqueue(project="x" * 20_000)
     broken = report.enqueue(project="broken")
     report.enqueue_many([{"project": "c"}, {"project": "d"}])

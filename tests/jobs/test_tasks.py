@@ -92,8 +92,8 @@ def test_a_task_that_asks_for_it_is_requeued(app: penstock.App) -> None:
 def test_a_context_has_only_what_a_task_may_call() -> None:
     names = {name for name in dir(JobContext) if not name.startswith("_")}
     assert names == {
-        *("attempt", "cancelled", "checkpoint", "files", "id", "job", "log", "progress", "requeue", "results"),
-        *("resume", "seconds_left", "step", "stop_if_asked", "tenant"),
+        *("attempt", "cancelled", "checkpoint", "dependencies", "files", "id", "job", "log", "progress", "requeue"),
+        *("results", "resume", "seconds_left", "step", "stop_if_asked", "tenant"),
     }
 
 

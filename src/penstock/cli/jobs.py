@@ -691,7 +691,7 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
         "lease": None if job.lease is None else {"owner": job.lease.owner, "until": utc_text(job.lease.until)},
         "error": None if job.error is None else {"kind": job.error.kind, "message": job.error.message},
         "cancel_reason": job.cancel_reason,
-        "waiting_for": sorted(job.waiting_for),
+        "waiting_for": sorted(job.waiting_for) if store is None else store.waiting_for(job),
     }
     if payloads:
         form["args"], form["result"], form["unread"] = None, None, []

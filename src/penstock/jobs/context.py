@@ -20,6 +20,7 @@ from penstock.files import Data, Files
 from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobFile, JobRequeued, checked_name
 from penstock.jobs.model.json_text import NotJson, from_json, to_json, to_loggable
 from penstock.jobs.model.other_words import OF_CONTEXTS, no_attribute
+from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
 from penstock.leases import RENEWALS, LeaseLost
 from penstock.stored_text import storable
@@ -230,10 +231,24 @@ class JobContext(_AttemptView):
 
     @property
     def results(self) -> dict[str, Any]:
-        """What the jobs that this one depends on have returned, by their ids."""
+        """What the jobs that this one depends on have returned, by their ids; only those that have completed."""
+        store, parents = self._attempt.store, self.dependencies.values()
+        return {
+            parent.id: store.load(parent, parent.result)
+            for parent in parents
+            if parent is not None and parent.state is State.COMPLETED
+        }
+
+    @property
+    def dependencies(self) -> dict[str, Job | None]:
+        """The jobs that this one depends on, by their ids; None for one that is gone.
+
+        `state`, `error` and `cancel_reason` say what became of each.
+        """
         store = self._attempt.store
-        parents = [store.get(one) for one in self.job.depends_on]
-        return {parent.id: store.load(parent, parent.result) for parent in parents}
+        ids = store.depends_on(self.job)
+        there = {parent.id: parent for parent in store.get_existing(ids)}
+        return {one: there.get(one) for one in ids}
 
     @property
     def cancelled(self) -> bool:
@@ -361,6 +376,9 @@ class AsyncJobContext(_AttemptView):
 
     async def results(self) -> dict[str, Any]:
         return await asyncio.to_thread(lambda: self.blocking.results)
+
+    async def dependencies(self) -> dict[str, Job | None]:
+        return await asyncio.to_thread(lambda: self.blocking.dependencies)
 
     async def cancelled(self) -> bool:
         return await asyncio.to_thread(lambda: self.blocking.cancelled)

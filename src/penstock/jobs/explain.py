@@ -22,13 +22,18 @@ class Surroundings:
     queue: Queue
     workers: tuple[WorkerInfo, ...] = ()
     slot_holders: tuple[str, ...] = ()
+    waiting_for: int = 0
+    """So many jobs, of as many as it depends on."""
+    depends_on: int = 0
     parents: dict[str, State | None] = field(default_factory=dict)
+    """Some of those that it waits for."""
     ahead: int = 0
     """Jobs of its queue that come first."""
 
 
 def gather(store: JobStore, job: Job) -> Surroundings:
     now = store.clock.now()
+    waiting_for = store.waiting_for(job)
     return Surroundings(
         now=now,
         queue=store.queue(job.queue),
@@ -36,7 +41,9 @@ def gather(store: JobStore, job: Job) -> Surroundings:
         slot_holders=tuple(store.side_items.slot_holders(job.concurrency_key))
         if job.concurrency_key is not None
         else (),
-        parents={parent: _state(store, parent) for parent in sorted(job.waiting_for)},
+        waiting_for=len(waiting_for),
+        depends_on=job.dependency_count or len(set(job.depends_on)),
+        parents={parent: _state(store, parent) for parent in waiting_for[:_PARENTS_SHOWN]},
         ahead=_ahead(store, job) if job.state is State.QUEUED else 0,
     )
 
@@ -90,7 +97,9 @@ def _running(job: Job, around: Surroundings) -> str:
 
 
 def _waiting(job: Job, around: Surroundings) -> str:
-    if job.waiting_for:
+    if job.reviving:
+        return "waits until a worker has revived the jobs that were cancelled because of it"
+    if job.is_waiting:
         return f"waits for {_parents(around)}"
     if around.queue.paused:
         return f"waits because the queue {job.queue} is paused{_because(around.queue.reason)}"
@@ -128,8 +137,9 @@ def _in_line(job: Job, around: Surroundings) -> str:
 
 def _parents(around: Surroundings) -> str:
     texts = [f"{parent} ({state or 'gone'})" for parent, state in around.parents.items()]
-    rest = len(texts) - _PARENTS_SHOWN
-    return ", ".join(texts[:_PARENTS_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    rest = around.waiting_for - len(texts)
+    count = f"{around.waiting_for:,} of {around.depends_on:,} jobs: " if around.depends_on > 1 else ""
+    return count + ", ".join(texts) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 _PARENTS_SHOWN = 3

@@ -17,8 +17,8 @@ _READ: Final = frozenset({"BatchGetItem", "GetItem"})
 _OPEN: Final = _READ | {"DescribeTable", "PutItem", "UpdateItem"}
 
 TABLE_ACTIONS: Final = {
-    "enqueue": _OPEN,
-    "work": _OPEN | {"DeleteItem", "Query"},
+    "enqueue": _OPEN | {"ConditionCheckItem"},
+    "work": _OPEN | {"ConditionCheckItem", "DeleteItem", "Query"},
     "look": _READ | {"Query"},
     "manage": _READ | {"DeleteItem", "PutItem", "Query"},
 }

@@ -21,7 +21,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
 from penstock.jobs.context import AsyncJobContext, JobContext
-from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob, checked_name
+from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
@@ -116,15 +116,17 @@ class Task(Generic[P, R]):
         run_at: datetime | None = None,
         delay: timedelta | float | None = None,
         depends_on: tuple[str, ...] | list[str] = (),
+        depends_on_policy: DependsOnPolicy = ALL_COMPLETED,
         concurrency_key: str | None = None,
         max_concurrent: int | None = None,
     ) -> Task[P, R]:
         """The same task for one job: `report.options(idempotency_key="2026-11").enqueue(project="x")`.
 
         `idempotency_key`: a second job with it is the first one, as long as that is kept. `unique_key`: there is at
-        most one job with it that has not ended. `depends_on`: jobs that must complete first. `concurrency_key`:
-        at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware datetime, `delay` a timedelta
-        or seconds.
+        most one job with it that has not ended. `depends_on`: jobs that must complete first; with the
+        `depends_on_policy` "all_ended", that must end first, however, and with "any_completed", of which one must
+        complete first. `concurrency_key`: at most `max_concurrent` jobs with it (1) run at once. `run_at` is an aware
+        datetime, `delay` a timedelta or seconds.
         """
         if isinstance(depends_on, str) or not all(isinstance(one, str) for one in depends_on):
             raise BadJob(f"depends_on is a list of the ids of other jobs, such as [job.id], not {depends_on!r:.200}.")
@@ -141,6 +143,7 @@ class Task(Generic[P, R]):
             "run_at": None if run_at is None else _timestamp(run_at),
             "delay_seconds": None if delay is None else _seconds(delay),
             "depends_on": tuple(depends_on),
+            "depends_on_policy": depends_on_policy,
             "concurrency_key": concurrency_key,
             "max_concurrent": max_concurrent,
         }

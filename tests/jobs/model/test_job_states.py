@@ -44,8 +44,10 @@ def test_a_state_changes_only_by_the_table(event: str, state: State) -> None:
 
 
 @pytest.mark.parametrize(("event", "state"), list(product(EVENTS, sorted(TERMINAL))))
-def test_what_has_ended_stays_so_except_that_a_failed_job_may_be_retried(event: str, state: State) -> None:
-    if (state, event) == (State.FAILED, "retried"):
+def test_what_has_ended_stays_so_except_that_failed_jobs_are_retried_and_cancelled_ones_revived(
+    event: str, state: State
+) -> None:
+    if (state, event) in ((State.FAILED, "retried"), (State.CANCELLED, "revived")):
         assert target("job_1", state, event) is State.QUEUED
     else:
         with pytest.raises(BadTransition):
@@ -87,7 +89,13 @@ STEPS: dict[str, Named] = {
     "reported": lambda one, now: transitions.add_entry(one, now, progress=now % 101, step="rows"),
     "logged": lambda one, now: transitions.add_entry(one, now, renew=False),
     "kept_longer": lambda one, now: transitions.extend_retention(one, int(now) + 1_000, now),
-    "parents_completed": lambda one, now: transitions.complete_parents(one, frozenset({"job_0"}), now),
+    "parent_ended": lambda one, now: transitions.end_parent(one, "job_0", now),
+    "cancelled_by_parent": lambda one, now: transitions.cancel(one, "job_0 is failed", now, cancelled_by="job_0"),
+    "revived": lambda one, now: transitions.revive(one, "job_0", now),
+    "revival_refused": lambda one, now: transitions.refuse_revival(one, "its key is another's", now),
+    "revival_finished": transitions.finish_revival,
+    "waits_again": lambda one, now: transitions.wait_again(one, "job_0", now),
+    "waiting_ended": transitions.end_waiting,
     "registered": lambda one, now: transitions.finish_registration(one, frozenset(), now),
     "awaited": transitions.add_child,
     "children_notified": transitions.clear_children,
@@ -131,7 +139,7 @@ def check_event(before: Job, changed: ChangedJob) -> None:
         assert after.state is before.state
         return
     assert (event.number, event.at) == (after.version, after.updated_at)
-    if event.type != "cancel_asked":
+    if event.type not in ("cancel_asked", "revival_refused"):
         assert target(before.id, before.state, event.type) is after.state
 
 
@@ -179,9 +187,9 @@ def test_an_error_is_cut_to_what_an_item_can_hold(end: Callable[[Job, JobError, 
 def test_a_job_whose_last_parent_tells_it_late_is_as_old_as_that() -> None:
     """It goes behind those that have been waiting for a worker for longer."""
     one = job(waiting_for=frozenset({"job_a", "job_b"}))
-    one = transitions.complete_parents(one, frozenset({"job_a"}), NOW + 5).job
+    one = transitions.end_parent(one, "job_a", NOW + 5).job
     assert one.run_at == NOW
-    one = transitions.complete_parents(one, frozenset({"job_b"}), NOW + 9).job
+    one = transitions.end_parent(one, "job_b", NOW + 9).job
     assert (one.run_at, one.waiting_for) == (NOW + 9, frozenset())
 
 

@@ -356,7 +356,12 @@ def test_names_that_could_be_taken_for_something_else_are_refused(name: Any) -> 
         ({"run_at": 1_900_000_000_000.0}, "up to the year 3000"),
         ({"run_at": "tomorrow"}, "run_at"),
         ({"depends_on": "job_1"}, "depends_on is a tuple"),
-        ({"depends_on": tuple(f"job_{n}" for n in range(MOST_DEPENDENCIES + 1))}, "at most 1,000 others"),
+        (
+            {"depends_on_policy": "all_success"},
+            "is one of 'all_completed', 'all_ended', 'any_completed', not 'all_succ",
+        ),
+        ({"depends_on": tuple(f"{n:0200d}" for n in range(8_000))}, "more than 1,500,000 bytes together: fan in by"),
+        ({"depends_on": tuple(f"job_{n}" for n in range(MOST_DEPENDENCIES + 1))}, "at most 10,000 others"),
         ({"id": "tenants"}, "may not be called 'tenants'"),
         ({"args": [1, 2]}, "args is a dict"),
     ],

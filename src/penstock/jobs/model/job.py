@@ -8,7 +8,8 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, get_args
+from zlib import crc32
 
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
@@ -20,6 +21,12 @@ from penstock.retry import MOST_RETRIES
 LOWEST_PRIORITY: Final = 0
 DEFAULT_PRIORITY: Final = 5
 HIGHEST_PRIORITY: Final = 9
+
+DependsOnPolicy = Literal["all_completed", "all_ended", "any_completed"]
+"""When a job may begin that depends on others."""
+ALL_COMPLETED: Final = "all_completed"
+ALL_ENDED: Final = "all_ended"
+ANY_COMPLETED: Final = "any_completed"
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIR: Final = [first + second for first in _DIGITS for second in _DIGITS]
@@ -119,13 +126,28 @@ class Job:
     error: JobError | None = None
     cancel_reason: str | None = None
     """Somebody asked to cancel it, and why; "" where no reason was given."""
+    cancelled_by: str | None = None
+    """The job that did not complete, and that this one depends on, if that is why it was cancelled."""
     waiting_for: frozenset[str] = frozenset()
     depends_on: tuple[str, ...] = ()
-    """The jobs that must complete first; those that have not yet are also in `waiting_for`."""
+    """The jobs that it depends on; those that it still waits for are also in `waiting_for`.
+
+    Both are empty where it depends on many: `store.depends_on(job)` and `store.waiting_for(job)` read their ids from
+    records of their own, so that the main record stays short and is not written for each of them.
+    """
+    depends_on_policy: DependsOnPolicy = ALL_COMPLETED
+    dependency_count: int = 0
+    """How many it depends on, where their ids are in records of their own."""
+    waiting_parts: int = 0
+    """In how many records those are that it waits for; 0 where it waits for none of them any more."""
     unregistered: bool = False
     """Not all of those have been told yet that it waits for them."""
     has_children: bool = False
     """Jobs may wait for this one: they are told when it has ended."""
+    children_told: bool = False
+    """It did not complete, and those that waited for it know. A retry revives them."""
+    reviving: bool = False
+    """It is queued again, and not all of those that it had cancelled are yet."""
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 0
@@ -142,6 +164,16 @@ class Job:
     def is_terminal(self) -> bool:
         """Whether it has completed, failed or been cancelled."""
         return self.state in TERMINAL
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for other jobs."""
+        return bool(self.waiting_for) or self.waiting_parts > 0
+
+    @property
+    def needs_settling(self) -> bool:
+        """Whether it stands in the claim index for another reason than to be run."""
+        return self.unregistered or self.reviving or self.state in TERMINAL
 
     if not TYPE_CHECKING:  # a checker would take every other name for an attribute
 
@@ -241,8 +273,13 @@ def _base36(number: int) -> str:
     return text or "0"
 
 
-MOST_DEPENDENCIES: Final = 1_000
-"""A job waits for at most so many others: their ids are in its main record."""
+MOST_DEPENDENCIES: Final = 10_000
+"""A job waits for at most so many others: their ids are written with it, in one transaction of at most 100 items."""
+INLINE_DEPENDENCIES: Final = 16
+"""The ids of so many are in the main record. It is written once for each of them; for more, it is not."""
+_PART_IDS: Final = 128
+_DEPENDENCY_BYTES: Final = 1_500_000
+"""Of all ids together, which are written twice: a transaction holds 4 MB."""
 MOST_SLOTS: Final = 10_000
 """Of a limit: the ids of those that run are in one item."""
 RESERVED: Final = frozenset({"tenants", "workers", "schedules", "settings"})
@@ -279,6 +316,7 @@ class NewJob:
     concurrency_key: str | None = None
     max_concurrent: int = 1
     depends_on: tuple[str, ...] = ()
+    depends_on_policy: DependsOnPolicy = ALL_COMPLETED
     id: str | None = None
 
 
@@ -301,12 +339,23 @@ def first_version(new: NewJob, now: float, keep_seconds: float) -> Job:
         retries=new.retries,
         depends_on=new.depends_on,
         waiting_for=frozenset(new.depends_on),
+        depends_on_policy=new.depends_on_policy,
         unregistered=bool(new.depends_on),
         unique_key=new.unique_key,
         concurrency_key=new.concurrency_key,
         max_concurrent=new.max_concurrent if new.concurrency_key is not None else 0,
         is_new=True,
     )
+
+
+def waiting_parts(dependencies: int) -> int:
+    """How many records hold the ids of those that a job waits for."""
+    return -(-dependencies // _PART_IDS)
+
+
+def waiting_part(job_id: str, parts: int) -> int:
+    """The number of the record that holds this one."""
+    return crc32(job_id.encode()) % parts
 
 
 def _id_of_key(new: NewJob) -> str:
@@ -348,7 +397,7 @@ def check_new(new: NewJob) -> None:
     _check_whole("retries", new.retries, 0, MOST_RETRIES)
     if new.concurrency_key is not None:
         _check_whole("max_concurrent", new.max_concurrent, 1, MOST_SLOTS)
-    if new.depends_on:
+    if new.depends_on or new.depends_on_policy != ALL_COMPLETED:
         _check_depends_on(new)
     if new.idempotency_key is not None or new.unique_key is not None or new.concurrency_key is not None:
         _check_keys(new)
@@ -368,6 +417,11 @@ def _check_depends_on(new: NewJob) -> None:
         raise BadJob(f"depends_on is a tuple of the ids of other jobs, not the text {new.depends_on!r}.")
     if count > MOST_DEPENDENCIES:
         raise BadJob(f"A job depends on at most {MOST_DEPENDENCIES:,} others, not {count:,}: fan in by steps.")
+    if count > INLINE_DEPENDENCIES and sum(map(_bytes, new.depends_on)) > _DEPENDENCY_BYTES:
+        raise BadJob(f"The ids in depends_on have more than {_DEPENDENCY_BYTES:,} bytes together: fan in by steps.")
+    if new.depends_on_policy not in get_args(DependsOnPolicy):
+        policies = ", ".join(map(repr, get_args(DependsOnPolicy)))
+        raise BadJob(f"depends_on_policy is one of {policies}, not {new.depends_on_policy!r:.100}.")
 
 
 def _check_keys(new: NewJob) -> None:

@@ -28,6 +28,7 @@ OPTIONS: Final = {
     "soft_time_limit": "soft_time_limit_seconds on the task",
     "task_id": "idempotency_key",
     "time_limit": "time_limit_seconds on the task",
+    "trigger_rule": "depends_on_policy",
     "unique": "unique_key",
 }
 

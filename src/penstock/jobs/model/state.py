@@ -1,7 +1,8 @@
 """The one state machine of every job, whatever its tables look like.
 
 1. A state changes only by a transition of the table below.
-2. Completed and cancelled jobs never change again. A failed one may be retried: that is a new attempt.
+2. Completed jobs never change again. A failed one may be retried: that is a new attempt. A cancelled one may be revived
+   only if it was cancelled because a job that it depends on did not complete, and that one is queued again.
 3. Each change of state is one conditional write, and the event that tells of it is in the same transaction.
 """
 
@@ -48,6 +49,7 @@ TRANSITIONS: Final = (
     Transition("parked", (State.PROCESSING,), State.FAILED, "it has killed its workers too often"),
     Transition("cancelled", (State.QUEUED, State.PROCESSING), State.CANCELLED, "somebody asked for it"),
     Transition("retried", (State.FAILED,), State.QUEUED, "somebody asked for another attempt"),
+    Transition("revived", (State.CANCELLED,), State.QUEUED, "the job that it was cancelled because of was retried"),
 )
 
 _BY_EVENT: Final = {transition.event: transition for transition in TRANSITIONS}

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.jobs.model.job import Event, Job, JobError, Payload
-from penstock.jobs.model.state import TARGETS, target
+from penstock.jobs.model.job import ANY_COMPLETED, Event, Job, JobError, Payload, waiting_parts
+from penstock.jobs.model.state import TARGETS, BadTransition, State, target
 from penstock.leases import Lease, grant
 from penstock.stored_text import cut
 
@@ -107,9 +107,11 @@ def fail(job: Job, error: JobError, now: float) -> ChangedJob:
     return _end(job, "failed", now, {"failures": job.failures + 1, "error": error}, detail)
 
 
-def cancel(job: Job, reason: str, now: float) -> ChangedJob:
+def cancel(job: Job, reason: str, now: float, cancelled_by: str | None = None) -> ChangedJob:
+    """`cancelled_by` is the job that did not complete and that this one depends on, if that is why."""
     reason = cut(reason, _DETAIL_CHARACTERS)
-    return _end(job, "cancelled", now, {"cancel_reason": reason}, reason)
+    changes = {"cancel_reason": reason, "cancelled_by": cancelled_by, "reviving": False}
+    return _end(job, "cancelled", now, changes, reason)
 
 
 def request_cancel(job: Job, reason: str, now: float) -> ChangedJob:
@@ -121,7 +123,39 @@ def request_cancel(job: Job, reason: str, now: float) -> ChangedJob:
 def retry(job: Job, now: float) -> ChangedJob:
     """A failed job, once more: its checkpoints are still there, its counts begin again."""
     changes = {"run_at": now, "failures": 0, "crashes": 0, "ended_at": None, "cancel_reason": None}
-    return _move(job, "retried", now, changes)
+    return _move(job, "retried", now, {**changes, **_revive_children(job)})
+
+
+def revive(job: Job, parent_id: str, now: float) -> ChangedJob:
+    """The job that it was cancelled because of is queued again: it waits for all that it depends on."""
+    if job.cancelled_by is None:
+        raise BadTransition(job.id, "revived", job.state)
+    changes = {
+        "waiting_for": frozenset(job.depends_on),
+        "waiting_parts": waiting_parts(job.dependency_count),
+        "unregistered": True,
+        "cancel_reason": None,
+        "cancelled_by": None,
+        "ended_at": None,
+    }
+    return _move(job, "revived", now, {**changes, **_revive_children(job)}, f"{parent_id} is queued again")
+
+
+def refuse_revival(job: Job, reason: str, now: float) -> ChangedJob:
+    """It stays cancelled for good."""
+    return _add_event(job, "revival_refused", now, "", cut(reason, _DETAIL_CHARACTERS), {"cancelled_by": None})
+
+
+def _revive_children(job: Job) -> dict[str, Any]:
+    """Those that it cancelled must be revived before it can be claimed, and are told again when it ends."""
+    if not job.has_children and not job.children_told:
+        return {}
+    return {"reviving": True, "has_children": True, "children_told": False}
+
+
+def finish_revival(job: Job, now: float) -> ChangedJob:
+    """All that it had cancelled wait for it again."""
+    return ChangedJob(_touch(job, now, {"reviving": False}))
 
 
 def extend_retention(job: Job, expires_at: int, now: float) -> ChangedJob:
@@ -147,30 +181,52 @@ def add_entry(
     return ChangedJob(_touch(job, now, changes))
 
 
-def complete_parents(job: Job, parents: frozenset[str], now: float) -> ChangedJob:
-    """Some of the jobs it waits for have completed."""
-    return ChangedJob(_touch(job, now, _remove_parents(job, parents, now)))
+def end_parent(job: Job, parent_id: str, now: float) -> ChangedJob:
+    """One of the jobs that it waits for has ended, and it waits for the others."""
+    return _wait_for(job, job.waiting_for - {parent_id}, now, {})
 
 
-def finish_registration(job: Job, completed: frozenset[str], now: float) -> ChangedJob:
-    """All of those that it waits for will tell it, but for those that have completed."""
-    return ChangedJob(_touch(job, now, {"unregistered": False, **_remove_parents(job, completed, now)}))
+def end_waiting(job: Job, now: float) -> ChangedJob:
+    """It need not wait for any job any more."""
+    return _wait_for(job, frozenset(), now, {"waiting_parts": 0})
 
 
-def _remove_parents(job: Job, parents: frozenset[str], now: float) -> dict[str, Any]:
-    rest = job.waiting_for - parents
-    # What becomes claimable now goes behind those that have been so for longer.
-    return {"waiting_for": rest, "run_at": max(job.run_at, now) if job.waiting_for and not rest else job.run_at}
+def wait_again(job: Job, parent_id: str, now: float) -> ChangedJob:
+    """A job that had ended, and that it did not wait for any more, is queued again."""
+    if job.waiting_parts:  # a record of its own says for which
+        return ChangedJob(_touch(job, now, {}))
+    return ChangedJob(_touch(job, now, {"waiting_for": job.waiting_for | {parent_id}}))
+
+
+def finish_registration(job: Job, completed: frozenset[str], now: float, *, waits: bool = False) -> ChangedJob:
+    """All of those that it waits for will tell it, but for those that have completed.
+
+    `waits`: there are some, in records of their own.
+    """
+    is_enough = bool(completed) and job.depends_on_policy == ANY_COMPLETED
+    rest = frozenset() if is_enough else job.waiting_for - completed
+    return _wait_for(job, rest, now, {"unregistered": False, "waiting_parts": job.waiting_parts if waits else 0})
+
+
+def _wait_for(job: Job, rest: frozenset[str], now: float, changes: dict[str, Any]) -> ChangedJob:
+    changes["waiting_for"] = rest
+    changed = ChangedJob(_touch(job, now, changes))
+    if job.is_waiting and not changed.job.is_waiting:
+        # What becomes claimable now goes behind those that have been so for longer.
+        changed.job = copy_with(changed.job, {"run_at": max(job.run_at, now)})
+    return changed
 
 
 def add_child(job: Job, now: float) -> ChangedJob:
-    """Another job waits for it."""
-    return ChangedJob(_touch(job, now, {"has_children": True}))
+    """Another job waits for it, or would if it had not ended."""
+    told = job.is_terminal and not job.has_children
+    return ChangedJob(_touch(job, now, {"children_told": True} if told else {"has_children": True}))
 
 
 def clear_children(job: Job, now: float) -> ChangedJob:
     """Everybody who waited for it knows."""
-    return ChangedJob(_touch(job, now, {"has_children": False}))
+    changes = {"has_children": False, "children_told": job.state is not State.COMPLETED}
+    return ChangedJob(_touch(job, now, changes))
 
 
 _DETAIL_CHARACTERS: Final = 1_000

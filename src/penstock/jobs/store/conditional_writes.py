@@ -94,6 +94,17 @@ class JobWriter:
         """Writes jobs that have no records or guards beside them; whether each has been written, as above."""
         return self._together([self._prepare(one, self._unless_there(), (), ()) for one in created])
 
+    def change_all(self, changes: Sequence[tuple[Job, ChangedJob, Sequence[Record]]]) -> bool:
+        """Writes changes of different jobs with their records in one transaction; False if none has been written."""
+        actions: list[Action] = []
+        for old, changed, records in changes:
+            actions += self._prepare(changed, self._condition(old), records, ()).request["TransactItems"]
+        try:
+            self._db.execute("TransactWriteItems", {"TransactItems": actions})
+        except TransactionCanceledException:
+            return False
+        return True
+
     def _together(self, prepared: list[_PreparedWrite]) -> list[bool]:
         answers = self._db.execute_together([(one.operation, one.request) for one in prepared])
         return [self._is_written(one, answer) for one, answer in zip(prepared, answers, strict=True)]

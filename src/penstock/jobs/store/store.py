@@ -112,7 +112,7 @@ class JobStore:
         self.side_items = SideItems(db, self.layout.table, self.layout.main_key)
         self.payloads = Payloads(db, self.layout, files)
         self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
-        self._dependencies = Dependencies(self, self._reader)
+        self._dependencies = Dependencies(self, self._reader, self._writer)
         self._looked_after: dict[str, float] = {}
         self._freed: dict[str, float] = {}
 
@@ -193,7 +193,9 @@ class JobStore:
         contention = Contention(job.id)
         while True:
             payload, records = self.payloads.place(job, "args", text)
-            created = transitions.create(job, payload)
+            stored, dependencies = self._dependencies.store_apart(job)
+            records += dependencies
+            created = transitions.create(stored, payload)
             try:
                 guards = [] if job.unique_key is None else self.side_items.hold_unique(job)
                 self._writer.create(created, records, guards)
@@ -306,7 +308,7 @@ class JobStore:
                 job = self._expiry.extend(job, now, now)
             if job.state is State.QUEUED:
                 # What was ready by the clock of the one who wrote it is ready: clocks differ a little.
-                if job.waiting_for or job.run_at > max(now, job.updated_at):
+                if job.is_waiting or job.needs_settling or job.run_at > max(now, job.updated_at):
                     return None
                 changed = transitions.start(job, grant(job.token, owner, now, lease_seconds), now)
                 guards = [] if job.concurrency_key is None else self.side_items.hold_slot(job)
@@ -345,8 +347,8 @@ class JobStore:
         now = self.clock.now()
         return (
             candidate.state is State.QUEUED
-            and not candidate.waiting_for
-            and not candidate.unregistered
+            and not candidate.is_waiting
+            and not candidate.needs_settling
             and candidate.run_at <= now
             and not candidate.crashes
             and self._is_one_write(candidate, now)
@@ -512,13 +514,23 @@ class JobStore:
         return self.change(self.get(job_id), change, ending=True)
 
     def retry(self, job_id: str) -> Job:
-        """Another attempt for a failed job. Raises BadTransition."""
+        """Another attempt for a failed job. Workers revive the jobs that its failure has cancelled, then claim it.
+
+        Raises BadTransition.
+        """
         now = self.clock.now()
         job = self.get(job_id)
         transitions.retry(job, now)  # before anything is written
-        if self._is_near_expiry(job, now):
-            job = self._expiry.extend(job, now, now)
+        job = self.keep_longer(job)
         return self.change(job, lambda current: transitions.retry(current, now), guards=self.side_items.hold_unique)
+
+    def depends_on(self, job: Job) -> list[str]:
+        """The ids of the jobs that it depends on, however many."""
+        return self._dependencies.depends_on(job)
+
+    def waiting_for(self, job: Job) -> list[str]:
+        """The ids of those that it still waits for, sorted."""
+        return self._dependencies.waiting_for(job)
 
     def settle(self, job: Job) -> None:
         """Does what is left to do of a job that stands in the claim index for another reason than to be run."""
@@ -540,6 +552,11 @@ class JobStore:
     def resume(self, queue: str) -> None:
         self.side_items.resume(queue)
 
+    def keep_longer(self, job: Job) -> Job:
+        """The job, which has been read just now, and will not expire before long."""
+        now = self.clock.now()
+        return self._expiry.extend(job, now, now) if self._is_near_expiry(job, now) else job
+
     def _is_near_expiry(self, job: Job, due_at: float) -> bool:
         """Whether less than half of its time would be left (retention.py, 2)."""
         return job.expires_at < due_at + self.keep_seconds / 2
@@ -559,9 +576,16 @@ class JobStore:
         return self.change(job, check_and_change, records, ending=ending)
 
     def change(
-        self, job: Job, change: Change, records: Iterable[Record] = (), *, ending: bool = False, guards: Any = None
+        self,
+        job: Job,
+        change: Change,
+        records: Iterable[Record] = (),
+        *,
+        ending: bool = False,
+        guards: Any = None,
+        checks: Sequence[Action] = (),
     ) -> Job:
-        """Makes a change of the job as it is, again if somebody was quicker."""
+        """Makes a change of the job as it is, again if somebody was quicker. Raises Guarded if a check is refused."""
         kept_key = False
         contention = Contention(job.id)
         while True:
@@ -576,13 +600,15 @@ class JobStore:
             elif ending:
                 actions = self.side_items.release(job, changed.job, without_key=kept_key)
             try:
-                self._writer.change(job, changed, list(records), actions)
+                self._writer.change(job, changed, list(records), [*actions, *checks])
                 return changed.job
             except Conflict as conflict:
                 if conflict.current is None:
                     raise JobNotFound(job.id) from None
                 job = conflict.current
             except Guarded as refusal:
+                if refusal.place >= len(actions):
+                    raise
                 if not guards:
                     kept_key = True  # the unique key is another job's, after this one's own guard was lost
                 elif self._unique_holder(job, refusal.item) is not None:

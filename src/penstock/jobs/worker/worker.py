@@ -24,7 +24,6 @@ from penstock.jobs.app import App
 from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
-from penstock.jobs.model.state import TERMINAL
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.fetcher import (
@@ -216,7 +215,7 @@ class Worker:
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
     def _verdict(self, job: Job) -> Verdict:
-        if job.state in TERMINAL or job.unregistered:
+        if job.needs_settling:
             return "take"  # there is something to settle
         if job.task not in self._functions:
             if job.task not in self._unknown:
@@ -262,7 +261,7 @@ class Worker:
 
     def _claim(self, candidate: Job) -> Attempt | None:
         try:
-            if candidate.state in TERMINAL or candidate.unregistered:
+            if candidate.needs_settling:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]

@@ -258,4 +258,4 @@ def oldest_waiting(store: JobStore, now: float) -> Job | None:
 
 
 def _is_due(job: Job, now: float) -> bool:
-    return job.state is State.QUEUED and not job.waiting_for and job.run_at <= now
+    return job.state is State.QUEUED and not job.is_waiting and job.run_at <= now

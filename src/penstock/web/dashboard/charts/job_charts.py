@@ -132,6 +132,7 @@ class Stretch:
 
 
 _BEGINS: Final = frozenset({"started", "taken_over"})
+_QUEUED_AGAIN: Final = frozenset({"retried", "revived"})
 _ENDS: Final = frozenset({"handed_over", "retrying", "completed", "failed", "parked", "cancelled"})
 
 
@@ -140,12 +141,12 @@ def stretches(job: Job, events: Sequence[Event], now: float) -> list[Stretch]:
     life: list[Stretch] = []
     since, attempt, owner = job.created_at, 0, ""
     for event in events:
-        if event.type not in _BEGINS and event.type not in _ENDS and event.type != "retried":
+        if event.type not in _BEGINS | _ENDS | _QUEUED_AGAIN:
             continue
         if attempt:
             outcome = "lost" if event.type == "taken_over" else event.label
             life.append(Stretch(since, event.at, attempt, owner, outcome))
-        elif event.at > since and event.type != "retried":
+        elif event.at > since and event.type not in _QUEUED_AGAIN:
             life.append(Stretch(since, event.at, 0, "", "waiting"))
         since = event.at
         attempt, owner = (event.attempt, event.owner) if event.type in _BEGINS else (0, "")
