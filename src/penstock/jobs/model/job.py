@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.files.content import SavedFile
@@ -46,6 +46,10 @@ class JobCancelled(PenstockError):
 
 class JobRequeued(PenstockError):
     """The job goes back to the queue, and another worker continues it at its last checkpoint."""
+
+    def __init__(self, reason: str = "", asked_by: Literal["task", "worker", "soft limit"] = "task") -> None:
+        super().__init__(reason)
+        self.asked_by = asked_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,8 @@ class Job:
     failures: int = 0
     crashes: int = 0
     """Workers that died with it. They are no failures of the task's, and are counted apart."""
+    requeues: int = 0
+    """How often its task has asked to be requeued since it last kept a checkpoint."""
     token: int = 0
     lease: Lease | None = None
     progress: float = 0.0
