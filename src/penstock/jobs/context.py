@@ -116,7 +116,7 @@ class Attempt:
         until = since + OUTAGE_SECONDS
         if now >= (until if lease is None else max(until, self._renewed_at + lease.seconds)):
             self.is_abandoned = True
-            self.lost = LeaseLost(self.job.id, None, f"the database has not answered for {now - since:.0f} s: {error}")
+            self.lost = LeaseLost(self.job.id, None, f"the database has not answered for {now - since:.0f} s")
             raise self.lost from error
         again_at = now + CALL_AGAIN.wait(failures)
         while (left := again_at - time.monotonic()) > 0:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
@@ -82,17 +82,16 @@ class Heartbeat:
             elif left is not None:
                 pause = min(pause, left)
         try:
-            if time.monotonic() >= self._beat_at:
+            if time.monotonic() >= self._beat_at or self._outage.began_at is not None:  # which this may end
                 self._registry.beat(self._info())
                 self._outage.end()
                 self._beat_at = time.monotonic() + BEAT_SECONDS
-                self._requeue_abandoned()
             if self._outage.began_at is None:
+                self._requeue_abandoned()
                 self.scheduler.enqueue_due()
         except Exception as error:  # the leases are renewed all the same, if that succeeds
             if is_outage(error):
-                self._beat_at = time.monotonic() + _LONGEST_PAUSE_SECONDS
-                self._outage.note(cast(PenstockError, error))
+                self._outage.note(error)
             else:
                 _LOG.warning("A worker's heartbeat failed, and is tried again: %s", error)
         return pause

@@ -100,7 +100,7 @@ class Outcomes:
         requeues = 0 if attempt.has_checkpoint else attempt.job.requeues + (requeue.asked_by == "task")
         if requeue.asked_by == "soft limit" and not attempt.has_checkpoint:
             self.store_failure(
-                attempt, task, TimeoutError(_NO_CHECKPOINT.format(task.settings.soft_time_limit_seconds))
+                attempt, task, TimeoutError(_NO_CHECKPOINT.format(task.settings.soft_time_limit_seconds or 0.0))
             )
         elif requeues > MOST_REQUEUES:
             self.store_failure(attempt, task, RequeueLimit(_TOO_MANY_REQUEUES))

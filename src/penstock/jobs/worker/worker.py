@@ -55,6 +55,8 @@ DEFAULT_GRACE_SECONDS: Final = 30.0
 _TROUBLE_SECONDS: Final = 1.0
 _LAST_WRITES_SECONDS: Final = 5.0
 """How long a worker that ends tries to tell the database."""
+_LAST_TRY_SECONDS: Final = 1.0
+"""The same where the database is away already."""
 
 
 @dataclass(slots=True)
@@ -153,7 +155,7 @@ class Worker:
             self.fetcher.stop()
             unlisten()
             wake_up.stop()
-            _run_within(_LAST_WRITES_SECONDS, self._heartbeat.stop)
+            self._run_briefly(self._heartbeat.stop)
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
         if self._lost:
@@ -171,15 +173,21 @@ class Worker:
 
     def _wind_down(self) -> None:
         self.fetcher.stop()
-        _run_within(_LAST_WRITES_SECONDS, self._give_back_waiting)
+        self._run_briefly(self._give_back_waiting)
         for attempt in list(self._attempts):
             attempt.stop(self._stop_reason)
         end = time.monotonic() + self._grace_seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
-        _run_within(_LAST_WRITES_SECONDS, self._give_back)
+        self._run_briefly(self._give_back)
         for attempt in list(self._attempts):
             attempt.lost = LeaseLost(attempt.job.id, None, "its worker has given it back")
+
+    def _run_briefly(self, function: Callable[[], object]) -> None:
+        """Runs it, and does not wait for long: a database that does not answer keeps no process from ending."""
+        thread = threading.Thread(target=function, daemon=True)
+        thread.start()
+        thread.join(_LAST_WRITES_SECONDS if self._store.outage.began_at is None else _LAST_TRY_SECONDS)
 
     def _give_back_waiting(self) -> None:
         """Requeues what is claimed and was not begun."""
@@ -232,8 +240,8 @@ class Worker:
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
             return "leave"
-        if job.attempt and any(attempt.id == job.id for attempt in list(self._attempts)):
-            return "later"  # its function still runs here, under a lease that has expired or is lost (A)
+        if job.attempt and any(attempt.id == job.id for attempt in (*self._attempts, *self._outcomes.abandoned)):
+            return "later"  # its function still runs here, or it is about to be given back (A)
         is_free = job.concurrency_key is None or self._outcomes.blocked.get(job.concurrency_key, 0.0) < time.monotonic()
         return "take" if is_free else "later"
 
@@ -466,10 +474,3 @@ def _await_database(app: App) -> None:
         else:
             outage.end()
             return
-
-
-def _run_within(seconds: float, function: Callable[[], object]) -> None:
-    """Runs it for at most so long: a database that does not answer keeps no process from ending."""
-    thread = threading.Thread(target=function, daemon=True)
-    thread.start()
-    thread.join(seconds)
