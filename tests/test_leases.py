@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.errors import ConnectionFailed
 from penstock.leases import (
     LONGEST_LEASE_SECONDS,
     SHORTEST_LEASE_SECONDS,
@@ -120,6 +121,18 @@ def test_6_a_lease_is_given_up_when_it_is_lost_or_over_and_not_before() -> None:
     assert over.lost is not None
     assert "could not be renewed: away" in str(over.lost)
     assert fine.renewals == 1
+
+
+def test_6_where_the_database_is_away_one_lease_asks_for_all(caplog: pytest.LogCaptureFixture) -> None:
+    error = ConnectionFailed("http://127.0.0.1:8000", "nothing listens there")
+    first, second, over = Attempt("a", 0, error), Attempt("b", 0, error), Attempt("c", 0, error, has_expired=True)
+    renewer = LeaseRenewer(lambda: [first, second, over])
+    for _ in range(3):
+        renewer.round()
+    assert (first.renewals, second.renewals, over.renewals) == (3, 0, 0)
+    assert (first.lost, second.lost) == (None, None)
+    assert over.lost is not None
+    assert [record.message[:28] for record in caplog.records] == ["The database does not answer"]
 
 
 def test_what_goes_on_beside_says_when_it_is_wanted_again_and_its_failure_stops_nothing() -> None:

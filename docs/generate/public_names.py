@@ -46,7 +46,8 @@ PAGES = (
         "jobs.md",
         "Jobs",
         "The guide: [your first job](../first-job.md), [the life of a job](../life-of-a-job.md), "
-        "[when a worker dies](../when-a-worker-dies.md), [on AWS](../on-aws.md).",
+        "[when a worker dies](../when-a-worker-dies.md), "
+        "[when the database goes away](../when-the-database-goes-away.md), [on AWS](../on-aws.md).",
         (
             "penstock:App",
             "penstock:JobContext",

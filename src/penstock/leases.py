@@ -9,8 +9,8 @@
 4. A holder counts its own time from before it asked, on a clock that nobody can set: it stops believing in its lease
    no later than the others do.
 5. A renewal moves the end; it never changes owner or token.
-6. A lease is renewed after a third of its life. A renewal that fails is tried again until the lease is over by its
-   holder's own clock; then the holder gives it up.
+6. A lease is renewed after a third of its life. A renewal that fails is tried again until its holder gives it up: when
+   it is over by the holder's own clock (4), or later where a write, which (2) guards, is what the holder goes by.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, TransportError
+from penstock.retry import Outage
 
 DEFAULT_LEASE_SECONDS: Final = 30.0
 SHORTEST_LEASE_SECONDS: Final = 0.5
@@ -114,13 +115,16 @@ class Renewable(Protocol):
 
     @property
     def has_expired(self) -> bool:
-        """Whether the lease is over by the holder's own clock (4)."""
+        """Whether the holder gives the lease up if it cannot be renewed now (6)."""
 
     def renewal_due_in(self) -> float:
         """Seconds until it should be renewed. Other writes of the holder may have put that off."""
 
     def renew(self) -> object:
-        """Writes a later end. Raises LeaseLost where the lease is another's now."""
+        """Writes a later end; False if another write of the holder's is under way, which does so too.
+
+        Raises LeaseLost where the lease is another's now.
+        """
 
     def give_up(self, lost: LeaseLost) -> None:
         """Nothing more may be written under it."""
@@ -176,8 +180,11 @@ class LeaseRenewer:
         *,
         beside: Callable[[], float] | None = None,
         name: str = "penstock-leases",
+        outage: Outage | None = None,
     ) -> None:
+        """`outage` is told where the database does not answer; one is made where none is given."""
         self._held = held
+        self._outage = outage or Outage(_log)
         self._beside = beside
         self._woken = threading.Event()
         self._stopped = False
@@ -217,25 +224,37 @@ class LeaseRenewer:
         """Renews what is due; how many seconds until something is due again."""
         try:
             pause = min(_LONGEST_PAUSE_SECONDS, self._beside() if self._beside is not None else _LONGEST_PAUSE_SECONDS)
+            away: TransportError | None = None
             for lease in self._held():
                 due_in = lease.renewal_due_in()
                 if due_in <= 0:
-                    _renew(lease)
+                    # Where the database is away, one of them asks: the others would only wait for the same answer.
+                    away = away or self._renew(lease)
+                    if away is not None and lease.has_expired:
+                        lease.give_up(LeaseLost(lease.id, None, f"it could not be renewed: {away}"))
                     due_in = _AGAIN_SECONDS
                 pause = min(pause, due_in)
-        except Exception as error:  # the database is away: leases that end meanwhile are given up
+        except Exception as error:
             _log.warning("The upkeep of leases failed, and is tried again: %s", error)
             pause = _AGAIN_SECONDS
         return max(pause, _SHORTEST_PAUSE_SECONDS)
 
-
-def _renew(lease: Renewable) -> None:
-    try:
-        lease.renew()
-    except LeaseLost as lost:
-        _log.warning("%s", lost)
-        lease.give_up(lost)
-    except Exception as error:
-        _log.warning("%s: its lease could not be renewed: %s", lease.id, error)
-        if lease.has_expired:
-            lease.give_up(LeaseLost(lease.id, None, f"it could not be renewed: {error}"))
+    def _renew(self, lease: Renewable) -> TransportError | None:
+        """Renews one; why not, if no answer came."""
+        try:
+            if lease.renew() is not False:
+                self._outage.end()
+        except LeaseLost as lost:
+            _log.warning("%s", lost)
+            lease.give_up(lost)
+        except TransportError as error:
+            self._outage.note(error)
+            return error
+        except Exception as error:
+            if isinstance(error, PenstockError) and error.retryable:
+                self._outage.note(error)
+            else:
+                _log.warning("%s: its lease could not be renewed: %s", lease.id, error)
+            if lease.has_expired:
+                lease.give_up(LeaseLost(lease.id, None, f"it could not be renewed: {error}"))
+        return None

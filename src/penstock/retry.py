@@ -8,7 +8,11 @@
 from __future__ import annotations
 
 import builtins
+import logging
+import math
 import random
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -114,6 +118,43 @@ def _is_one_of(error: BaseException, causes: tuple[Cause, ...]) -> bool:
 
 
 NO_RETRIES: Final = RetryPolicy()
+
+_TELL_SECONDS: Final = 30.0
+
+
+class Outage:
+    """A database that does not answer. All who wait for it share one: the log then has a line for it, not for each try.
+
+    It is told when it begins, each half minute while it lasts, and when it is over.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self.began_at: float | None = None
+        """By `time.monotonic`; None while the database answers."""
+        self._log = log
+        self._told_at = -math.inf
+        self._lock = threading.Lock()
+
+    def note(self, error: Exception) -> None:
+        """A call had this instead of an answer."""
+        now = time.monotonic()
+        with self._lock:
+            if self.began_at is None:
+                self.began_at = now
+            if now - self._told_at < _TELL_SECONDS:
+                return
+            self._told_at = now
+        self._log.warning("The database does not answer, and is asked again until it does: %s", error)
+
+    def end(self) -> None:
+        """A call had its answer. Costs nothing where there was no outage."""
+        if self.began_at is None:
+            return
+        with self._lock:
+            began_at, self.began_at = self.began_at, None
+            is_told = began_at is not None and self._told_at >= began_at
+        if is_told and began_at is not None:
+            self._log.warning("The database answers again, after %.1f s.", time.monotonic() - began_at)
 
 
 @dataclass(frozen=True, slots=True)

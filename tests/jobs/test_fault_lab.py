@@ -157,3 +157,12 @@ def test_the_lab_refuses_options_that_there_are_not(lab: FaultLab) -> None:
         lab.start(concurency=2)
     with pytest.raises(TypeError, match="throttles"):
         lab.start(faults={"throttles": 0.1})
+
+
+def test_a_database_that_mostly_fails_delays_jobs_and_fails_none(lab: FaultLab) -> None:
+    jobs = [tasks().steady.enqueue(steps=2, seconds=0) for _ in range(2)]
+    faults = {"throttle": 0.4, "reset_before": 0.2, "timeout_after": 0.1}  # the client gives up one call in twenty
+    lab.start(faults=faults, seed=7, concurrency=2)
+    ended = lab.wait(*(job.id for job in jobs))
+    assert [(job.state, job.failures) for job in ended] == [(State.COMPLETED, 0)] * 2
+    lab.check()

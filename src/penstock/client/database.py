@@ -68,7 +68,7 @@ class Database:
 
     def _answer_or_error(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | PenstockError:
         try:
-            return self.transport.execute(operation, request)
+            return self.execute(operation, request)
         except PenstockError as error:
             return error
 

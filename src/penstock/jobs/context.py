@@ -4,37 +4,48 @@
 2. An attempt that should end says so where its task reports: JobCancelled if somebody cancelled the job, JobRequeued if
    its worker stops or its soft time limit is over. Both are for the worker; a task need not catch them.
 3. One attempt's reports are written one after the other, whatever thread they come from.
+4. A database that is away is no failure of a task's. What a task reads and writes here waits for it, a minute at least,
+   also past the end of the lease: whether that is still this attempt's is decided by the write, not by a clock. After
+   that the attempt is abandoned: LeaseLost is raised, and the job is continued by whoever finds its lease expired.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast
 
-from penstock.errors import DynamoDBError, PenstockError, TransportError
+from penstock.errors import PenstockError, StorageError, TransportClosed
 from penstock.files import Data, Files
-from penstock.jobs.model.job import BadJob, Job, JobCancelled, JobFile, JobRequeued, checked_name
+from penstock.jobs.model.job import BadJob, Checkpoint, Job, JobCancelled, JobFile, JobRequeued, Payload, checked_name
 from penstock.jobs.model.json_text import NotJson, from_json, to_json, to_loggable
 from penstock.jobs.model.other_words import OF_CONTEXTS, no_attribute
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import copy_with
+from penstock.jobs.store.patience import Wait, is_outage, patient
 from penstock.jobs.store.store import JobStore
 from penstock.leases import RENEWALS, LeaseLost
+from penstock.retry import Backoff
 from penstock.stored_text import storable
 
 T = TypeVar("T")
-_LOG = logging.getLogger("penstock.jobs")
 _LOOK_SECONDS: Final = 1.0
 """How old the answer to `is_cancelled` may be."""
+OUTAGE_SECONDS: Final = 60.0
+"""So long at least, a task's call waits for a database that is away (4)."""
+CALL_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
+_NOTICE_SECONDS: Final = 0.1
+"""So soon, a wait notices that the worker stops."""
 
 
 class Attempt:
     """What is written under its lease, and when it must end."""
 
-    def __init__(self, store: JobStore, job: Job) -> None:
+    def __init__(self, store: JobStore, job: Job, asked_at: float | None = None) -> None:
+        """The job was asked for `asked_at` that `time.monotonic`, or just now."""
         self.store = store
         self.job = job
         """The job as this attempt last wrote it."""
@@ -42,11 +53,15 @@ class Attempt:
         """Held for each write; the worker holds it for a last write that it makes itself, and then sets `job`."""
         self.lost: LeaseLost | None = None
         """Why whatever the task still writes is refused."""
+        self.is_abandoned = False
+        """Whether it is lost because the database was away for too long (4)."""
+        self.has_checkpoint = False
+        """Whether it has kept one."""
         self.deadline: float | None = None
         """When the time limit is over, by `time.monotonic`."""
         self._soft_deadline: float | None = None
         self._stop_reason: str | None = None
-        self._renewed_at = self._looked_at = time.monotonic()
+        self._renewed_at = self._looked_at = time.monotonic() if asked_at is None else asked_at
 
     @property
     def id(self) -> str:
@@ -66,24 +81,80 @@ class Attempt:
         """Until the time limit; None without one."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
+    # ── the database ─────────────────────────────────────────────────────────────────────────────
+
+    def call(self, function: Callable[[], T], wait: Wait | None = None) -> T:
+        """What a call of the store returns, when the database has answered (4)."""
+        wait = wait or self._wait
+        since, failures = math.inf, 0
+        while True:
+            try:
+                with patient(wait):
+                    answer = function()
+            except PenstockError as error:
+                if is_outage(error):  # of several calls that share a commit, or of writers that met too often
+                    since, failures = min(since, time.monotonic()), failures + 1
+                    wait(error, failures, since)
+                elif isinstance(error, StorageError | TransportClosed):  # nothing that would pass
+                    self.lost = LeaseLost(self.job.id, None, str(error))
+                    raise self.lost from error
+                else:
+                    raise
+            else:
+                self.store.outage.end()
+                return answer
+
+    def _wait(self, error: PenstockError, failures: int, since: float) -> None:
+        """Between two tries. The worker's wish to stop ends them."""
+        self._wait_to_end(error, failures, since, ending=False)
+
+    def _wait_to_end(self, error: PenstockError, failures: int, since: float, *, ending: bool = True) -> None:
+        """The same for the last write, which is tried until the worker is gone."""
+        if self.lost is not None:
+            raise self.lost
+        self.store.outage.note(error)
+        now = time.monotonic()
+        lease = self.job.lease
+        until = since + OUTAGE_SECONDS
+        if now >= (until if lease is None else max(until, self._renewed_at + lease.seconds)):
+            self.is_abandoned = True
+            self.lost = LeaseLost(self.job.id, None, f"the database has not answered for {now - since:.0f} s")
+            raise self.lost from error
+        again_at = now + CALL_AGAIN.wait(failures)
+        while (left := again_at - time.monotonic()) > 0:
+            if self._stop_reason is not None and not ending:
+                raise JobRequeued(self._stop_reason, "worker")
+            time.sleep(min(left, _NOTICE_SECONDS))
+
     # ── writes ───────────────────────────────────────────────────────────────────────────────────
 
     def write(self, write: Callable[[Job], Job]) -> None:
         """Writes the job under its lease, and keeps it as it is then. Raises LeaseLost, JobCancelled."""
         with self.lock:
-            if self.lost is not None:
-                raise self.lost
-            asked_at = time.monotonic()
-            try:
-                self.job = write(self.job)
-            except LeaseLost as lost:
-                self.lost = lost
-                raise
-            self._renewed_at = self._looked_at = asked_at
+            self.call(lambda: self._write(write))
+            if self.renewal_due_in() <= 0:  # it waited: the end that it wrote is that of its first try
+                self.call(lambda: self._write(self.store.renew))
+
+    def _write(self, write: Callable[[Job], Job]) -> None:
+        if self.lost is not None:
+            raise self.lost
+        asked_at = time.monotonic()
+        try:
+            self.job = write(self.job)
+        except LeaseLost as lost:
+            self.lost = lost
+            raise
+        self._renewed_at = self._looked_at = asked_at
 
     def report(self, **entry: Any) -> None:
         """Writes a numbered entry, with or without a checkpoint."""
         self.write(lambda job: self.store.report(job, **entry))
+
+    def load(self, job: Job, payload: Payload | None) -> Any:
+        """The value of a payload of this job, or of another."""
+        if payload is None or payload.text is not None:
+            return self.store.load(job, payload)
+        return self.call(lambda: self.store.load(job, payload))
 
     def save_file(self, name: str, data: Data) -> JobFile:
         """Saves a file whole or not at all, then puts it into the job's list of files."""
@@ -106,7 +177,7 @@ class Attempt:
         with self.lock:
             if self.lost is not None:
                 raise self.lost
-            self.job = end(self.job)
+            self.job = self.call(lambda: end(self.job), self._wait_to_end)
             return self.job
 
     # ── when it must end ─────────────────────────────────────────────────────────────────────────
@@ -118,10 +189,11 @@ class Attempt:
     def stop_if_asked(self) -> None:
         """Raises JobRequeued if the worker stops, or the soft time limit is over."""
         if self._stop_reason is not None:
-            raise JobRequeued(self._stop_reason)
+            raise JobRequeued(self._stop_reason, "worker")
         if self._soft_deadline is not None and time.monotonic() >= self._soft_deadline:
             left = self.seconds_left
-            raise JobRequeued("its soft time limit is over" if left is None else f"{left:.1f} s before its time limit")
+            reason = "its soft time limit is over" if left is None else f"{left:.1f} s before its time limit"
+            raise JobRequeued(reason, "soft limit")
 
     def is_cancelled(self) -> bool:
         """Whether somebody has cancelled the job, or it is lost."""
@@ -133,7 +205,7 @@ class Attempt:
     def _read_job(self) -> None:
         with self.lock:
             self._looked_at = time.monotonic()
-            current = self.store.get(self.job.id)
+            current = self.call(lambda: self.store.get(self.job.id))
             if current.token == self.job.token:
                 self.job = current
             else:
@@ -141,16 +213,17 @@ class Attempt:
 
     # ── its lease ────────────────────────────────────────────────────────────────────────────────
 
-    def renew(self) -> None:
-        """Renews the lease, unless the task is writing at this moment: that renews it too."""
+    def renew(self) -> bool:
+        """Renews the lease, unless the task is writing at this moment (False): that renews it too."""
         if not self.lock.acquire(blocking=False):
-            return
+            return False
         try:
-            self.write(self.store.renew)
-        except JobCancelled:
-            self._read_job()  # the task is told at its next report
+            self._write(self.store.renew)  # nobody waits here: this thread renews the others too
+        except JobCancelled as cancelled:
+            self.job = copy_with(self.job, {"cancel_reason": cancelled.reason})  # the task is told at its next report
         finally:
             self.lock.release()
+        return True
 
     def give_up(self, lost: LeaseLost) -> None:
         """Whatever the task still writes is refused."""
@@ -163,11 +236,8 @@ class Attempt:
             return lease.seconds if lease is not None else _LOOK_SECONDS
         return self._renewed_at + lease.seconds / RENEWALS - time.monotonic()
 
-    @property
-    def has_expired(self) -> bool:
-        """Whether the lease has run out by this machine's own clock, since it was last renewed (leases.py, 4)."""
-        lease = self.job.lease
-        return lease is not None and time.monotonic() - self._renewed_at > lease.seconds
+    has_expired: Final = False
+    """Never by this machine's own clock: while nobody could be asked, nobody could take it either (4)."""
 
 
 class _AttemptView:
@@ -221,8 +291,6 @@ class JobContext(_AttemptView):
     def __init__(self, attempt: Attempt) -> None:
         super().__init__(attempt)
         self._versions: dict[str, int] = {}
-        self.lost_reports = 0
-        """Progress that could not be stored: the task goes on without."""
 
     @property
     def files(self) -> JobFiles:
@@ -232,9 +300,9 @@ class JobContext(_AttemptView):
     @property
     def results(self) -> dict[str, Any]:
         """What the jobs that this one depends on have returned, by their ids; only those that have completed."""
-        store, parents = self._attempt.store, self.dependencies.values()
+        attempt, parents = self._attempt, self.dependencies.values()
         return {
-            parent.id: store.load(parent, parent.result)
+            parent.id: attempt.load(parent, parent.result)
             for parent in parents
             if parent is not None and parent.state is State.COMPLETED
         }
@@ -245,9 +313,9 @@ class JobContext(_AttemptView):
 
         `state`, `error` and `cancel_reason` say what became of each.
         """
-        store = self._attempt.store
-        ids = store.depends_on(self.job)
-        there = {parent.id: parent for parent in store.get_existing(ids)}
+        attempt, store = self._attempt, self._attempt.store
+        ids = attempt.call(lambda: store.depends_on(self.job))
+        there = {parent.id: parent for parent in attempt.call(lambda: store.get_existing(ids))}
         return {one: there.get(one) for one in ids}
 
     @property
@@ -258,7 +326,7 @@ class JobContext(_AttemptView):
     # ── reports ──────────────────────────────────────────────────────────────────────────────────
 
     def progress(self, percent: float, step: str | None = None, message: str = "", **data: Any) -> None:
-        """A numbered entry: 0 to 100. Raises LeaseLost, JobCancelled, JobRequeued; other troubles stop no task."""
+        """A numbered entry: 0 to 100. Raises LeaseLost, JobCancelled, JobRequeued."""
         step = None if step is None else _text(step)
         self._report(progress=percent, step=step, message=_text(message), data=data or None)
 
@@ -271,15 +339,9 @@ class JobContext(_AttemptView):
 
     def _report(self, **entry: Any) -> None:
         try:
-            try:
-                self._attempt.report(**entry)
-            except NotJson:  # in its data: a report ends no task
-                self._attempt.report(**{**entry, "data": to_loggable(entry["data"])})
-        except (TransportError, DynamoDBError) as error:
-            if not error.retryable:
-                raise
-            self.lost_reports += 1
-            _LOG.warning("%s: a report was lost: %s", self.id, error)
+            self._attempt.report(**entry)
+        except NotJson:  # in its data: a report ends no task
+            self._attempt.report(**{**entry, "data": to_loggable(entry["data"])})
         self._attempt.stop_if_asked()
 
     # ── checkpoints ──────────────────────────────────────────────────────────────────────────────
@@ -291,16 +353,16 @@ class JobContext(_AttemptView):
             version = self._version(name) + 1
             self._attempt.report(checkpoint=name, value=value, summary=summary, progress=progress, version=version)
             self._versions[name] = version
+            self._attempt.has_checkpoint = True
         self._attempt.stop_if_asked()
 
     def resume(self, name: str, default: Any = None) -> Any:
         """The value of a checkpoint, of this attempt or an earlier one."""
-        store = self._attempt.store
-        kept = store.checkpoint(self.id, checked_name(name, "checkpoint"))
+        kept = self._stored_checkpoint(checked_name(name, "checkpoint"))
         if kept is None:
             return default
         self._versions[name] = kept.version
-        return store.load(self.job, kept.data)
+        return self._attempt.load(self.job, kept.data)
 
     def step(self, name: str, function: Callable[[], T]) -> T:
         """Does it once: what it returned is a checkpoint, and is what later attempts get.
@@ -318,9 +380,12 @@ class JobContext(_AttemptView):
 
     def _version(self, name: str) -> int:
         if name not in self._versions:
-            kept = self._attempt.store.checkpoint(self.id, name)
+            kept = self._stored_checkpoint(name)
             self._versions[name] = 0 if kept is None else kept.version
         return self._versions[name]
+
+    def _stored_checkpoint(self, name: str) -> Checkpoint | None:
+        return self._attempt.call(lambda: self._attempt.store.checkpoint(self.id, name))
 
 
 _MISSING = object()
@@ -411,15 +476,6 @@ class AsyncJobContext(_AttemptView):
     def files(self) -> AsyncJobFiles:
         """The job's files."""
         return AsyncJobFiles(self.blocking.files)
-
-    @property
-    def lost_reports(self) -> int:
-        """Progress that could not be stored: the task goes on without."""
-        return self.blocking.lost_reports
-
-
-class AsyncJobFiles:
-    """The job's files, by name, for `async def` tasks."""
 
     def __init__(self, files: JobFiles) -> None:
         self._files = files

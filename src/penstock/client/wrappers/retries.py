@@ -276,7 +276,7 @@ class _Attempts:
         retrying, retries = self._retrying, self._retrying.retries
         self.failed += 1
         self._note(error)
-        if not _may_pass(error):
+        if not may_pass(error):
             self._give_up(error)
         if _is_ambiguous(error) and not retries.repeat_unsafe and not may_repeat(self._operation, self.request):
             self._give_up(error, "unsafe", "not repeated: it may have had its effect, and would have it twice")
@@ -320,7 +320,8 @@ class _Attempts:
         raise error
 
 
-def _may_pass(error: PenstockError) -> bool:
+def may_pass(error: PenstockError) -> bool:
+    """Whether the same call may succeed later."""
     if isinstance(error, TransactionCanceledException):
         codes = {reason.get("Code", "None") for reason in error.fields.get("CancellationReasons") or ()}
         return codes <= _PASSING_REASONS and bool(codes - {"None"})

@@ -56,6 +56,10 @@ class JobCancelled(PenstockError):
 class JobRequeued(PenstockError):
     """The job goes back to the queue, and another worker continues it at its last checkpoint."""
 
+    def __init__(self, reason: str = "", asked_by: Literal["task", "worker", "soft limit"] = "task") -> None:
+        super().__init__(reason)
+        self.asked_by = asked_by
+
 
 @dataclass(frozen=True, slots=True)
 class Payload:
@@ -116,6 +120,8 @@ class Job:
     failures: int = 0
     crashes: int = 0
     """Workers that died with it. They are no failures of the task's, and are counted apart."""
+    requeues: int = 0
+    """How often its task has asked to be requeued since it last kept a checkpoint."""
     token: int = 0
     lease: Lease | None = None
     progress: float = 0.0

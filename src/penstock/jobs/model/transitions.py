@@ -20,6 +20,9 @@ from penstock.stored_text import cut
 MOST_CRASHES: Final = 3
 """A job that has killed this many workers has failed: the next one would very likely die too."""
 
+MOST_REQUEUES: Final = 100
+"""A task that asks to be requeued this often without a new checkpoint has failed: it would do so for ever."""
+
 KILLED_WORKERS: Final = "WorkerDied"
 """The kind of error of such a job."""
 
@@ -80,9 +83,10 @@ def take_over(job: Job, owner: str, seconds: float, now: float) -> ChangedJob:
     return _move(job, "taken_over", now, changes, f"from {gone}")
 
 
-def requeue(job: Job, reason: str, now: float) -> ChangedJob:
-    """Its worker gives it back, at a checkpoint or before it began."""
-    return _move(job, "handed_over", now, {"lease": None, "run_at": now}, cut(reason, _DETAIL_CHARACTERS))
+def requeue(job: Job, reason: str, now: float, requeues: int | None = None) -> ChangedJob:
+    """Its worker gives it back, at a checkpoint or before it began; `requeues` is the job's new count of them."""
+    changes = {"lease": None, "run_at": now, "requeues": job.requeues if requeues is None else requeues}
+    return _move(job, "handed_over", now, changes, cut(reason, _DETAIL_CHARACTERS))
 
 
 def schedule_retry(job: Job, error: JobError, at: float, now: float) -> ChangedJob:
@@ -122,7 +126,7 @@ def request_cancel(job: Job, reason: str, now: float) -> ChangedJob:
 
 def retry(job: Job, now: float) -> ChangedJob:
     """A failed job, once more: its checkpoints are still there, its counts begin again."""
-    changes = {"run_at": now, "failures": 0, "crashes": 0, "ended_at": None, "cancel_reason": None}
+    changes = {"run_at": now, "failures": 0, "crashes": 0, "requeues": 0, "ended_at": None, "cancel_reason": None}
     return _move(job, "retried", now, {**changes, **_revive_children(job)})
 
 

@@ -7,4 +7,5 @@ queries.py             jobs found and read
 dependencies.py        jobs that wait for others
 side_items.py          queues, unique keys, concurrency limits, which stand beside the jobs
 retention.py           when jobs expire
+patience.py            calls that wait for a database that is away
 """

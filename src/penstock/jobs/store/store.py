@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -45,14 +46,18 @@ from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import Change, ChangedJob
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
+from penstock.jobs.store.patience import PatientDatabase
 from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
 from penstock.jobs.store.queries import Claimable, JobFilter, JobReader
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Queue, SideItems
 from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
+from penstock.retry import Outage
 from penstock.stored_text import cut, shorten
 from penstock.tables.apply.apply import ensure_tables
+
+_LOG = logging.getLogger("penstock.jobs")
 
 DEFAULT_KEEP_SECONDS: Final = 30 * 24 * 3600
 _ENQUEUED_TOGETHER: Final = 100
@@ -107,6 +112,9 @@ class JobStore:
         self.files = files
         self.clock = clock or SystemClock()
         self.keep_seconds = keep_seconds
+        self.outage = Outage(_LOG)
+        """Of the database; all who use the store share it."""
+        db = PatientDatabase(db)
         self._reader = JobReader(db, self.layout)
         self._writer = JobWriter(db, self.layout)
         self.side_items = SideItems(db, self.layout.table, self.layout.main_key)
@@ -487,9 +495,11 @@ class JobStore:
 
         return self._change_held(job, change, ending=True)
 
-    def requeue(self, job: Job, reason: str) -> Job:
+    def requeue(self, job: Job, reason: str, requeues: int | None = None) -> Job:
         """Gives the job back to the queue: the next worker continues it at its last checkpoint."""
-        return self._change_held(job, lambda current, now: transitions.requeue(current, reason, now), ending=True)
+        return self._change_held(
+            job, lambda current, now: transitions.requeue(current, reason, now, requeues), ending=True
+        )
 
     def end_cancelled(self, job: Job) -> Job:
         """Ends a job that its worker has seen to be cancelled."""

@@ -16,12 +16,13 @@ from penstock.jobs.app import App
 from penstock.jobs.context import Attempt
 from penstock.jobs.cron import Schedule
 from penstock.jobs.model.job import BadJob, Job
+from penstock.jobs.store.patience import is_outage
 from penstock.jobs.worker.registry import BEAT_SECONDS, Firing, WorkerInfo, WorkerRegistry
-from penstock.leases import RENEWALS, LeaseRenewer
+from penstock.leases import LeaseRenewer
+from penstock.retry import Outage
 
 _LOG = logging.getLogger("penstock.jobs")
 _LONGEST_PAUSE_SECONDS: Final = 1.0
-_AGAIN_SECONDS: Final = 0.2
 
 
 class Heartbeat:
@@ -35,13 +36,17 @@ class Heartbeat:
         info: Callable[[], WorkerInfo],
         attempts: Callable[[], Iterable[Attempt]],
         fail_at_limit: Callable[[Attempt], None],
+        requeue_abandoned: Callable[[], None],
+        outage: Outage,
     ) -> None:
         self._registry = registry
         self.scheduler = scheduler
         self._info = info
         self._attempts = attempts
         self._fail_at_limit = fail_at_limit
-        self._renewer = LeaseRenewer(attempts, beside=self._beat, name="penstock-heartbeat")
+        self._requeue_abandoned = requeue_abandoned
+        self._outage = outage
+        self._renewer = LeaseRenewer(attempts, beside=self._beat, name="penstock-heartbeat", outage=outage)
         self._futures: dict[Attempt, Future[Any]] = {}
         self._beat_at = 0.0
 
@@ -57,10 +62,7 @@ class Heartbeat:
 
     def watch(self, attempt: Attempt) -> None:
         """From now on; short jobs are over before their first renewal, and cost nothing here."""
-        lease, deadline = attempt.job.lease, attempt.deadline
-        if lease is None:
-            return
-        pause = lease.seconds / RENEWALS
+        pause, deadline = attempt.renewal_due_in(), attempt.deadline
         if deadline is not None:
             pause = min(pause, deadline - time.monotonic())
         if pause < _LONGEST_PAUSE_SECONDS:
@@ -82,13 +84,18 @@ class Heartbeat:
             elif left is not None:
                 pause = min(pause, left)
         try:
-            if time.monotonic() >= self._beat_at:
+            if time.monotonic() >= self._beat_at or self._outage.began_at is not None:  # which this may end
                 self._registry.beat(self._info())
+                self._outage.end()
                 self._beat_at = time.monotonic() + BEAT_SECONDS
-            self.scheduler.enqueue_due()
-        except Exception as error:  # the database is away: the leases are renewed all the same, if that succeeds
-            _LOG.warning("A worker's heartbeat failed, and is tried again: %s", error)
-            pause = min(pause, _AGAIN_SECONDS)
+            if self._outage.began_at is None:
+                self._requeue_abandoned()
+                self.scheduler.enqueue_due()
+        except Exception as error:  # the leases are renewed all the same, if that succeeds
+            if is_outage(error):
+                self._outage.note(error)
+            else:
+                _LOG.warning("A worker's heartbeat failed, and is tried again: %s", error)
         return pause
 
     def _end_at_limit(self, attempt: Attempt) -> None:

@@ -1,7 +1,8 @@
 """How a worker stores what became of a job, and counts it.
 
-1. What cannot be stored for a passing reason (the database is away, or throttles) is tried again for as long as the
-   job's lease lasts; then the lease runs out, and another worker goes on.
+1. What cannot be stored for a passing reason (the database is away, or throttles) is tried again (context.py, 4). An
+   attempt that was abandoned all the same is reported when the database is back: its job is requeued at once, unless
+   another worker has taken it, and this is no crash of its worker's.
 2. Only what is wrong with the outcome itself, such as a result that is not JSON, is a failure of the task.
 3. Whatever a task has raised can be stored: its text is cut, and half surrogate pairs are spelt out.
 """
@@ -10,22 +11,34 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import PenstockError
 from penstock.jobs.context import Attempt
-from penstock.jobs.model.job import Job, JobCancelled, JobError
+from penstock.jobs.model.job import Job, JobCancelled, JobError, JobRequeued
+from penstock.jobs.model.transitions import MOST_REQUEUES
+from penstock.jobs.store.patience import is_outage
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.tasks import Task
 from penstock.leases import LeaseLost
-from penstock.retry import Backoff, Failure
+from penstock.retry import Failure
 
 _LOG = logging.getLogger("penstock.jobs")
 
-_STORE_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
+_NO_CHECKPOINT: Final = (
+    "its soft time limit of {:g} s was over before it had kept a checkpoint: the next attempt would get no further. "
+    "Call ctx.checkpoint(…) as it goes (ctx.progress keeps nothing), or give the task a longer time_limit_seconds."
+)
+_TOO_MANY_REQUEUES: Final = (
+    f"it asked to be requeued {MOST_REQUEUES + 1} times without a new checkpoint (MOST_REQUEUES is {MOST_REQUEUES}). "
+    "Call ctx.checkpoint(…) when it gets further; to wait for something, enqueue a job with a delay."
+)
+
+
+class RequeueLimit(PenstockError):
+    """The task has asked to be requeued too often without getting further."""
 
 
 @dataclass(slots=True)
@@ -51,48 +64,70 @@ class Outcomes:
         self.counts = Counts()
         self.blocked: dict[str, float] = {}
         """Concurrency keys of which as many jobs run as may, and until when that is believed."""
+        self.abandoned: list[Attempt] = []
+        """Attempts whose jobs are still this worker's in the database, and that nobody works on."""
         self._store = store
         self._wake_fetcher = wake
         self._on_end = on_end
         self._counting = threading.Lock()
 
-    def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job], *, patient: bool = True) -> None:
+    def end(self, attempt: Attempt, how: str, end: Callable[[Job], Job]) -> None:
         """Stores the outcome (1)."""
-        lease = attempt.job.lease
-        until = time.monotonic() + (lease.seconds if patient and lease is not None else 0.0)
-        failures = 0
-        while True:
-            try:
-                attempt.finish(end)
-            except LeaseLost as lost:
-                self.count_lost(attempt, lost)
-            except JobCancelled:
-                self.end(attempt, "cancelled", self._store.end_cancelled, patient=patient)
-            except (PenstockError, OSError) as error:
-                if _may_pass(error) and time.monotonic() < until:
-                    failures += 1
-                    time.sleep(_STORE_AGAIN.wait(failures))
-                    continue
-                self._end_unstored(attempt, how, error)
-            else:
-                self.count(how, attempt.job)
-            return
+        try:
+            attempt.finish(end)
+        except LeaseLost as lost:
+            if attempt.is_abandoned:
+                _LOG.error("%s has %s, which could not be stored.", attempt.job.id, how)
+            self.count_lost(attempt, lost)
+        except JobCancelled:
+            self.end(attempt, "cancelled", self._store.end_cancelled)
+        except (PenstockError, OSError) as error:
+            self._end_unstored(attempt, how, error)
+        else:
+            self.count(how, attempt.job)
 
-    def store_failure(
-        self, attempt: Attempt, task: Task[Any, Any], error: BaseException, *, patient: bool = True
-    ) -> None:
+    def store_failure(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
         """The task has raised this: it is retried, or has failed."""
         retries = task.settings.retries
         failures = attempt.job.failures
         at = self._store.clock.now() + retries.delay(failures) if retries.allows(error, failures) else None
         stored = job_error(error)
         how = "failed" if at is None else "retried"
-        self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at), patient=patient)
+        self.end(attempt, how, lambda job: self._store.fail(job, stored, retry_at=at))
+
+    def store_requeue(self, attempt: Attempt, task: Task[Any, Any], requeue: JobRequeued) -> None:
+        """The task goes on later; unless it would begin at the same place again, and so for ever."""
+        requeues = 0 if attempt.has_checkpoint else attempt.job.requeues + (requeue.asked_by == "task")
+        if requeue.asked_by == "soft limit" and not attempt.has_checkpoint:
+            self.store_failure(
+                attempt, task, TimeoutError(_NO_CHECKPOINT.format(task.settings.soft_time_limit_seconds or 0.0))
+            )
+        elif requeues > MOST_REQUEUES:
+            self.store_failure(attempt, task, RequeueLimit(_TOO_MANY_REQUEUES))
+        else:
+            self.end(attempt, "requeued", lambda job: self._store.requeue(job, str(requeue), requeues))
 
     def count_lost(self, attempt: Attempt, lost: LeaseLost) -> None:
-        """Another worker has the job now."""
+        """Another worker has the job now, or may take it."""
         _LOG.warning("%s", lost)
+        if attempt.is_abandoned:
+            self.abandoned.append(attempt)
         self.count("lost", attempt.job)
+
+    def requeue_abandoned(self) -> None:
+        """Reports what was abandoned (1). Raises where the database is still away."""
+        while self.abandoned:
+            job = self.abandoned[0].job
+            try:
+                self._store.requeue(job, "its database was away for too long")
+            except JobCancelled:
+                self._store.end_cancelled(job)
+            except PenstockError as error:
+                if is_outage(error):
+                    raise
+                _LOG.warning("%s was abandoned, and is not requeued: %s", job.id, error)
+            self.abandoned.pop(0)
+            self._wake_fetcher()
 
     def count(self, how: str, job: Job) -> None:
         """One more; and the fetcher is woken where that lets other jobs begin."""
@@ -108,7 +143,7 @@ class Outcomes:
             _LOG.exception("%s has %s, and its on_end raised", job.id, how)
 
     def _end_unstored(self, attempt: Attempt, how: str, error: Exception) -> None:
-        if how == "completed" and not _may_pass(error):
+        if how == "completed":
             self.end(attempt, "failed", lambda job: self._store.fail(job, job_error(error)))  # (2)
         else:
             _LOG.error("%s has %s, which could not be stored: %s", attempt.job.id, how, error)
@@ -119,7 +154,3 @@ def job_error(error: BaseException) -> JobError:
     """An exception as it is stored (3)."""
     failure = Failure.of(error)
     return JobError(failure.kind, failure.message, failure.trace)
-
-
-def _may_pass(error: Exception) -> bool:
-    return isinstance(error, PenstockError) and error.retryable

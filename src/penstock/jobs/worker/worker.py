@@ -5,6 +5,8 @@
 3. When the worker is asked to stop it takes nothing more. Tasks finish, or are requeued at their next report; what has
    done neither when the grace is over is requeued here, and fenced.
 4. The worker's loop is the one place that catches everything a task may raise, and it is stored with the job.
+A. A database that is away stops nothing: what the worker itself asks of it waits until it is back or the worker stops,
+   what a task asks waits as context.py says (4). A job whose function still runs here is not taken by this worker.
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ from typing import Any, Final
 
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
-from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
+from penstock.jobs.context import CALL_AGAIN, AsyncJobContext, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
+from penstock.jobs.store.patience import is_outage, patient
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.fetcher import (
@@ -42,6 +45,7 @@ from penstock.jobs.worker.outcomes import Counts, Outcomes
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
+from penstock.retry import Outage
 
 _LOG = logging.getLogger("penstock.jobs")
 
@@ -49,6 +53,10 @@ DEFAULT_CONCURRENCY: Final = 8
 MOST_CONCURRENCY: Final = 1_000
 DEFAULT_GRACE_SECONDS: Final = 30.0
 _TROUBLE_SECONDS: Final = 1.0
+_LAST_WRITES_SECONDS: Final = 5.0
+"""How long a worker that ends tries to tell the database."""
+_LAST_TRY_SECONDS: Final = 1.0
+"""The same where the database is away already."""
 
 
 @dataclass(slots=True)
@@ -85,6 +93,8 @@ class Worker:
             raise PenstockError("The app has no task: nothing could be run. Decorate a function with @app.task().")
         self.app = app
         self.name = name or new_owner()
+        if not burst:
+            _await_database(app)
         # On the engine of this process, threads that write at once only take the interpreter from each other, at every
         # step of every statement: one at a time, each job costs half as much.
         one_at_a_time = app.store.db.capabilities.parallel_calls == 1
@@ -115,6 +125,8 @@ class Worker:
             info=self.info,
             attempts=lambda: list(self._attempts),
             fail_at_limit=self._fail_at_limit,
+            requeue_abandoned=self._outcomes.requeue_abandoned,
+            outage=self._store.outage,
         )
         # By attempt: the one before, which has overrun its time limit, may still be there beside the next one.
         self._attempts: dict[Attempt, None] = {}
@@ -155,7 +167,7 @@ class Worker:
             self.fetcher.stop()
             unlisten()
             wake_up.stop()
-            self._heartbeat.stop()
+            self._run_briefly(self._heartbeat.stop)
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._loop.stop)
         if self._lost:
@@ -173,20 +185,36 @@ class Worker:
 
     def _wind_down(self) -> None:
         self.fetcher.stop()
-        while (waiting := self.fetcher.batch.begin_next()) is not None:
-            self._requeue(waiting)
-            self._attempts.pop(waiting, None)
+        self._run_briefly(self._give_back_waiting)
         for attempt in list(self._attempts):
             attempt.stop(self._stop_reason)
         end = time.monotonic() + self._grace_seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
+        self._run_briefly(self._give_back)
+        for attempt in list(self._attempts):
+            attempt.lost = LeaseLost(attempt.job.id, None, "its worker has given it back")
+
+    def _run_briefly(self, function: Callable[[], object]) -> None:
+        """Runs it, and does not wait for long: a database that does not answer keeps no process from ending."""
+        thread = threading.Thread(target=function, daemon=True)
+        thread.start()
+        thread.join(_LAST_WRITES_SECONDS if self._store.outage.began_at is None else _LAST_TRY_SECONDS)
+
+    def _give_back_waiting(self) -> None:
+        """Requeues what is claimed and was not begun."""
+        while (waiting := self.fetcher.batch.begin_next()) is not None:
+            self._requeue(waiting)
+            self._attempts.pop(waiting, None)
+
+    def _give_back(self) -> None:
+        """Stores what has returned, and requeues what did not stop in time."""
         self._write_returned(0)
         for attempt in list(self._attempts):
             self._requeue(attempt)
 
     def _requeue(self, attempt: Attempt) -> None:
-        """A task that did not stop in time: the job is another worker's now, whatever the task still does."""
+        """The job is another worker's now, whatever the task still does."""
         try:
             attempt.finish(lambda job: self._store.requeue(job, "its worker could not wait for it any longer"))
             self._outcomes.count("requeued", attempt.job)
@@ -224,6 +252,8 @@ class Worker:
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
             return "leave"
+        if job.attempt and any(attempt.id == job.id for attempt in (*self._attempts, *self._outcomes.abandoned)):
+            return "later"  # its function still runs here, or it is about to be given back (A)
         is_free = job.concurrency_key is None or self._outcomes.blocked.get(job.concurrency_key, 0.0) < time.monotonic()
         return "take" if is_free else "later"
 
@@ -234,15 +264,18 @@ class Worker:
             try:
                 if taken is None:
                     was_busy, is_busy = is_busy, False
-                    taken = self.fetcher.fetch(is_back=was_busy)
+                    with patient(self._wait):
+                        taken = self.fetcher.fetch(is_back=was_busy)
                     if taken is None:
                         return
                     is_busy = True
-                attempt = self._attempt_of(taken)
+                with patient(self._wait):
+                    attempt = self._attempt_of(taken)
+                self._store.outage.end()
             except Exception as error:
-                # The database is away, or slow: its jobs are still there when it is back.
-                _LOG.warning("No job could be taken: %s", error)
-                self._stopping.wait(_TROUBLE_SECONDS)
+                if not self._stopping.is_set():
+                    _LOG.warning("No job could be taken: %s", error)
+                    self._stopping.wait(_TROUBLE_SECONDS)
                 taken = None
                 continue
             taken = None
@@ -251,6 +284,12 @@ class Worker:
                 if not self._perform(attempt, following):
                     return
                 attempt, taken = following.attempt, following.candidate
+
+    def _wait(self, error: PenstockError, failures: int, since: float) -> None:
+        """Between two tries of what the worker itself asks of the database (A)."""
+        self._store.outage.note(error)
+        if self._stopping.wait(CALL_AGAIN.wait(failures)):
+            raise error
 
     def _attempt_of(self, taken: Attempt | Job) -> Attempt | None:
         if isinstance(taken, Attempt):
@@ -265,6 +304,7 @@ class Worker:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
+            asked_at = time.monotonic()
             job = self._store.claim(candidate, self.name, task.settings.lease_seconds)
             if job is None:
                 self.fetcher.shuffle()
@@ -274,10 +314,10 @@ class Worker:
             return None
         finally:
             self.fetcher.end_claim(candidate.id)
-        return self._new_attempt(job)
+        return self._new_attempt(job, asked_at)
 
-    def _new_attempt(self, job: Job) -> Attempt:
-        attempt = Attempt(self._store, job)
+    def _new_attempt(self, job: Job, asked_at: float) -> Attempt:
+        attempt = Attempt(self._store, job, asked_at)
         self._attempts[attempt] = None
         return attempt
 
@@ -291,7 +331,7 @@ class Worker:
         self._heartbeat.watch(attempt)
         is_back = False
         try:
-            arguments = self._store.load(attempt.job, attempt.job.args)
+            arguments = attempt.load(attempt.job, attempt.job.args)
             value = self._call(task, attempt, arguments)
             is_back = self._has_returned(attempt)
             if is_back:
@@ -310,7 +350,7 @@ class Worker:
             case JobCancelled():
                 self._outcomes.end(attempt, "cancelled", self._store.end_cancelled)
             case JobRequeued():
-                self._outcomes.end(attempt, "requeued", lambda job: self._store.requeue(job, str(error)))
+                self._outcomes.store_requeue(attempt, task, error)
             case _:
                 self._outcomes.store_failure(attempt, task, error)
 
@@ -352,10 +392,11 @@ class Worker:
             candidates = self.fetcher.pop_plain(room)
             if not returned and not candidates:
                 return
+            asked_at = time.monotonic()
             ended, claimed = self._complete_and_claim(returned, candidates)
             for candidate in candidates:
                 self.fetcher.end_claim(candidate.id)
-            attempts = [self._new_attempt(job) for job in claimed if job is not None]
+            attempts = [self._new_attempt(job, asked_at) for job in claimed if job is not None]
             if attempts:
                 self.fetcher.batch.add(attempts)
         for one, job in zip(returned, ended, strict=True):
@@ -367,6 +408,7 @@ class Worker:
         tasks = self.app.tasks
         try:
             with ExitStack() as stack:
+                stack.enter_context(patient(self._wait))
                 for one in returned:
                     stack.enter_context(one.attempt.lock)
                 ended, claimed = self._store.complete_and_claim(
@@ -412,12 +454,14 @@ class Worker:
     def _fail_at_limit(self, attempt: Attempt) -> None:
         """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
         stuck = self._threads_of.pop(attempt, None)
-        if stuck is None:
-            return  # it has returned at this moment
+        if stuck is not None:  # otherwise it has returned at this moment
+            # The heartbeat calls this: while it waited for the database, nobody's lease would be renewed.
+            threading.Thread(target=self._store_timeout, args=(attempt, stuck), daemon=True).start()
+
+    def _store_timeout(self, attempt: Attempt, stuck: threading.Thread) -> None:
         task = self.app.tasks[attempt.job.task]
         error = TimeoutError(f"it took longer than its time limit of {task.settings.time_limit_seconds or 0:g} s")
-        # The heartbeat calls this: while it waited, nobody's lease would be renewed.
-        self._outcomes.store_failure(attempt, task, error, patient=False)
+        self._outcomes.store_failure(attempt, task, error)
         attempt.lost = LeaseLost(attempt.job.id, None, "its time limit is over")
         self._attempts.pop(attempt, None)
         self.fetcher.release_thread()
@@ -425,3 +469,20 @@ class Worker:
             thread = self._new_thread(len(self._threads))
             thread.start()  # first: a list without a living thread means that the work is done
             self._threads = [thread if one is stuck else one for one in self._threads]
+
+
+def _await_database(app: App) -> None:
+    """Waits until the app's database answers. A worker is often started beside it, and must not be started in order."""
+    outage, failures = Outage(_LOG), 0
+    while True:
+        try:
+            app.store  # noqa: B018 - it is opened here
+        except PenstockError as error:
+            if not is_outage(error):
+                raise
+            failures += 1
+            outage.note(error)
+            time.sleep(CALL_AGAIN.wait(failures))
+        else:
+            outage.end()
+            return

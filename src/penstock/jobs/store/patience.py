@@ -1,0 +1,87 @@
+"""Store calls that wait for a database that is away.
+
+1. Who calls the store inside `patient(wait)` waits for the database; everybody else has its error at once.
+2. A call is repeated as it is. A write whose answer was lost, and that was stored, finds its own name in the record
+   (conditional_writes.py, 4): it is not made twice.
+3. `wait` decides how long: it sleeps between two tries, or raises what ends them.
+4. Only what says nothing of the request itself is waited for: no answer, throttling, a locked or full disk, access that
+   is refused. What is wrong with a request is raised at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from penstock.client.database import Database
+from penstock.client.wrappers.retries import may_pass
+from penstock.errors import BadUrl, DynamoDBError, PenstockError, TransportClosed, TransportError
+
+Wait = Callable[[PenstockError, int, float], None]
+"""Called with the error, the number of failed tries, and since when (`time.monotonic`) the call is tried."""
+
+_ACCESS_CODES: Final = frozenset(
+    {
+        *("AccessDeniedException", "ExpiredTokenException", "IncompleteSignatureException"),
+        *("InvalidSignatureException", "MissingAuthenticationTokenException", "UnrecognizedClientException"),
+    }
+)
+"""Keys that have expired or were rotated, and policies, are repaired while jobs run."""
+
+_CALLER: Final = threading.local()
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether it is about the database, not about the request (4)."""
+    if isinstance(error, TransportError):
+        return not isinstance(error, TransportClosed | BadUrl)
+    if isinstance(error, DynamoDBError):
+        return may_pass(error) or error.code in _ACCESS_CODES
+    return isinstance(error, PenstockError) and error.retryable
+
+
+class patient:  # noqa: N801 - `with patient(wait):`
+    """Within it, this thread's store calls wait for the database (1)."""
+
+    __slots__ = ("_before", "_wait")
+
+    def __init__(self, wait: Wait) -> None:
+        self._wait = wait
+
+    def __enter__(self) -> None:
+        self._before: Wait | None = getattr(_CALLER, "wait", None)
+        _CALLER.wait = self._wait
+
+    def __exit__(self, *_: object) -> None:
+        _CALLER.wait = self._before
+
+
+class PatientDatabase(Database):
+    """The database as a job store calls it."""
+
+    def __init__(self, db: Database) -> None:
+        super().__init__(db.transport)
+
+    def execute(self, operation: str, request: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer; waits for it where the caller is patient."""
+        try:
+            return self.transport.execute(operation, {} if request is None else request)
+        except PenstockError as error:
+            wait: Wait | None = getattr(_CALLER, "wait", None)
+            if wait is None or not is_outage(error):
+                raise
+            return self._repeat(operation, {} if request is None else request, error, wait)
+
+    def _repeat(self, operation: str, request: dict[str, Any], error: PenstockError, wait: Wait) -> dict[str, Any]:
+        since, failures = time.monotonic(), 0
+        while True:
+            failures += 1
+            wait(error, failures, since)
+            try:
+                return self.transport.execute(operation, request)
+            except PenstockError as again:
+                if not is_outage(again):
+                    raise
+                error = again
