@@ -32,6 +32,7 @@ from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.layouts.tables import DEFAULT_TABLE
 from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.tasks import Task, TaskSettings, with_hints
 from penstock.leases import DEFAULT_LEASE_SECONDS
@@ -95,11 +96,13 @@ class App:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         time_limit_seconds: float | None = None,
         soft_time_limit_seconds: float | None = None,
+        max_crashes: int = MOST_CRASHES,
         cron: str | None = None,
         timezone: str = "UTC",
     ) -> _Decorator:
         """Makes a function a task: its first parameter is a JobContext, the others are what is enqueued, as JSON.
 
+        A job that has killed `max_crashes` workers while it ran alone, without a newer checkpoint, has failed.
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward.
@@ -107,7 +110,9 @@ class App:
         if callable(name):
             raise PenstockError("Write @app.task() with parentheses.")
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
-        settings = TaskSettings(queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds)
+        settings = TaskSettings(
+            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes
+        )
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
             raise PenstockError(

@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 from penstock.jobs.app import App
 from penstock.jobs.context import Attempt
 from penstock.jobs.cron import Schedule
-from penstock.jobs.worker.registry import BEAT_SECONDS, Firing, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.registry import BEAT_SECONDS, PEERS_SECONDS, Firing, Peers, WorkerInfo, WorkerRegistry
 from penstock.leases import RENEWALS, LeaseRenewer
 
 _LOG = logging.getLogger("penstock.jobs")
@@ -29,13 +29,17 @@ class Heartbeat:
         self,
         registry: WorkerRegistry,
         scheduler: Scheduler,
+        peers: Peers,
         *,
+        wake: Callable[[], None],
         info: Callable[[], WorkerInfo],
         attempts: Callable[[], Iterable[Attempt]],
         fail_at_limit: Callable[[Attempt], None],
     ) -> None:
         self._registry = registry
         self.scheduler = scheduler
+        self._peers = peers
+        self._wake = wake
         self._info = info
         self._attempts = attempts
         self._fail_at_limit = fail_at_limit
@@ -43,8 +47,22 @@ class Heartbeat:
         self._futures: dict[Attempt, Future[Any]] = {}
         self._beat_at = 0.0
 
+    def sign_on(self) -> None:
+        """Writes the worker's line; before that, it may claim nothing (registry.py, 1)."""
+        self._peers.inherit(self._info().name)
+        self._write_line()
+
     def start(self) -> None:
         self._renewer.start()
+
+    def write_line_now(self) -> None:
+        """Something that the others should know has changed."""
+        self._beat_at = 0.0
+        self._renewer.wake()
+
+    def _write_line(self) -> None:
+        self._peers.update(self._registry.beat(self._info()))
+        self._beat_at = time.monotonic() + BEAT_SECONDS
 
     def stop(self) -> None:
         self._renewer.stop(timeout=BEAT_SECONDS)
@@ -72,7 +90,7 @@ class Heartbeat:
 
     def _beat(self) -> float:
         """Does what is due beside the renewals; how long until something is due again."""
-        pause = _LONGEST_PAUSE_SECONDS
+        pause = PEERS_SECONDS
         for attempt in self._attempts():
             left = attempt.seconds_left
             if left is not None and left <= 0:
@@ -81,8 +99,9 @@ class Heartbeat:
                 pause = min(pause, left)
         try:
             if time.monotonic() >= self._beat_at:
-                self._registry.beat(self._info())
-                self._beat_at = time.monotonic() + BEAT_SECONDS
+                self._write_line()
+            if self._peers.look():
+                self._wake()
             self.scheduler.enqueue_due()
         except Exception as error:  # the database is away: the leases are renewed all the same, if that succeeds
             _LOG.warning("A worker's heartbeat failed, and is tried again: %s", error)

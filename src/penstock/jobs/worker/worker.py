@@ -24,7 +24,7 @@ from penstock.jobs.app import App
 from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
-from penstock.jobs.model.state import TERMINAL
+from penstock.jobs.model.state import TERMINAL, State
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.fetcher import (
@@ -39,9 +39,10 @@ from penstock.jobs.worker.fetcher import (
 from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
 from penstock.jobs.worker.invocation import protect
 from penstock.jobs.worker.outcomes import Counts, Outcomes
-from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.registry import Peers, WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
+from penstock.processes import this_process
 
 _LOG = logging.getLogger("penstock.jobs")
 
@@ -86,8 +87,19 @@ class Worker:
         gate = WriteGate() if one_at_a_time else None
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
+        registry = WorkerRegistry(app.store.db, app.store.layout)
+        self._peers = Peers(
+            app.store, registry, wants=lambda job: job.queue in self._queues and job.task in self._functions
+        )
         self.fetcher = Fetcher(
-            app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, gate=gate
+            app.store,
+            queues,
+            verdict=self._verdict,
+            peers=self._peers,
+            attempts=lambda: list(self._attempts),
+            idle_seconds=idle_seconds,
+            burst=burst,
+            gate=gate,
         )
         self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
         self.counts = self._outcomes.counts
@@ -97,10 +109,12 @@ class Worker:
         self._burst = burst
         self._grace_seconds = grace_seconds
         self._started_at = self._store.clock.now()
-        registry = WorkerRegistry(self._store.db, self._store.layout)
+        self._process = ""
         self._heartbeat = Heartbeat(
             registry,
             Scheduler(app, registry, self.fetcher.wake),
+            self._peers,
+            wake=self.fetcher.wake,
             info=self.info,
             attempts=lambda: list(self._attempts),
             fail_at_limit=self._fail_at_limit,
@@ -127,6 +141,8 @@ class Worker:
         Raises DatabaseLost if its database file is deleted, replaced or overwritten: there is nothing left to work on.
         """
         self._functions = {name: protect(task.function) for name, task in self.app.tasks.items()}
+        self._process = this_process()
+        self._sign_on()
         unlisten = self.app.when_enqueued(self.fetcher.wake)
         wake_up = WakeUp(self._store.db, self.fetcher)
         if not self._burst:
@@ -150,6 +166,18 @@ class Worker:
             raise DatabaseLost(self._lost)
         return self.counts
 
+    def _sign_on(self) -> None:
+        """Tries until the database can be asked."""
+        while not self._stopping.is_set():
+            try:
+                self._heartbeat.sign_on()
+                return
+            except PenstockError as error:
+                _LOG.warning("The worker could not sign on: %s", error)
+                if not error.retryable:
+                    return  # nobody sees this worker, and it works all the same
+                self._stopping.wait(_TROUBLE_SECONDS)
+
     def stop(self, reason: str = "its worker stops") -> None:
         """Asks it to stop; `run` returns when it has. Safe in a signal handler."""
         self._stop_reason = reason
@@ -161,6 +189,8 @@ class Worker:
 
     def _wind_down(self) -> None:
         self.fetcher.stop()
+        if self._stopping.is_set():
+            self._heartbeat.write_line_now()  # if it is killed while it stops, that is no crash
         while (waiting := self.fetcher.batch.begin_next()) is not None:
             self._requeue(waiting)
             self._attempts.pop(waiting, None)
@@ -198,6 +228,8 @@ class Worker:
             running=len(self._attempts),
             done=self.counts.total,
             read_units=self.fetcher.read_units,
+            process=self._process,
+            stopping=self._stopping.is_set(),
         )
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
@@ -212,6 +244,8 @@ class Worker:
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
             return "leave"
+        if job.state is State.PROCESSING and not self._peers.may_take(job):
+            return "later"
         is_free = job.concurrency_key is None or self._outcomes.blocked.get(job.concurrency_key, 0.0) < time.monotonic()
         return "take" if is_free else "later"
 
@@ -230,6 +264,7 @@ class Worker:
             except Exception as error:
                 # The database is away, or slow: its jobs are still there when it is back.
                 _LOG.warning("No job could be taken: %s", error)
+                self._peers.note_outage()
                 self._stopping.wait(_TROUBLE_SECONDS)
                 taken = None
                 continue
@@ -253,7 +288,8 @@ class Worker:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
-            job = self._store.claim(candidate, self.name, task.settings.lease_seconds)
+            settings = task.settings
+            job = self._store.claim(candidate, self.name, settings.lease_seconds, max_crashes=settings.max_crashes)
             if job is None:
                 self.fetcher.shuffle()
                 return None
@@ -327,11 +363,10 @@ class Worker:
 
     def _room(self) -> int:
         """How many more jobs can be claimed, for this thread and those that are free."""
-        if self._stopping.is_set():
+        if self._stopping.is_set() or self.fetcher.alone is not None:
             return 0
         free = self._concurrency - self.fetcher.active + 1
-        most = 1 if any(attempt.job.crashes for attempt in list(self._attempts)) else min(self._most_together, free)
-        return max(0, most - len(self.fetcher.batch.waiting))
+        return max(0, min(self._most_together, free) - len(self.fetcher.batch.waiting))
 
     def _write_returned(self, room: int) -> None:
         """Ends what has returned, and claims as many as there is room for of those at hand, with one commit."""
