@@ -68,9 +68,9 @@ Verdict = Literal["take", "later", "leave"]
 """What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
 
 
-def _suspects_first(job: Job) -> tuple[bool, float]:
+def _suspects_first(job: Job) -> tuple[bool, float, str]:
     """The order of candidates (14); the others stay as they come."""
-    return (False, job.created_at) if runs_alone(job) else (True, 0.0)
+    return (False, job.created_at, job.id) if runs_alone(job) else (True, 0.0, "")
 
 
 class Returned(NamedTuple):

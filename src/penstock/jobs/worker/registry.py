@@ -69,7 +69,7 @@ class WorkerInfo:
     """How its supervisor saw it killed, if that is no crash."""
 
     def is_alive(self, now: float) -> bool:
-        return now - self.seen_at < GONE_SECONDS
+        return now - self.seen_at < GONE_SECONDS and not has_ended(self.process)
 
 
 @dataclass(frozen=True, slots=True)

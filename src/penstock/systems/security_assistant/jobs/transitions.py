@@ -23,7 +23,7 @@ from penstock.systems.security_assistant.jobs.job import KEEP_SECONDS, Checkpoin
 
 Change = Callable[[DrawingJob], DrawingJob]
 
-_NOT_STORED: Final = {"events": (), "error": None, "progress": 0.0}
+_NOT_STORED: Final = {"events": (), "error": None, "progress": 0.0, "suspect": False}
 """What a drawing has in its own way: events in a table of their own, an error with its stage, checkpoints."""
 
 
