@@ -23,7 +23,15 @@ from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import ChangedJob, copy_with
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker import registry as registry_module
-from penstock.jobs.worker.registry import Peers, WorkerInfo, WorkerRegistry, abandoned, is_abandoned, runs_alone
+from penstock.jobs.worker.registry import (
+    NameTaken,
+    Peers,
+    WorkerInfo,
+    WorkerRegistry,
+    abandoned,
+    is_abandoned,
+    runs_alone,
+)
 from penstock.jobs.worker.worker import Worker
 from penstock.leases import Lease
 from penstock.processes import has_ended, this_process
@@ -97,6 +105,28 @@ def test_a_supervisors_report_is_of_the_process_with_that_pid_on_this_machine(ap
     registry.report_killed(pid, "ended by SIGTERM")
     registry.report_killed(pid + 1, "ended by SIGHUP")
     assert {line.name: line.killed for line in registry.lines()} == {"w1": "ended by SIGTERM", "elsewhere": ""}
+
+
+@needs_proof
+def test_two_living_workers_never_have_one_name(app: penstock.App, ended_process: str) -> None:
+    """Else the end of one would be taken for the end of the other."""
+    registry = WorkerRegistry(app.store.db, app.store.layout)
+    app.store.create_tables()
+    registry.beat(LIVING, replaces="")
+    registry.beat(LIVING, replaces="")
+    with pytest.raises(NameTaken):
+        registry.beat(replace(LIVING, process="another:1:1"), replaces="")
+    registry.beat(replace(LIVING, name="w2", process=ended_process))
+    assert len(registry.beat(replace(LIVING, name="w2"), replaces=ended_process)) == 2
+
+    @app.task()
+    def noop(ctx: penstock.JobContext) -> None: ...
+
+    registry.beat(replace(LIVING, name="w3", process="another:1:1"))
+    worker = Worker(app, name="w3", burst=True)
+    worker.run()
+    assert worker.name.startswith("w3:")
+    assert [line.process for line in registry.lines() if line.name == "w3"] == ["another:1:1"]
 
 
 def test_a_line_is_removed_only_while_it_is_that_process_s(app: penstock.App) -> None:

@@ -218,7 +218,6 @@ class Fetcher:
         with self._changed:
             self.active -= 1
             if not self.active and (self.alone is not None or self._suspect_is_next()):
-                self.alone = None
                 self._changed.notify_all()
             if self._burst and not self.active:
                 self._poll_at = 0.0  # whether there is nothing more can be told only now
@@ -264,9 +263,10 @@ class Fetcher:
     def _must_wait(self) -> bool:
         """Whether nothing may begin now: a suspect runs, or is next and the worker is not empty yet (13, 14)."""
         if self.alone is not None:
-            if not any(one.job.id == self.alone and not one.job.suspect for one in self._attempts()):
+            suspect = next((one.job.suspect for one in self._attempts() if one.job.id == self.alone), self.active > 0)
+            if suspect:  # it runs, or its thread is about to claim it
                 return True
-            self.alone = None  # it has written a newer checkpoint
+            self.alone = None  # it has ended, or written a newer checkpoint
         if not self._suspect_is_next():
             return False
         return bool(self.active or self._in_hand or self.batch.waiting or any(self._attempts()))

@@ -48,9 +48,10 @@ class Heartbeat:
         self._beat_at = 0.0
 
     def sign_on(self) -> None:
-        """Writes the worker's line; before that, it may claim nothing (registry.py, 1)."""
-        self._peers.inherit(self._info().name)
-        self._write_line()
+        """Writes the worker's line; before that, it may claim nothing (registry.py, 1). Raises NameTaken."""
+        info = self._info()
+        self._peers.update(self._registry.beat(info, replaces=self._peers.inherit(info.name)))
+        self._beat_at = time.monotonic() + BEAT_SECONDS
 
     def start(self) -> None:
         self._renewer.start()

@@ -5,7 +5,8 @@ gone; its line is removed by whoever lists the workers ten minutes later.
 
 Workers of one machine see each other's end (Peers), and need not wait for leases:
 
-1. A worker claims nothing before its line, which names its process, is written.
+1. A worker claims nothing before its line, which names its process, is written; and no two have one name at once: where
+   the process that has the name has not provably ended, another one adds to it.
 2. A lease is abandoned if its owner's line, read after the job was, names a process that has provably ended. By (1),
    whoever was granted that lease is that process, even where a new worker has the same name.
 3. A request of a process that has ended may still be on its way to the database: its jobs are looked for again.
@@ -19,11 +20,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from penstock.client.database import Database
 from penstock.clock import utc_seconds, utc_text
-from penstock.errors import ConditionalCheckFailedException, ValidationException
+from penstock.errors import ConditionalCheckFailedException, PenstockError, ValidationException
 from penstock.jobs.layouts.item_collection import number_text
 from penstock.jobs.layouts.layout import Layout
 from penstock.jobs.model.job import Job
@@ -72,6 +74,10 @@ class WorkerInfo:
         return now - self.seen_at < GONE_SECONDS and not has_ended(self.process)
 
 
+class NameTaken(PenstockError):
+    """Another worker, whose process has not provably ended, has the name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Firing:
     """When a schedule was first seen, or last fired."""
@@ -86,8 +92,11 @@ class WorkerRegistry:
     def __init__(self, db: Database, layout: Layout) -> None:
         self._items = SideItems(db, layout.table, layout.main_key)
 
-    def beat(self, worker: WorkerInfo) -> list[WorkerInfo]:
-        """Writes a worker's line; the lines of all, as they are then."""
+    def beat(self, worker: WorkerInfo, *, replaces: str | None = None) -> list[WorkerInfo]:
+        """Writes a worker's line; the lines of all, as they are then.
+
+        With `replaces`, a process that has ended, no line of another process is overwritten. Raises NameTaken.
+        """
         value: dict[str, Any] = {
             "started_at": {"S": utc_text(worker.started_at)},
             "seen_at": {"S": utc_text(worker.seen_at)},
@@ -102,7 +111,15 @@ class WorkerRegistry:
             value["process"] = {"S": worker.process}
         if worker.stopping:
             value["stopping"] = {"BOOL": True}
-        return _workers_of(self._set("workers", worker.name, {"M": value}))
+        if replaces is None or not worker.process:
+            return _workers_of(self._set("workers", worker.name, {"M": value}))
+        names = {"#process": "process"}
+        values = {":mine": {"S": worker.process}, ":ended": {"S": replaces or worker.process}}
+        condition = "attribute_not_exists(#entries.#name.#process) OR #entries.#name.#process IN (:mine, :ended)"
+        try:
+            return _workers_of(self._set("workers", worker.name, {"M": value}, names, values, condition))
+        except ConditionalCheckFailedException:
+            raise NameTaken(f"Another worker is named {worker.name}.") from None
 
     def leave(self, worker: str, process: str | None = None) -> None:
         """Removes a worker's line; with `process`, only if it is that one's."""
@@ -157,11 +174,20 @@ class WorkerRegistry:
         entries: dict[str, Any] = found.get("entries", {}).get("M", {})
         return entries
 
-    def _set(self, item: str, name: str, value: dict[str, Any]) -> dict[str, Any]:
+    def _set(
+        self,
+        item: str,
+        name: str,
+        value: dict[str, Any],
+        names: Mapping[str, str] = MappingProxyType({}),
+        values: Mapping[str, Any] = MappingProxyType({}),
+        condition: str = "",
+    ) -> dict[str, Any]:
         """The item as it is afterwards."""
-        names, values = {"#entries": "entries", "#name": name}, {":value": value}
+        names = {"#entries": "entries", "#name": name, **names}
+        values = {":value": value, **values}
         try:
-            return self._items.update(item, "SET #entries.#name = :value", names, values)
+            return self._items.update(item, "SET #entries.#name = :value", names, values, condition=condition)
         except ValidationException:  # the map is not there yet; another worker may make it at this moment
             self._items.update(
                 item,
@@ -169,7 +195,7 @@ class WorkerRegistry:
                 {"#entries": "entries"},
                 {":empty": {"M": {}}},
             )
-            return self._items.update(item, "SET #entries.#name = :value", names, values)
+            return self._items.update(item, "SET #entries.#name = :value", names, values, condition=condition)
 
     def _remove(self, item: str, name: str) -> None:
         with suppress(ValidationException):  # there is no map, so there is nothing in it
@@ -244,12 +270,14 @@ class Peers:
 
     # ── who has ended ────────────────────────────────────────────────────────────────────────────
 
-    def inherit(self, name: str) -> None:
-        """Before the first heartbeat: what the last process of the same name has left is still known by its line."""
+    def inherit(self, name: str) -> str:
+        """The last process of this name, if it has ended; and its jobs, before its line is overwritten."""
         lines = self._registry.lines()
         self.update(lines)
-        if any(line.name == name and has_ended(line.process) for line in lines):
+        ended = next((line.process for line in lines if line.name == name and has_ended(line.process)), "")
+        if ended:
             self._inherited = {(job.id, job.token) for job in self._running() if _owner(job) == name}
+        return ended
 
     def update(self, lines: list[WorkerInfo]) -> None:
         """Takes what all workers have written down."""

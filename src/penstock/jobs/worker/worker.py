@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -39,7 +40,7 @@ from penstock.jobs.worker.fetcher import (
 from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
 from penstock.jobs.worker.invocation import protect
 from penstock.jobs.worker.outcomes import Counts, Outcomes
-from penstock.jobs.worker.registry import Peers, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.registry import NameTaken, Peers, WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
 from penstock.processes import this_process
@@ -167,11 +168,13 @@ class Worker:
         return self.counts
 
     def _sign_on(self) -> None:
-        """Tries until the database can be asked."""
+        """Tries until the database can be asked, and until nobody else has the name."""
         while not self._stopping.is_set():
             try:
                 self._heartbeat.sign_on()
                 return
+            except NameTaken:
+                self.name = f"{self.name}:{secrets.token_hex(3)}"
             except PenstockError as error:
                 _LOG.warning("The worker could not sign on: %s", error)
                 if not error.retryable:
