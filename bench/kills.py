@@ -2,8 +2,8 @@
 
 Three worker processes share a database file; one of them, drawn at random, is ended by SIGKILL every so often and
 another started. Each job does four steps and keeps each as a checkpoint. A job that was hit three times while it ran
-alone, without a step between, has failed, and is retried as an operator would. At the end a checker that knows every job
-looks at the whole store: each has completed exactly once, has each of its checkpoints, and keeps the rules of
+alone, without a step between, has failed, and is retried as an operator would. At the end a checker that knows every
+job looks at the whole store: each has completed exactly once, has each of its checkpoints, and keeps the rules of
 penstock.testing.invariants. Fewer:
 `python -m bench kills --set jobs=100 --set kills=5`.
 """

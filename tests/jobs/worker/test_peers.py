@@ -18,6 +18,7 @@ from penstock.cli import worker as supervisor_module
 from penstock.cli.worker import Supervisor
 from penstock.client.database import Database
 from penstock.client.transports.base import Capabilities
+from penstock.jobs.explain import explain, gather
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import ChangedJob, copy_with
@@ -335,3 +336,28 @@ def test_a_supervisor_reports_a_process_before_it_kills_it(monkeypatch: pytest.M
     supervisor._end()
     child.stdout.close()
     assert reports == [(True, "killed by its supervisor, because it did not stop in time")]
+
+
+# ── `penstock jobs why` ──────────────────────────────────────────────────────────────────────────
+
+
+@needs_proof
+def test_why_tells_of_an_ended_process_and_of_a_suspect(app: penstock.App, ended_process: str) -> None:
+    @app.task()
+    def noop(ctx: penstock.JobContext) -> None: ...
+
+    registry = WorkerRegistry(app.store.db, app.store.layout)
+    now = app.store.clock.now()
+    registry.beat(replace(LIVING, seen_at=now))
+    job = noop.enqueue()
+    make_suspect(app, job)
+    assert "waits for a worker that runs nothing else, because a worker died while it ran" in why(app, job)
+    assert app.store.claim(app.get(job.id), "dead", 3_600) is not None
+    assert "is running on dead, alone because a worker died while it ran, whose lease ends in" in why(app, job)
+    registry.beat(replace(LIVING, name="dead", seen_at=now, process=ended_process))
+    assert "was running on dead, whose process has ended; the next worker takes it over" in why(app, job)
+
+
+def why(app: penstock.App, job: Job) -> str:
+    current = app.get(job.id)
+    return explain(current, gather(app.store, current))
