@@ -209,7 +209,10 @@ class Fetcher:
         while True:
             with self._changed:
                 if self._wait():
-                    return self._next_job()
+                    taken = self._next_job()
+                    if taken is None and not self._stopped:
+                        continue  # another thread was quicker, or a suspect is next
+                    return taken
                 self._polling = True
             self._poll()
 
