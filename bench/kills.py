@@ -1,9 +1,10 @@
 """Workers killed at random while they run jobs with checkpoints: `python -m bench kills`.
 
 Three worker processes share a database file; one of them, drawn at random, is ended by SIGKILL every so often and
-another started. Each job does four steps and keeps each as a checkpoint. A job that was hit three times has failed, as
-it should be, and retried as an operator would. At the end a checker that knows every job looks at the whole store:
-each has completed exactly once, has each of its checkpoints, and keeps the rules of penstock.testing.invariants. Fewer:
+another started. Each job does four steps and keeps each as a checkpoint. A job that was hit three times while it ran
+alone, without a step between, has failed, and is retried as an operator would. At the end a checker that knows every
+job looks at the whole store: each has completed exactly once, has each of its checkpoints, and keeps the rules of
+penstock.testing.invariants. Fewer:
 `python -m bench kills --set jobs=100 --set kills=5`.
 """
 
@@ -79,7 +80,8 @@ def killed(folder: Path, plan: Plan) -> tuple[float, int, Counter[int], list[str
     """How long it took, how many failed, how many attempts jobs took, and what is wrong at the end."""
     (folder / "killed_jobs.py").write_text(MODULE)
     sys.path.insert(0, str(folder))
-    environment = {"PENSTOCK_DB": str(folder / "kills.db"), "PYTHONPATH": str(folder)}
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    environment = {"PENSTOCK_DB": str(folder / "kills.db"), "PYTHONPATH": path}
     before = dict(os.environ)
     os.environ.update(environment)
     draw = random.Random(plan.seed)

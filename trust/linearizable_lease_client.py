@@ -18,7 +18,10 @@ import penstock
 from penstock.client.database import Database
 from penstock.errors import PenstockError
 from penstock.jobs.model.job import Job, NewJob
+from penstock.jobs.model.state import State
 from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import Peers, WorkerInfo, WorkerRegistry, is_abandoned
+from penstock.processes import this_process
 from trust.linearizable_leases import LEASE_SECONDS
 
 JOBS_AT_ONCE = 3
@@ -30,6 +33,10 @@ class LeaseClient:
     def __init__(self, name: str, db: Database, file: int, draw: random.Random) -> None:
         self.name = name
         self._store = JobStore(db)
+        registry = WorkerRegistry(db, self._store.layout)
+        now = self._store.clock.now()
+        registry.beat(WorkerInfo(name, now, now, ("default",), ("hot",), 1, 0, 0, 0.0, this_process()))
+        self._peers = Peers(self._store, registry, wants=lambda job: True)
         self._file = file
         self._draw = draw
 
@@ -41,6 +48,9 @@ class LeaseClient:
 
     def _fight(self) -> None:
         found = self._store.claimable("default", JOBS_AT_ONCE).jobs
+        if self._draw.random() < 0.1:
+            running = self._store.find(state=State.PROCESSING, limit=100).jobs
+            found = (*(job for job in self._peers.judge(running) if is_abandoned(job)), *found)
         if len(found) < JOBS_AT_ONCE and self._draw.random() < 0.02:
             self._store.create(NewJob("hot", {}))
         if not found:

@@ -3,7 +3,8 @@
 Workers in several processes fight for the same few jobs, with the shortest leases there are. They report under their
 lease, give jobs back, and sometimes sleep for longer than their lease and write then. What was granted and acknowledged
 is written down, by a clock that all processes share, and checked by `trust.lease_rules`: tokens only grow,
-no write of an old token is taken, no lease is taken before it ran out, no write is lost or doubled.
+no write of an old token is taken, no lease is taken before it ran out or its holder's process was killed, no write is
+lost or doubled.
 
 Ends with 0 if that holds, with 1 if not.
 
@@ -38,8 +39,10 @@ def main() -> int:
     with World(folder, options, client="trust.linearizable_lease_client") as world:
         world.run()
     facts = [Fact(*json.loads(line)) for path in folder.glob("*.history") for line in _lines(path)]
+    letters = [chr(ord("a") + number) for number in range(options.threads)]
+    facts += [Fact("end", "", 0, name + letter, *times) for name, *times in world.ends for letter in letters]
     kinds = Counter(fact.what for fact in facts)
-    jobs = sorted({fact.job for fact in facts})
+    jobs = sorted({fact.job for fact in facts} - {""})
     print(f"{len(jobs)} jobs: {', '.join(f'{what} {n:,}' for what, n in sorted(kinds.items()))}", flush=True)
     if world.kills:
         print(f"killed: {', '.join(f'{what} {n} times' for what, n in sorted(world.kills.items()))}", flush=True)

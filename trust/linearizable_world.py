@@ -24,11 +24,14 @@ class World:
     def __init__(self, folder: Path, options: argparse.Namespace, client: str = "trust.linearizable_client") -> None:
         self.kills: Counter[str] = Counter()
         self.troubles: list[str] = []
+        self.ends: list[tuple[str, int, int]] = []
+        """The names of clients that were killed, when that began and when they were gone, by the clients' clock."""
         self._client = client
         self._folder = folder
         self._options = options
         self._draw = random.Random(f"{options.seed}:kills")
         self._names = 0
+        self._name_of: dict[int, str] = {}
         self._clients: list[subprocess.Popen[str]] = []
         self._server: subprocess.Popen[str] | None = None
         self._until = 0.0
@@ -89,6 +92,7 @@ class World:
             text=True,
         )
         self._clients.append(client)
+        self._name_of[client.pid] = name
         assert client.stdout is not None
         if not client.stdout.readline():
             raise SystemExit("A client did not start: its error is above.")
@@ -115,7 +119,9 @@ class World:
             self._serve(self._port)
             return
         victim = self._clients.pop(self._draw.randrange(len(self._clients)))
+        began = time.monotonic_ns()
         _kill(victim)
+        self.ends.append((self._name_of[victim.pid], began, time.monotonic_ns()))
         self.kills["a client"] += 1
         self._let_go(self._start_client())
 

@@ -1,11 +1,12 @@
 """Leases: who may work on a record, until when, and how the one before is kept from writing.
 
 1. At most one worker holds an unexpired lease on a record: it is granted by a conditional write, on a record that is
-   free or whose lease has expired.
+   free, whose lease has expired, or whose holder's process has provably ended.
 2. Every grant has a token, and tokens of a record only grow. Every write under a lease is conditional on its token, so
    a holder that was frozen and wakes up after another grant is refused, whatever the clocks say.
-3. An expired lease may be taken, `allowance_seconds` after its end: clocks that differ by less take nothing from
-   each other early.
+3. A lease may be taken when it has expired, `allowance_seconds` after its end (clocks that differ by less take nothing
+   from each other early), or with proof that its holder's process has ended (processes.py). A frozen process has not
+   ended; in doubt, and across machines, the end of the lease decides.
 4. A holder counts its own time from before it asked, on a clock that nobody can set: it stops believing in its lease
    no later than the others do.
 5. A renewal moves the end; it never changes owner or token.
@@ -78,6 +79,20 @@ class Lease:
     def renew(self, now: float) -> Lease:
         """The same with a later end (5). A clock that was set back shortens nothing."""
         return replace(self, until=max(self.until, now + self.seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedLease(Lease):
+    """A lease whose holder does not renew it, with what is known of that holder. It is never stored."""
+
+    has_ended: bool = False
+    """There is proof that the holder's process has ended (3)."""
+    excuse: str = ""
+    """Why that is no crash, such as "it was told to stop"; empty where it may be one."""
+
+    @property
+    def takeable_at(self) -> float:
+        return 0.0 if self.has_ended else self.until + allowance_seconds(self.seconds)
 
 
 def grant(last_token: int, owner: str, now: float, seconds: float) -> Lease:

@@ -84,7 +84,7 @@ def test_when_a_worker_dies_another_goes_on_at_the_first_step_that_is_not_done(t
         world.clock.advance(60)
         world.work()
         assert app.result(job.id) == {"count": 3, "ran": ["count", "end"]}
-        assert app.get(job.id).crashes == 1
+        assert app.get(job.id).attempt == 2
     assert world.calls == ["split", "count", "end"]
 
 

@@ -212,7 +212,7 @@ def test_a_dead_runs_job_is_taken_over_when_its_lease_is_over(store: JobStore, c
         ran(sample, store, inputs=TEXT)
     clock.advance(33)
     assert ran(sample, store, inputs=TEXT).finished
-    assert store.get(JOB).crashes == 1
+    assert store.get(JOB).attempt == 2
 
 
 def test_a_run_whose_job_was_taken_over_writes_nothing_over_what_the_other_made(

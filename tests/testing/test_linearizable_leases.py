@@ -27,6 +27,11 @@ def returned(token: int, began: int) -> Fact:
     return Fact("return", "job", token, "a", began * MS, began * MS)
 
 
+def end(who: str, began: int, ended: int) -> Fact:
+    """Of a process, and so of all that it held."""
+    return Fact("end", "", 0, who, began * MS, ended * MS)
+
+
 SOUND = [
     grant(1, 0, 10),
     write(1, 1, 20, 30),
@@ -35,6 +40,8 @@ SOUND = [
     write(2, 2, 60, 70, "b"),
     grant(3, 600, 610, "c"),  # b's lease has run out
     write(2, 3, 605, 608, "b"),  # before the grant had ended
+    end("c", 620, 630),
+    grant(4, 631, 640, "d"),  # c's process has ended
 ]
 
 
@@ -49,6 +56,8 @@ def test_sound_leases_break_no_rule() -> None:
         ([grant(2, 0, 10), grant(1, 20, 30, "b")], "the larger of two numbers came first"),
         ([grant(1, 0, 10), grant(2, 700, 710, "b"), write(1, 1, 720, 730)], "a write was not fenced off (2)"),
         ([grant(1, 0, 10), grant(2, 100, 110, "b")], "a lease was taken before it ran out (3)"),
+        ([grant(1, 0, 10), grant(2, 100, 110, "b"), end("a", 120, 130)], "a lease was taken before it ran out (3)"),
+        ([grant(1, 0, 10), end("b", 20, 30), grant(2, 100, 110, "c")], "a lease was taken before it ran out (3)"),
         (
             [grant(1, 0, 10), write(1, 1, 400, 410), grant(2, 700, 710, "b")],
             "a lease was taken before it ran out (3)",

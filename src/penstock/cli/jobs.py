@@ -682,6 +682,7 @@ def job_form(job: Job, store: JobStore | None = None, *, payloads: bool = False)
         "attempt": job.attempt,
         "failures": job.failures,
         "crashes": job.crashes,
+        "suspect": job.suspect,
         "created_at": utc_text(job.created_at),
         "updated_at": utc_text(job.updated_at),
         "run_at": utc_text(job.run_at),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from types import FrameType
@@ -22,10 +23,12 @@ from penstock.cli.kit import groups
 from penstock.cli.kit.exit_codes import LEASE_LOST, WORK_FAILED, end_with
 from penstock.cli.kit.output import log_warnings, one_line
 from penstock.client.transports.base import Capabilities
+from penstock.errors import PenstockError
 from penstock.jobs.app import load_app
 from penstock.jobs.model.job import Job
 from penstock.jobs.worker.fetcher import DEFAULT_IDLE_SECONDS
 from penstock.jobs.worker.outcomes import Counts
+from penstock.jobs.worker.registry import WorkerRegistry
 from penstock.jobs.worker.worker import DEFAULT_CONCURRENCY, DEFAULT_GRACE_SECONDS, MOST_CONCURRENCY, Worker
 from penstock.records.forks import for_handlers, not_in_children
 
@@ -35,6 +38,8 @@ _LOOK_SECONDS: Final = 0.1
 _RESTART_SECONDS: Final = 0.5
 """Before a dead process is started again: a broken app must not keep the machine busy."""
 _KILL_SECONDS: Final = 5.0
+_ON_PURPOSE: Final = (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""Signals by which somebody ends a process. SIGKILL may be the kernel's, when memory is short: that is a crash."""
 _ENDED: Final = (0, WORK_FAILED, LEASE_LOST)
 """Exit codes of a worker that ended by itself. With any other code it has died."""
 
@@ -106,12 +111,13 @@ def command(
       penstock worker reports:app --burst         until no job is due
 
     Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report. A second one
-    stops it at once; other workers then take its jobs when their leases have expired.
+    stops it at once; other workers of the machine then take its jobs at once, others when their leases have expired.
     """
     loaded = load_app(app)
     log_warnings()
     if processes > 1:
-        end_with(Supervisor(sys.argv[1:], processes, grace).run())
+        registry = WorkerRegistry(loaded.store.db, loaded.store.layout)
+        end_with(Supervisor(sys.argv[1:], processes, grace, on_killed=registry.report_killed).run())
         return
     worker = Worker(
         loaded,
@@ -202,7 +208,14 @@ class Supervisor:
     them all, and they stop when this process ends, even if it is killed.
     """
 
-    def __init__(self, arguments: list[str], processes: int, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        processes: int,
+        grace_seconds: float,
+        on_killed: Callable[[int, str], None] = lambda pid, how: None,
+    ) -> None:
+        """`on_killed` is told of a process that was killed on purpose, and how: that is no crash of its jobs."""
         # Nothing is ever written to it. The kernel closes the end that only this process has, when it ends.
         ends: tuple[int, ...] = os.pipe() if os.name == "posix" else ()
         self._inherited = ends[:1]
@@ -212,6 +225,7 @@ class Supervisor:
         self._grace_seconds = grace_seconds
         self._children: list[subprocess.Popen[bytes]] = []
         self._codes: list[int] = []
+        self._on_killed = on_killed
         self._stopping = False
 
     def run(self) -> int:
@@ -239,7 +253,10 @@ class Supervisor:
             self._children.remove(child)
             if child.returncode in _ENDED:
                 self._codes.append(child.returncode)
-            elif not self._stopping:
+                continue
+            if -child.returncode in _ON_PURPOSE:
+                self._report_killed(child.pid, f"ended by {signal.Signals(-child.returncode).name}")
+            if not self._stopping:
                 click.echo(f"A worker process has ended with {child.returncode}; another one is started.", err=True)
                 time.sleep(_RESTART_SECONDS)
                 self._children.append(self._start())
@@ -252,9 +269,16 @@ class Supervisor:
             try:
                 child.wait(max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
+                self._report_killed(child.pid, "killed by its supervisor, because it did not stop in time")
                 child.kill()
                 child.wait()
             self._codes.append(max(child.returncode, 0))
+
+    def _report_killed(self, pid: int, how: str) -> None:
+        try:
+            self._on_killed(pid, how)
+        except PenstockError as error:  # its jobs are suspects then, and run alone
+            click.echo(f"How a worker process was killed could not be stored: {error}", err=True)
 
 
 def _without_processes(arguments: list[str]) -> list[str]:

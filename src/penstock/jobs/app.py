@@ -35,6 +35,7 @@ from penstock.jobs.model.job import DEFAULT_PRIORITY, BadJob, Job, NewJob
 from penstock.jobs.model.json_text import to_json
 from penstock.jobs.model.other_words import OF_APPS, no_attribute, with_hints
 from penstock.jobs.model.state import State
+from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.store import DEFAULT_KEEP_SECONDS, JobStore
 from penstock.jobs.tasks import Task, TaskSettings
 from penstock.leases import DEFAULT_LEASE_SECONDS
@@ -98,6 +99,7 @@ class App:
         lease_seconds: float = DEFAULT_LEASE_SECONDS,
         time_limit_seconds: float | None = None,
         soft_time_limit_seconds: float | None = None,
+        max_crashes: int = MOST_CRASHES,
         cron: str | None = None,
         timezone: str = "UTC",
         cron_args: Mapping[str, Any] | None = None,
@@ -108,6 +110,7 @@ class App:
         A first parameter that is named `ctx`, or annotated as a JobContext, is given the context; that of an
         `async def` is an AsyncJobContext.
 
+        A job that has killed `max_crashes` workers while it ran alone, without a newer checkpoint, has failed.
         `cron` also enqueues it by the clock of `timezone`, once for each time whatever the number of workers. In an
         hour that is repeated, `*/15 * * * *` and `0 * * * *` run again, and `30 2 * * *` does not; if 02:30 is skipped,
         it runs when the clocks go forward. `cron_args` are the arguments of its jobs. While one of them has not ended,
@@ -120,7 +123,9 @@ class App:
                 "cron_args and cron_overlap are about a schedule, and there is none: cron='30 6 * * mon-fri'."
             )
         policy = retries if isinstance(retries, RetryPolicy) else RetryPolicy(retries)
-        settings = TaskSettings(queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds)
+        settings = TaskSettings(
+            queue, priority, policy, lease_seconds, time_limit_seconds, soft_time_limit_seconds, max_crashes
+        )
         # A job that runs is kept by its renewals, and each moves its end by half of that time at least.
         if self._keep_seconds < _LEASES_KEPT * lease_seconds:
             raise PenstockError(

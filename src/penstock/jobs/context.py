@@ -477,6 +477,10 @@ class AsyncJobContext(_AttemptView):
         """The job's files."""
         return AsyncJobFiles(self.blocking.files)
 
+
+class AsyncJobFiles:
+    """The job's files, by name, for `async def` tasks."""
+
     def __init__(self, files: JobFiles) -> None:
         self._files = files
 

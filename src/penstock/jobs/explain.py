@@ -12,6 +12,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
+from penstock.processes import has_ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +30,20 @@ class Surroundings:
     """Some of those that it waits for."""
     ahead: int = 0
     """Jobs of its queue that come first."""
+    holder_has_ended: bool = False
+    """There is proof, on this machine, that the process of the worker that holds it has ended."""
 
 
 def gather(store: JobStore, job: Job) -> Surroundings:
     now = store.clock.now()
     waiting_for = store.waiting_for(job)
+    lines = WorkerRegistry(store.db, store.layout).lines()
+    holder = "" if job.lease is None else job.lease.owner
     return Surroundings(
         now=now,
         queue=store.queue(job.queue),
-        workers=tuple(WorkerRegistry(store.db, store.layout).workers(now, tidy=False)),
+        workers=tuple(line for line in lines if line.is_alive(now)),
+        holder_has_ended=any(line.name == holder and has_ended(line.process) for line in lines),
         slot_holders=tuple(store.side_items.slot_holders(job.concurrency_key))
         if job.concurrency_key is not None
         else (),
@@ -90,9 +96,13 @@ def _running(job: Job, around: Surroundings) -> str:
     if job.cancel_reason is not None:
         return f"is to be cancelled: {lease.owner}, which runs it, is told at its next report"
     left = lease.takeable_at - around.now
-    if left > 0:
-        return f"is running on {lease.owner}, whose lease ends in {span(lease.until - around.now)} unless it is renewed"
     waits = "the next worker takes it over" if around.workers else "no worker is there to take it over"
+    if around.holder_has_ended:
+        return f"was running on {lease.owner}, whose process has ended; {waits}"
+    if left > 0:
+        alone = ", alone because a worker died while it ran" if job.suspect else ""
+        ends = f"whose lease ends in {span(lease.until - around.now)} unless it is renewed"
+        return f"is running on {lease.owner}{alone}, {ends}"
     return f"was running on {lease.owner}, which has not renewed its lease for {span(-left)}; {waits}"
 
 
@@ -128,6 +138,8 @@ def _no_worker(job: Job, around: Surroundings) -> str:
 
 
 def _in_line(job: Job, around: Surroundings) -> str:
+    if job.suspect:
+        return "waits for a worker that runs nothing else, because a worker died while it ran"
     able = [one for one in around.workers if job.queue in one.queues and job.task in one.tasks]
     if all(worker.running >= worker.concurrency for worker in able):
         ahead = f", and {around.ahead} come first" if around.ahead else ""

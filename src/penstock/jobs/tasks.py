@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, ParamSpec, Prot
 from penstock.jobs.context import AsyncJobContext, JobContext
 from penstock.jobs.model.job import ALL_COMPLETED, DEFAULT_PRIORITY, BadJob, DependsOnPolicy, Job, NewJob, checked_name
 from penstock.jobs.model.other_words import OF_TASKS, no_attribute, with_hints
+from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.leases import DEFAULT_LEASE_SECONDS, checked_seconds
 from penstock.retry import NO_RETRIES, RetryPolicy
 
@@ -30,6 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _SOFT_PART: Final = 0.9
+_LARGEST_MAX_CRASHES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class TaskSettings:
     """An attempt that takes longer has failed."""
     soft_time_limit_seconds: float | None = None
     """So long after its start, the attempt ends at its next report and another worker continues it."""
+    max_crashes: int = MOST_CRASHES
+    """A job that has killed so many workers while it ran alone, without a newer checkpoint, has failed."""
 
     def __post_init__(self) -> None:
         limit, soft_limit = self.time_limit_seconds, self.soft_time_limit_seconds
@@ -53,6 +57,8 @@ class TaskSettings:
             most = "" if limit is None else f" and no more than the limit of {limit}"
             raise BadJob(f"soft_time_limit_seconds is more than 0{most}, not {soft_limit}.")
         checked_seconds(self.lease_seconds)
+        if type(self.max_crashes) is not int or not 1 <= self.max_crashes <= _LARGEST_MAX_CRASHES:
+            raise BadJob(f"max_crashes is a whole number from 1 to {_LARGEST_MAX_CRASHES:,}, not {self.max_crashes!r}.")
 
 
 class JobQueue(Protocol):

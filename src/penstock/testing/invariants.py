@@ -17,6 +17,9 @@ def broken_rules(history: History) -> list[str]:
         found.append(f"{job.id} has ended, and {job.lease.owner} still holds it")
     if job.state is State.PROCESSING and job.lease is None:
         found.append(f"{job.id} is running, and nobody holds it")
+    losses = sum(event.type in ("taken_over", "parked") for event in history.events)
+    if job.crashes > losses:
+        found.append(f"{job.id} is charged for {job.crashes} crashes, and has lost {losses} workers")
     found += [
         f"{job.id}: checkpoint {one.name} has version {one.version}" for one in history.checkpoints if one.version < 1
     ]

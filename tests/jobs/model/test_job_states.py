@@ -14,7 +14,7 @@ from penstock.jobs.model import transitions
 from penstock.jobs.model.job import Job, JobError, Payload
 from penstock.jobs.model.state import TERMINAL, TRANSITIONS, BadTransition, State, diagram, target
 from penstock.jobs.model.transitions import MOST_CRASHES, ChangedJob
-from penstock.leases import grant
+from penstock.leases import AbandonedLease, grant
 
 EVENTS = [transition.event for transition in TRANSITIONS]
 NOW = 1_900_000_000.0
@@ -143,17 +143,55 @@ def check_event(before: Job, changed: ChangedJob) -> None:
         assert target(before.id, before.state, event.type) is after.state
 
 
-def test_a_job_that_kills_its_workers_has_failed_and_says_what_to_do() -> None:
-    one = job(State.PROCESSING)
-    for _ in range(MOST_CRASHES - 1):
-        one = transitions.take_over(one, "w2", 30.0, NOW).job
+def crashed(one: Job, max_crashes: int = MOST_CRASHES) -> Job:
+    return transitions.take_over(one, "w2", 30.0, NOW, max_crashes).job
+
+
+@pytest.mark.parametrize("max_crashes", [1, MOST_CRASHES, 7])
+def test_a_job_that_kills_its_workers_has_failed_and_says_what_to_do(max_crashes: int) -> None:
+    one = crashed(job(State.PROCESSING))
+    assert (one.suspect, one.crashes) == (True, 0), "another job may be why"
+    for _ in range(max_crashes - 1):
+        one = crashed(one, max_crashes)
         assert one.state is State.PROCESSING
-    changed = transitions.take_over(one, "w3", 30.0, NOW)
-    assert (changed.job.state, changed.job.crashes, changed.job.failures) == (State.FAILED, MOST_CRASHES, 0)
+    changed = transitions.take_over(one, "w3", 30.0, NOW, max_crashes)
+    assert (changed.job.state, changed.job.crashes, changed.job.failures) == (State.FAILED, max_crashes, 0)
     assert changed.event is not None
     assert (changed.event.type, changed.event.owner) == ("parked", "w2")
     assert changed.job.error is not None
     assert "penstock jobs retry job_1" in changed.job.error.message
+
+
+def test_a_newer_checkpoint_clears_a_suspect_and_its_crashes() -> None:
+    one = crashed(crashed(job(State.PROCESSING)))
+    assert (one.suspect, one.crashes) == (True, 1)
+    reported = transitions.add_entry(one, NOW).job
+    assert (reported.suspect, reported.crashes) == (True, 1)
+    kept = transitions.add_entry(one, NOW, is_newer=True).job
+    assert (kept.suspect, kept.crashes) == (False, 0)
+
+
+def test_an_attempt_that_raises_has_not_killed_its_worker() -> None:
+    raised = transitions.schedule_retry(crashed(job(State.PROCESSING)), ERROR, NOW, NOW).job
+    assert not raised.suspect
+    requeued = transitions.requeue(crashed(job(State.PROCESSING)), "its worker stops", NOW).job
+    assert requeued.suspect, "it has not shown yet that it can run"
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_a_worker_that_was_told_to_stop_is_no_crash(suspect: bool) -> None:
+    one = job(State.PROCESSING, suspect=suspect)
+    assert one.lease is not None
+    lease = AbandonedLease("w1", one.token, one.lease.until, 30.0, has_ended=True, excuse="it was told to stop")
+    changed = transitions.take_over(replace(one, lease=lease), "w2", 30.0, NOW, 1)
+    assert (changed.job.state, changed.job.crashes, changed.job.suspect) == (State.PROCESSING, 0, suspect)
+    assert changed.event is not None
+    assert changed.event.detail == "from w1: no crash, it was told to stop"
+
+
+def test_a_job_of_version_0_1_that_has_lost_workers_goes_on() -> None:
+    one = crashed(job(State.PROCESSING, crashes=2))
+    assert (one.state, one.suspect, one.crashes) == (State.PROCESSING, True, 2)
 
 
 def test_a_retry_by_hand_begins_the_counts_again_and_keeps_what_was_done() -> None:

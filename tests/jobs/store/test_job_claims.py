@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from job_worlds import DAY, FAILURE, LEASE, claimable, claimed, items, made, running, same_table
@@ -13,7 +14,7 @@ from penstock.jobs.model.job import Job, JobCancelled, JobError
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import KILLED_WORKERS, MOST_CRASHES
 from penstock.jobs.store.store import JobStore, LimitReached
-from penstock.leases import LeaseLost, allowance_seconds
+from penstock.leases import AbandonedLease, LeaseLost, allowance_seconds
 
 # ── order ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,7 +122,7 @@ def test_a_dead_workers_job_is_taken_over_after_the_lease_and_the_allowance(
     clock.advance(0.02)
     assert claimable(store) == [job.id]
     got = claimed(store, job, "w2")
-    assert (got.token, got.attempt, got.crashes, got.failures) == (2, 2, 1, 0)
+    assert (got.token, got.attempt, got.suspect, got.crashes, got.failures) == (2, 2, True, 0, 0)
     assert [event.type for event in store.history(job.id).events] == ["created", "started", "taken_over"]
 
 
@@ -198,9 +199,35 @@ def test_a_clock_that_was_set_back_makes_nothing_older(store: JobStore, clock: M
     assert store.complete(fresh).state is State.COMPLETED
 
 
+def test_a_checkpoint_with_a_new_value_clears_a_suspect_and_one_with_the_same_does_not(
+    store: JobStore, clock: ManualClock
+) -> None:
+    job = store.report(running(store), checkpoint="rows", value=[1])
+    clock.advance(2 * LEASE)
+    suspect = claimed(store, job, "w2")
+    same = store.report(suspect, checkpoint="rows", value=[1], version=2)
+    assert same.suspect
+    assert store.get(job.id).suspect
+    assert not store.report(same, checkpoint="rows", value=[1, 2], version=3).suspect
+    assert not store.get(job.id).suspect
+
+
+def test_with_proof_that_its_workers_process_has_ended_a_job_is_taken_at_once_and_its_writes_are_refused(
+    store: JobStore,
+) -> None:
+    job = running(store)
+    assert job.lease is not None
+    lease = AbandonedLease(job.lease.owner, job.lease.token, job.lease.until, job.lease.seconds, has_ended=True)
+    got = store.claim(replace(store.get(job.id), lease=lease), "w2", LEASE)
+    assert got is not None
+    assert (got.token, got.attempt, got.suspect) == (2, 2, True)
+    with pytest.raises(LeaseLost):
+        store.report(job, progress=1)
+
+
 def test_a_job_that_kills_its_workers_has_failed(store: JobStore, clock: ManualClock) -> None:
     job = running(store, concurrency_key="k")
-    for _ in range(MOST_CRASHES - 1):
+    for _ in range(MOST_CRASHES):
         clock.advance(2 * LEASE)
         claimed(store, job, "w2")
     clock.advance(2 * LEASE)

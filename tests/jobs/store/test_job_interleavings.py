@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import Phase, settings
@@ -23,7 +23,7 @@ from penstock.jobs.model.job import Job, JobCancelled, NewJob
 from penstock.jobs.model.state import BadTransition, State
 from penstock.jobs.model.transitions import MOST_CRASHES
 from penstock.jobs.store.store import BadJob, JobStore, LimitReached
-from penstock.leases import LeaseLost, allowance_seconds
+from penstock.leases import AbandonedLease, LeaseLost, allowance_seconds
 
 LEASE = 10.0
 LIMIT = 2
@@ -58,6 +58,7 @@ class Modelled:
     believed_until: float = 0.0
     """Until when its holder takes itself for one, by the true time (leases.py, 4)."""
     crashes: int = 0
+    suspect: bool = False
     cancel_asked: bool = False
     completions: int = 0
     entries: list[str] = field(default_factory=list)
@@ -160,19 +161,33 @@ class Interleavings(RuleBasedStateMachine):
             return
         assert store.claim(seen, f"w{worker}", LEASE) is None
 
-    def _taken(self, worker: int, model: Modelled, seen: Job) -> None:
+    @rule(worker=st.sampled_from(range(3)), number=NUMBER, excuse=st.sampled_from(["", "it was told to stop"]))
+    def claim_with_proof(self, worker: int, number: int, excuse: str) -> None:
+        """The holder's process has ended; a write of its own may still be on its way, and is refused (2, 3)."""
+        job_id = self._job(number)
+        if self._is_gone(self.model[job_id]) or self.model[job_id].state is not State.PROCESSING:
+            return
+        seen = self.stores[worker].get(job_id)
+        assert seen.lease is not None
+        held = seen.lease
+        lease = AbandonedLease(held.owner, held.token, held.until, held.seconds, has_ended=True, excuse=excuse)
+        self.model[job_id].believed_until = 0.0
+        self._taken(worker, self.model[job_id], replace(seen, lease=lease), excuse)
+
+    def _taken(self, worker: int, model: Modelled, seen: Job, excuse: str = "") -> None:
         got = self.stores[worker].claim(seen, f"w{worker}", LEASE)
-        # 1, 3, 4: the one before has stopped believing in its lease, however the clocks differ.
+        # 1, 3, 4: the one before has ended or stopped believing in its lease, however the clocks differ.
         assert model.believed_until <= self.clock.now() + 1e-3
         if model.cancel_asked:
             model.moved("cancelled", State.CANCELLED)
             assert got is None
             return
-        model.crashes += 1
-        if model.crashes >= MOST_CRASHES:
+        model.crashes += model.suspect and not excuse
+        if model.suspect and not excuse and model.crashes >= MOST_CRASHES:
             model.moved("parked", State.FAILED)
             assert got is None
             return
+        model.suspect = model.suspect or not excuse
         self._granted(worker, model, "taken_over", got)
 
     def _granted(self, worker: int, model: Modelled, event: str, got: Job | None) -> None:
@@ -214,7 +229,9 @@ class Interleavings(RuleBasedStateMachine):
         report = lambda store: store.report(holder.job, message=message, checkpoint=name, value=value)  # noqa: E731
         after = self._write(holder, report, entry=message)
         if isinstance(after, Held):
-            self.model[holder.job.id].checkpoints[name] = value
+            model = self.model[holder.job.id]
+            model.checkpoints[name] = value
+            model.crashes, model.suspect = 0, False
 
     @rule(which=WHICH)
     def complete(self, which: int) -> None:
@@ -235,6 +252,7 @@ class Interleavings(RuleBasedStateMachine):
         holder = self._holder(which)
         at = self.clock.now() + later
         if isinstance(self._write(holder, lambda store: store.fail(holder.job, FAILURE, retry_at=at)), Held):
+            self.model[holder.job.id].suspect = False
             self.model[holder.job.id].moved("retrying", State.QUEUED)
 
     @rule(which=WHICH)
@@ -324,7 +342,7 @@ class Interleavings(RuleBasedStateMachine):
             raise AssertionError("its unique key is held by another")
         else:
             self.stores[0].retry(job_id)
-            model.crashes = 0
+            model.crashes, model.suspect = 0, False
             model.cancel_asked = False
             model.moved("retried", State.QUEUED)
 
@@ -392,7 +410,8 @@ class Interleavings(RuleBasedStateMachine):
     def _check_job(self, model: Modelled) -> None:
         history = self.stores[2].history(model.id)
         job = history.job
-        assert (job.state, job.token, job.crashes) == (model.state, model.token, model.crashes)
+        assert (job.state, job.token) == (model.state, model.token)
+        assert (job.crashes, job.suspect) == (model.crashes, model.suspect)
         assert (job.lease is not None) == (model.state is State.PROCESSING)
         assert (job.cancel_reason is not None) == (model.cancel_asked or model.state is State.CANCELLED)
         assert [entry.number for entry in history.entries] == list(range(1, job.entries + 1)), "store 4"

@@ -176,18 +176,18 @@ def test_what_waits_when_a_worker_stops_goes_back_to_the_queue(app: penstock.App
     check(app.store, [job.id for job in jobs], ended=False)
 
 
-def test_a_job_that_has_lost_a_worker_is_in_no_bundle_and_has_none_beside_it(app: penstock.App) -> None:
+def test_a_suspect_is_in_no_batch_and_has_none_beside_it(app: penstock.App) -> None:
     @app.task()
     def noop(ctx: penstock.JobContext) -> None: ...
 
     job = noop.enqueue()
     worker = Worker(app, concurrency=8)
     assert app.store.is_plain(job)
-    assert not app.store.is_plain(copy_with(job, {"crashes": 1}))
+    assert not app.store.is_plain(copy_with(job, {"suspect": True}))
     worker._attempts[Attempt(app.store, job)] = None
     assert worker._room() == 8
-    worker._attempts[Attempt(app.store, copy_with(job, {"crashes": 1}))] = None
-    assert worker._room() == 1
+    worker.fetcher.alone = job.id
+    assert worker._room() == 0
 
 
 def test_the_time_limit_of_a_job_begins_when_it_does(app: penstock.App) -> None:

@@ -550,6 +550,7 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("failures", "failures", 0, _whole_value, _whole),
     ("crashes", "crashes", 0, _whole_value, _whole),
     ("requeues", "requeues", 0, _whole_value, _whole),
+    ("suspect", "suspect", False, _true_value, _true),
     ("entries", "entries", 0, _whole_value, _whole),
     ("progress", "progress", 0.0, lambda value: {"N": number_text(value)}, lambda value: float(value["N"])),
     ("step", "step", "", _text_value, _text),

@@ -119,7 +119,9 @@ class Job:
     """How often a worker has begun it."""
     failures: int = 0
     crashes: int = 0
-    """Workers that died with it. They are no failures of the task's, and are counted apart."""
+    """Workers that died while it ran alone, since its last checkpoint. They are no failures of the task's."""
+    suspect: bool = False
+    """A worker died while it ran, perhaps of another job beside it: it runs alone until it has shown that it can."""
     requeues: int = 0
     """How often its task has asked to be requeued since it last kept a checkpoint."""
     token: int = 0

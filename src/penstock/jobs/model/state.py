@@ -41,7 +41,12 @@ class Transition:
 TRANSITIONS: Final = (
     Transition("created", (), State.QUEUED, "it was enqueued"),
     Transition("started", (State.QUEUED,), State.PROCESSING, "a worker claimed it"),
-    Transition("taken_over", (State.PROCESSING,), State.PROCESSING, "its worker's lease ran out; another one took it"),
+    Transition(
+        "taken_over",
+        (State.PROCESSING,),
+        State.PROCESSING,
+        "its worker ended, or its lease ran out; another one took it",
+    ),
     Transition("handed_over", (State.PROCESSING,), State.QUEUED, "its worker stopped, or its time was up"),
     Transition("retrying", (State.PROCESSING,), State.QUEUED, "the attempt failed; another one follows"),
     Transition("completed", (State.PROCESSING,), State.COMPLETED, "the task returned"),

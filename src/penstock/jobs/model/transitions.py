@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from penstock.jobs.model.job import ANY_COMPLETED, Event, Job, JobError, Payload, waiting_parts
 from penstock.jobs.model.state import TARGETS, BadTransition, State, target
-from penstock.leases import Lease, grant
+from penstock.leases import AbandonedLease, Lease, grant
 from penstock.stored_text import cut
 
 MOST_CRASHES: Final = 3
-"""A job that has killed this many workers has failed: the next one would very likely die too."""
+"""By default, a job that has killed this many workers while it ran alone has failed: the next would very likely die."""
 
 MOST_REQUEUES: Final = 100
 """A task that asks to be requeued this often without a new checkpoint has failed: it would do so for ever."""
@@ -67,20 +67,31 @@ def start(job: Job, lease: Lease, now: float) -> ChangedJob:
     return _move(job, "started", now, changes)
 
 
-def take_over(job: Job, owner: str, seconds: float, now: float) -> ChangedJob:
-    """Its worker has died: another one has taken it, unless it has killed too many."""
+def take_over(job: Job, owner: str, seconds: float, now: float, max_crashes: int = MOST_CRASHES) -> ChangedJob:
+    """Its worker is gone: another one has taken it, unless it has killed too many.
+
+    A job that ran beside others is only a suspect after a crash: it runs alone next, and is charged for a crash then.
+    """
     gone = "" if job.lease is None else job.lease.owner
-    crashes = job.crashes + 1
-    if crashes >= MOST_CRASHES:
+    why, excuse = "whose lease ran out", ""
+    if isinstance(job.lease, AbandonedLease):
+        why = "whose process has ended" if job.lease.has_ended else why
+        excuse = job.lease.excuse
+    crashes = job.crashes + (job.suspect and not excuse)
+    if crashes > job.crashes and crashes >= max_crashes:
         error = JobError(
             KILLED_WORKERS,
-            f"It has ended or lost {crashes} workers, the last one {gone}. Find out why, then "
+            f"It has ended or lost {crashes} workers while it ran alone, the last one {gone}. Find out why, then "
             f"`penstock jobs retry {job.id}`.",
         )
         return _end(job, "parked", now, {"crashes": crashes, "error": error}, f"{crashes} workers lost", gone)
     lease = grant(job.token, owner, now, seconds)
-    changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "crashes": crashes}
-    return _move(job, "taken_over", now, changes, f"from {gone}")
+    changes: dict[str, Any] = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1}
+    if excuse:
+        return _move(job, "taken_over", now, changes, f"from {gone}: no crash, {excuse}")
+    changes |= {"crashes": crashes, "suspect": True}
+    charged = f"crash {crashes} of {max_crashes}" if job.suspect else "it runs alone now"
+    return _move(job, "taken_over", now, changes, f"from {gone}, {why}: {charged}")
 
 
 def requeue(job: Job, reason: str, now: float, requeues: int | None = None) -> ChangedJob:
@@ -97,6 +108,7 @@ def schedule_retry(job: Job, error: JobError, at: float, now: float) -> ChangedJ
         "run_at": min(max(now, at), now + _LONGEST_DELAY_SECONDS),  # also where `at` is no number
         "failures": job.failures + 1,
         "error": error,
+        "suspect": False,  # it has run to an end, and its worker lives
     }
     return _move(job, "retrying", now, changes, cut(f"{error.kind}: {error.message}", _DETAIL_CHARACTERS))
 
@@ -126,7 +138,15 @@ def request_cancel(job: Job, reason: str, now: float) -> ChangedJob:
 
 def retry(job: Job, now: float) -> ChangedJob:
     """A failed job, once more: its checkpoints are still there, its counts begin again."""
-    changes = {"run_at": now, "failures": 0, "crashes": 0, "requeues": 0, "ended_at": None, "cancel_reason": None}
+    changes = {
+        "run_at": now,
+        "failures": 0,
+        "crashes": 0,
+        "suspect": False,
+        "requeues": 0,
+        "ended_at": None,
+        "cancel_reason": None,
+    }
     return _move(job, "retried", now, {**changes, **_revive_children(job)})
 
 
@@ -172,9 +192,15 @@ def renew_lease(job: Job, now: float) -> ChangedJob:
 
 
 def add_entry(
-    job: Job, now: float, *, progress: float | None = None, step: str | None = None, renew: bool = True
+    job: Job,
+    now: float,
+    *,
+    progress: float | None = None,
+    step: str | None = None,
+    renew: bool = True,
+    is_newer: bool = False,
 ) -> ChangedJob:
-    """A numbered entry more; the lease is renewed with it."""
+    """A numbered entry more; the lease is renewed with it. `is_newer`: a newer checkpoint, which clears its crashes."""
     lease = job.lease.renew(now) if renew and job.lease is not None else job.lease
     changes = {
         "entries": job.entries + 1,
@@ -182,6 +208,8 @@ def add_entry(
         "step": job.step if step is None else cut(step, _STEP_CHARACTERS),
         "lease": lease,
     }
+    if is_newer:
+        changes |= {"crashes": 0, "suspect": False}
     return ChangedJob(_touch(job, now, changes))
 
 

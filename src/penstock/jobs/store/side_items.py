@@ -208,8 +208,12 @@ class SideItems:
     def write(self, name: str, attributes: Item) -> None:
         self._db.execute("PutItem", {"TableName": self._table, "Item": {**self._key(name), **attributes}})
 
-    def update(self, name: str, expression: str, names: dict[str, str], values: Item | None = None) -> None:
+    def update(
+        self, name: str, expression: str, names: dict[str, str], values: Item | None = None, *, condition: str = ""
+    ) -> Item:
+        """The item as it is afterwards."""
         request: dict[str, Any] = {
+            "ReturnValues": "ALL_NEW",
             "TableName": self._table,
             "Key": self._key(name),
             "UpdateExpression": expression,
@@ -217,4 +221,7 @@ class SideItems:
         }
         if values:
             request["ExpressionAttributeValues"] = values
-        self._db.execute("UpdateItem", request)
+        if condition:
+            request["ConditionExpression"] = condition
+        updated: Item = self._db.execute("UpdateItem", request).get("Attributes", {})
+        return updated

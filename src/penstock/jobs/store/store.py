@@ -302,11 +302,13 @@ class JobStore:
             if not job.is_terminal and job.expires_at > now and self._is_near_expiry(job, now):
                 self._dependencies.look_after(self._expiry.extend(job, now, now))
 
-    def claim(self, job: Job, owner: str, lease_seconds: float) -> Job | None:
+    def claim(
+        self, job: Job, owner: str, lease_seconds: float, *, max_crashes: int = transitions.MOST_CRASHES
+    ) -> Job | None:
         """The job as it is now that it is ours; None where there is nothing to claim any more.
 
-        A job whose worker is dead is taken over; one that has killed too many has failed, and None is returned.
-        Raises LimitReached.
+        A job whose worker is dead is taken over, and then it may be a suspect that must run alone; one that has killed
+        too many has failed, and None is returned. Raises LimitReached.
         """
         now = self.clock.now()
         try:
@@ -322,7 +324,7 @@ class JobStore:
                 guards = [] if job.concurrency_key is None else self.side_items.hold_slot(job)
                 self._writer.change(job, changed, (), guards)
             elif job.state is State.PROCESSING and job.lease is not None and job.lease.takeable_at <= now:
-                changed = self._take_over(job, owner, lease_seconds, now)
+                changed = self._take_over(job, owner, lease_seconds, now, max_crashes)
             else:
                 return None
         except (Conflict, JobNotFound):
@@ -338,11 +340,11 @@ class JobStore:
             self._freed[concurrency_key] = now + _FREE_SLOTS_SECONDS
             self.side_items.free_slots(concurrency_key)
 
-    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float) -> ChangedJob:
+    def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float, max_crashes: int) -> ChangedJob:
         if job.cancel_reason is not None:
             changed = transitions.cancel(job, job.cancel_reason, now)
         else:
-            changed = transitions.take_over(job, owner, lease_seconds, now)
+            changed = transitions.take_over(job, owner, lease_seconds, now, max_crashes)
         actions = self.side_items.release(job, changed.job)
         try:
             self._writer.change(job, changed, (), actions)
@@ -351,14 +353,14 @@ class JobStore:
         return changed
 
     def is_plain(self, candidate: Job) -> bool:
-        """Whether it can be claimed together with others: by one write, and it has not killed a worker yet."""
+        """Whether it can be claimed together with others: by one write, and not alone."""
         now = self.clock.now()
         return (
             candidate.state is State.QUEUED
             and not candidate.is_waiting
             and not candidate.needs_settling
             and candidate.run_at <= now
-            and not candidate.crashes
+            and not candidate.suspect
             and self._is_one_write(candidate, now)
         )
 
@@ -431,10 +433,11 @@ class JobStore:
             checked_name(checkpoint, "checkpoint")
             payload = self.payloads.spill(job, to_json(value, f"checkpoint {checkpoint}"))
             point = Checkpoint(checkpoint, version, 0.0, payload, cut(summary, _SUMMARY_CHARACTERS), job.attempt)
+        is_newer = point is not None and (job.suspect or job.crashes > 0) and self._is_newer(job, point)
         words = shorten(message or (f"checkpoint {checkpoint}" if checkpoint else ""), _MESSAGE_CHARACTERS)
 
         def change(current: Job, now: float) -> ChangedJob:
-            changed = transitions.add_entry(current, now, progress=progress, step=step)
+            changed = transitions.add_entry(current, now, progress=progress, step=step, is_newer=is_newer)
             after = changed.job
             shown = "" if step is None else after.step
             entry = Entry(after.entries, after.updated_at, progress, shown, words, text, after.attempt)
@@ -444,6 +447,11 @@ class JobStore:
             return changed
 
         return self._change_held(job, change, kept)
+
+    def _is_newer(self, job: Job, point: Checkpoint) -> bool:
+        """Whether it is progress: a task may write the same checkpoint in each attempt, and then kill its worker."""
+        before = self.checkpoint(job.id, point.name)
+        return before is None or self.load(job, before.data) != self.load(job, point.data)
 
     def log(self, job_id: str, message: str, *, data: object = None) -> Job:
         """A numbered entry by somebody who does not hold the job: any number may write at once."""

@@ -18,8 +18,13 @@ Short jobs on the embedded engine are claimed together and ended together, with 
 11. What waits there needs no thread that is at work: if its job takes long, another thread takes the rest, and writes
     down what has ended, within milliseconds (8 and 9).
 12. So there is something ended and not yet written only while something waits.
-13. A job beside which a worker has died before is in no batch, nor is there one beside it: whatever it does, it does
-    to few others.
+
+A job may be what its worker has died of (a suspect: registry.runs_alone):
+
+13. A suspect is claimed only when nothing else runs in this process, and nothing is claimed beside it until it has
+    ended, or has written a newer checkpoint: if it kills again, it alone is charged.
+14. Suspects go before all others, the oldest first, one after the other. While one waits for the worker to become
+    empty nothing else begins, so it waits no longer than for the jobs that run already.
 """
 
 from __future__ import annotations
@@ -38,6 +43,7 @@ from penstock.jobs.context import Attempt
 from penstock.jobs.model.job import Job
 from penstock.jobs.store.queries import Claimable
 from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import Peers, runs_alone
 from penstock.retry import Backoff
 
 _LOG = logging.getLogger("penstock.jobs")
@@ -50,6 +56,8 @@ _WATCH_SECONDS: Final = 0.004
 _LONGEST_WATCH_SECONDS: Final = 0.016
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
+_ALONE_SECONDS: Final = 0.1
+_DRAIN_SECONDS: Final = 1.0
 _EMPTY_QUERY_UNITS: Final = 0.5
 _MOSTLY: Final = 0.4
 MOST_TOGETHER: Final = 16
@@ -58,6 +66,11 @@ LINGER_SECONDS: Final = 0.003
 
 Verdict = Literal["take", "later", "leave"]
 """What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
+
+
+def _suspects_first(job: Job) -> tuple[bool, float, str]:
+    """The order of candidates (14); the others stay as they come."""
+    return (False, job.created_at, job.id) if runs_alone(job) else (True, 0.0, "")
 
 
 class Returned(NamedTuple):
@@ -138,6 +151,8 @@ class Fetcher:
         queues: tuple[str, ...],
         *,
         verdict: Callable[[Job], Verdict],
+        peers: Peers | None = None,
+        attempts: Callable[[], Iterable[Attempt]] = tuple,
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
         until_empty: bool = False,
@@ -146,6 +161,12 @@ class Fetcher:
         self._store = store
         self._queues = queues
         self._verdict = verdict
+        self._peers = peers
+        self._attempts = attempts
+        self.alone: str | None = None
+        """The suspect that runs, beside which nothing may (13)."""
+        self._has_suspects = False
+        self._filled_at = 0.0
         self._burst = burst or until_empty
         self._until_empty = until_empty
         self._changed = threading.Condition()
@@ -190,7 +211,10 @@ class Fetcher:
         while True:
             with self._changed:
                 if self._wait():
-                    return self._next_job()
+                    taken = self._next_job()
+                    if taken is None and not self._stopped:
+                        continue  # another thread was quicker, or a suspect is next
+                    return taken
                 self._polling = True
             self._poll()
 
@@ -198,6 +222,8 @@ class Fetcher:
         """A thread is done with what it fetched: its job has ended, or is another's."""
         with self._changed:
             self.active -= 1
+            if not self.active and (self.alone is not None or self._suspect_is_next()):
+                self._changed.notify_all()
             if self._burst and not self.active:
                 self._poll_at = 0.0  # whether there is nothing more can be told only now
                 self._changed.notify_all()
@@ -218,7 +244,12 @@ class Fetcher:
         """Candidates that are there already and can be claimed together, as they come."""
         taken: list[Job] = []
         with self._changed:
-            while len(taken) < most and self._candidates and self._store.is_plain(self._candidates[0]):
+            while (
+                self.alone is None
+                and len(taken) < most
+                and self._candidates
+                and self._store.is_plain(self._candidates[0])
+            ):
                 job = self._pop()
                 if job is None:
                     break
@@ -231,9 +262,25 @@ class Fetcher:
             with self._changed:
                 self._changed.notify()
 
+    def _suspect_is_next(self) -> bool:
+        return self._has_suspects and bool(self._candidates) and runs_alone(self._candidates[0])
+
+    def _must_wait(self) -> bool:
+        """Whether nothing may begin now: a suspect runs, or is next and the worker is not empty yet (13, 14)."""
+        if self.alone is not None:
+            suspect = next((one.job.suspect for one in self._attempts() if one.job.id == self.alone), self.active > 0)
+            if suspect:  # it runs, or its thread is about to claim it
+                return True
+            self.alone = None  # it has ended, or written a newer checkpoint
+        if not self._suspect_is_next():
+            return False
+        return bool(self.active or self._in_hand or self.batch.waiting or any(self._attempts()))
+
     def _pop(self) -> Job | None:
-        if self._stopped or not self._candidates:
+        if self._stopped or not self._candidates or self._must_wait():
             return None
+        if self._suspect_is_next():
+            self.alone = self._candidates[0].id
         job = self._candidates.popleft()
         self._in_hand.add(job.id)
         return job
@@ -241,10 +288,18 @@ class Fetcher:
     def end_claim(self, job_id: str) -> None:
         """The claim of a candidate has been written, or refused: until then, it is not handed out again."""
         self._in_hand.discard(job_id)
+        if self._peers is not None:
+            self._peers.abandoned.pop(job_id, None)
 
     def _wait(self) -> bool:
         """Waits for a job or the end: True. False if it is for this thread to poll now."""
         while not self._stopped:
+            if self._must_wait() and not self.batch.waiting:
+                self._changed.wait(_ALONE_SECONDS)
+                if self.alone is None and time.monotonic() - self._filled_at > _DRAIN_SECONDS:
+                    self._candidates.clear()  # another worker may have the suspect by now
+                    self._poll_at = 0.0
+                continue
             if self._candidates or self.batch.waiting:
                 if not self.active or self._gate is None or self._is_needed(self._gate):
                     return True
@@ -290,6 +345,7 @@ class Fetcher:
 
     def _poll_queues(self) -> tuple[list[Job], float | None]:
         jobs: list[Job] = []
+        abandoned = [] if self._peers is None else self._peers.find_abandoned()
         next_at: float | None = None
         # A busy worker looks often; at what becomes due by time it need not look each time.
         wake = not self._was_filled or time.monotonic() >= self._wake_at
@@ -300,6 +356,7 @@ class Fetcher:
             if self._store.side_items.queue(queue).paused:
                 self._store.look_after(queue)
                 continue
+            jobs += [job for job in abandoned if job.queue == queue and job.id not in self._in_hand]
             found = self._poll_queue(queue, jobs, wake)
             if found.next_at is not None:
                 next_at = found.next_at if next_at is None else min(next_at, found.next_at)
@@ -313,7 +370,8 @@ class Fetcher:
         limit = _CANDIDATES
         while True:
             found = self._store.claimable(queue, limit, evenly=True, wake=wake)
-            verdicts = [(job, self._verdict(job)) for job in found.jobs if job.id not in self._in_hand]
+            some = found.jobs if self._peers is None else self._peers.judge(found.jobs)
+            verdicts = [(job, self._verdict(job)) for job in some if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
             if wanted or not found.more or limit >= _MOST_CANDIDATES:
                 jobs += wanted
@@ -330,7 +388,9 @@ class Fetcher:
     def _end_poll(self, found: list[Job], next_at: float | None, *, is_sure: bool) -> None:
         with self._changed:
             self._polling = False
-            self._candidates.extend(found)
+            self._has_suspects = any(map(runs_alone, found)) or (self._has_suspects and bool(self._candidates))
+            self._candidates.extend(sorted(found, key=_suspects_first) if self._has_suspects else found)
+            self._filled_at = time.monotonic()
             self._was_filled = bool(found)
             self._empty_polls = 0 if found else self._empty_polls + 1
             pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
@@ -354,6 +414,7 @@ class Fetcher:
         with self._changed:
             rest = list(self._candidates)
             random.shuffle(rest)
+            rest.sort(key=_suspects_first)
             self._candidates = deque(rest)
 
     def wake(self) -> None:

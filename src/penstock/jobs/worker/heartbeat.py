@@ -17,7 +17,7 @@ from penstock.jobs.context import Attempt
 from penstock.jobs.cron import Schedule
 from penstock.jobs.model.job import BadJob, Job
 from penstock.jobs.store.patience import is_outage
-from penstock.jobs.worker.registry import BEAT_SECONDS, Firing, WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.registry import BEAT_SECONDS, PEERS_SECONDS, Firing, Peers, WorkerInfo, WorkerRegistry
 from penstock.leases import LeaseRenewer
 from penstock.retry import Outage
 
@@ -32,7 +32,9 @@ class Heartbeat:
         self,
         registry: WorkerRegistry,
         scheduler: Scheduler,
+        peers: Peers,
         *,
+        wake: Callable[[], None],
         info: Callable[[], WorkerInfo],
         attempts: Callable[[], Iterable[Attempt]],
         fail_at_limit: Callable[[Attempt], None],
@@ -41,6 +43,8 @@ class Heartbeat:
     ) -> None:
         self._registry = registry
         self.scheduler = scheduler
+        self._peers = peers
+        self._wake = wake
         self._info = info
         self._attempts = attempts
         self._fail_at_limit = fail_at_limit
@@ -50,8 +54,23 @@ class Heartbeat:
         self._futures: dict[Attempt, Future[Any]] = {}
         self._beat_at = 0.0
 
+    def sign_on(self) -> None:
+        """Writes the worker's line; before that, it may claim nothing (registry.py, 1). Raises NameTaken."""
+        info = self._info()
+        self._peers.update(self._registry.beat(info, replaces=self._peers.inherit(info.name)))
+        self._beat_at = time.monotonic() + BEAT_SECONDS
+
     def start(self) -> None:
         self._renewer.start()
+
+    def write_line_now(self) -> None:
+        """Something that the others should know has changed."""
+        self._beat_at = 0.0
+        self._renewer.wake()
+
+    def _write_line(self) -> None:
+        self._peers.update(self._registry.beat(self._info()))
+        self._beat_at = time.monotonic() + BEAT_SECONDS
 
     def stop(self) -> None:
         self._renewer.stop(timeout=BEAT_SECONDS)
@@ -76,7 +95,7 @@ class Heartbeat:
 
     def _beat(self) -> float:
         """Does what is due beside the renewals; how long until something is due again."""
-        pause = _LONGEST_PAUSE_SECONDS
+        pause = PEERS_SECONDS
         for attempt in self._attempts():
             left = attempt.seconds_left
             if left is not None and left <= 0:
@@ -85,11 +104,12 @@ class Heartbeat:
                 pause = min(pause, left)
         try:
             if time.monotonic() >= self._beat_at or self._outage.began_at is not None:  # which this may end
-                self._registry.beat(self._info())
+                self._write_line()
                 self._outage.end()
-                self._beat_at = time.monotonic() + BEAT_SECONDS
             if self._outage.began_at is None:
                 self._requeue_abandoned()
+                if self._peers.look():
+                    self._wake()
                 self.scheduler.enqueue_due()
         except Exception as error:  # the leases are renewed all the same, if that succeeds
             if is_outage(error):

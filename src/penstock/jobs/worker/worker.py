@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from penstock.jobs.app import App
 from penstock.jobs.context import CALL_AGAIN, AsyncJobContext, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
+from penstock.jobs.model.state import State
 from penstock.jobs.store.patience import is_outage, patient
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
@@ -42,9 +44,10 @@ from penstock.jobs.worker.heartbeat import Heartbeat, Scheduler
 from penstock.jobs.worker.invocation import invocation_of
 from penstock.jobs.worker.log_context import add_to_handlers
 from penstock.jobs.worker.outcomes import Counts, Outcomes
-from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
+from penstock.jobs.worker.registry import NameTaken, Peers, WorkerInfo, WorkerRegistry
 from penstock.jobs.worker.wake_up import WakeUp
 from penstock.leases import LeaseLost, new_owner
+from penstock.processes import this_process
 from penstock.retry import Outage
 
 _LOG = logging.getLogger("penstock.jobs")
@@ -101,10 +104,16 @@ class Worker:
         gate = WriteGate() if one_at_a_time else None
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
+        registry = WorkerRegistry(app.store.db, app.store.layout)
+        self._peers = Peers(
+            app.store, registry, wants=lambda job: job.queue in self._queues and job.task in self._functions
+        )
         self.fetcher = Fetcher(
             app.store,
             queues,
             verdict=self._verdict,
+            peers=self._peers,
+            attempts=lambda: list(self._attempts),
             idle_seconds=idle_seconds,
             burst=burst,
             until_empty=until_empty,
@@ -118,10 +127,12 @@ class Worker:
         self._burst = burst
         self._grace_seconds = grace_seconds
         self._started_at = self._store.clock.now()
-        registry = WorkerRegistry(self._store.db, self._store.layout)
+        self._process = ""
         self._heartbeat = Heartbeat(
             registry,
             Scheduler(app, registry, self.fetcher.wake),
+            self._peers,
+            wake=self.fetcher.wake,
             info=self.info,
             attempts=lambda: list(self._attempts),
             fail_at_limit=self._fail_at_limit,
@@ -151,6 +162,8 @@ class Worker:
         """
         self._functions = {name: invocation_of(task) for name, task in self.app.tasks.items()}
         add_to_handlers()
+        self._process = this_process()
+        self._sign_on()
         unlisten = self.app.when_enqueued(self.fetcher.wake)
         wake_up = WakeUp(self._store.db, self.fetcher)
         if not self._burst:
@@ -174,6 +187,19 @@ class Worker:
             raise DatabaseLost(self._lost)
         return self.counts
 
+    def _sign_on(self) -> None:
+        """Tries until the database can be asked, and until nobody else has the name."""
+        while not self._stopping.is_set():
+            try:
+                with patient(self._wait):
+                    self._heartbeat.sign_on()
+                return
+            except NameTaken:
+                self.name = f"{self.name}:{secrets.token_hex(3)}"
+            except PenstockError as error:
+                _LOG.warning("The worker could not sign on: %s", error)
+                return  # nobody sees this worker, and it works all the same
+
     def stop(self, reason: str = "its worker stops") -> None:
         """Asks it to stop; `run` returns when it has. Safe in a signal handler."""
         self._stop_reason = reason
@@ -185,6 +211,8 @@ class Worker:
 
     def _wind_down(self) -> None:
         self.fetcher.stop()
+        if self._stopping.is_set():
+            self._heartbeat.write_line_now()  # if it is killed while it stops, that is no crash
         self._run_briefly(self._give_back_waiting)
         for attempt in list(self._attempts):
             attempt.stop(self._stop_reason)
@@ -238,6 +266,8 @@ class Worker:
             running=len(self._attempts),
             done=self.counts.total,
             read_units=self.fetcher.read_units,
+            process=self._process,
+            stopping=self._stopping.is_set(),
         )
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
@@ -254,6 +284,8 @@ class Worker:
             return "leave"
         if job.attempt and any(attempt.id == job.id for attempt in (*self._attempts, *self._outcomes.abandoned)):
             return "later"  # its function still runs here, or it is about to be given back (A)
+        if job.state is State.PROCESSING and not self._peers.may_take(job):
+            return "later"
         is_free = job.concurrency_key is None or self._outcomes.blocked.get(job.concurrency_key, 0.0) < time.monotonic()
         return "take" if is_free else "later"
 
@@ -288,6 +320,7 @@ class Worker:
     def _wait(self, error: PenstockError, failures: int, since: float) -> None:
         """Between two tries of what the worker itself asks of the database (A)."""
         self._store.outage.note(error)
+        self._peers.note_outage()
         if self._stopping.wait(CALL_AGAIN.wait(failures)):
             raise error
 
@@ -304,8 +337,8 @@ class Worker:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
-            asked_at = time.monotonic()
-            job = self._store.claim(candidate, self.name, task.settings.lease_seconds)
+            settings, asked_at = task.settings, time.monotonic()
+            job = self._store.claim(candidate, self.name, settings.lease_seconds, max_crashes=settings.max_crashes)
             if job is None:
                 self.fetcher.shuffle()
                 return None
@@ -379,11 +412,10 @@ class Worker:
 
     def _room(self) -> int:
         """How many more jobs can be claimed, for this thread and those that are free."""
-        if self._stopping.is_set():
+        if self._stopping.is_set() or self.fetcher.alone is not None:
             return 0
         free = self._concurrency - self.fetcher.active + 1
-        most = 1 if any(attempt.job.crashes for attempt in list(self._attempts)) else min(self._most_together, free)
-        return max(0, most - len(self.fetcher.batch.waiting))
+        return max(0, min(self._most_together, free) - len(self.fetcher.batch.waiting))
 
     def _write_returned(self, room: int) -> None:
         """Ends what has returned, and claims as many as there is room for of those at hand, with one commit."""

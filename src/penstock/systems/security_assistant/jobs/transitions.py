@@ -23,7 +23,7 @@ from penstock.systems.security_assistant.jobs.job import KEEP_SECONDS, Checkpoin
 
 Change = Callable[[DrawingJob], DrawingJob]
 
-_NOT_STORED: Final = {"events": (), "error": None, "progress": 0.0}
+_NOT_STORED: Final = {"events": (), "error": None, "progress": 0.0, "suspect": False}
 """What a drawing has in its own way: events in a table of their own, an error with its stage, checkpoints."""
 
 
@@ -34,7 +34,8 @@ def started(job: DrawingJob, owner: str, seconds: float, now: float) -> DrawingJ
 
 def taken_over(job: DrawingJob, owner: str, seconds: float, now: float) -> DrawingJob:
     """Its worker has died: another one continues it, unless it has lost too many in one stage (3)."""
-    after = _after(job, transitions.take_over(job.lifecycle, owner, seconds, now))
+    # One drawing at a time: whoever dies beside it dies of it.
+    after = _after(job, transitions.take_over(copy_with(job.lifecycle, {"suspect": True}), owner, seconds, now))
     if not after.is_terminal:
         return after
     last = "" if job.lease is None else job.lease.owner
