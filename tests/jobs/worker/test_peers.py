@@ -141,21 +141,23 @@ def test_a_line_is_removed_only_while_it_is_that_process_s(app: penstock.App) ->
 
 
 class Counting:
-    """A database somewhere else, that counts what is read."""
+    """The transport of a database somewhere else, that counts what is read."""
 
     def __init__(self, db: Database) -> None:
-        self._db = db
+        self._transport = db.transport
+        self.name = db.transport.name
         self.capabilities = Capabilities()
         self.reads = 0
 
     def execute(self, operation: str, request: dict[str, object]) -> dict[str, object]:
         self.reads += operation in ("GetItem", "BatchGetItem", "Query", "Scan")
-        return self._db.execute(operation, request)
+        return self._transport.execute(operation, request)
 
 
 def test_on_a_metered_database_looking_at_peers_reads_nothing(app: penstock.App) -> None:
     app.store.create_tables()
-    db: Any = Counting(app.store.db)
+    counting: Any = Counting(app.store.db)
+    db = Database(counting)
     registry = WorkerRegistry(db, app.store.layout)
     peers = Peers(JobStore(db, app.store.layout), registry, wants=lambda job: True)
     peers.update(registry.beat(LIVING))
@@ -163,7 +165,7 @@ def test_on_a_metered_database_looking_at_peers_reads_nothing(app: penstock.App)
         peers._lines_at = 0.0
         assert not peers.look()
         assert peers.find_abandoned() == []
-    assert db.reads == 0
+    assert counting.reads == 0
 
 
 # ── after an outage, and after a sleep ───────────────────────────────────────────────────────────

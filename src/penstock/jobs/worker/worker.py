@@ -28,7 +28,7 @@ from penstock.jobs.context import CALL_AGAIN, AsyncJobContext, Attempt, JobConte
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.state import State
-from penstock.jobs.store.patience import is_outage, patient
+from penstock.jobs.store.patience import PatientDatabase, is_outage, patient
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.fetcher import (
@@ -104,7 +104,7 @@ class Worker:
         gate = WriteGate() if one_at_a_time else None
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
-        registry = WorkerRegistry(app.store.db, app.store.layout)
+        registry = WorkerRegistry(PatientDatabase(app.store.db), app.store.layout)
         self._peers = Peers(
             app.store, registry, wants=lambda job: job.queue in self._queues and job.task in self._functions
         )
