@@ -6,7 +6,8 @@ The numbers continue those of worker.py, which cites them.
 6. When there is nothing to do, it polls less and less often, down to once in `idle_seconds`: an idle worker costs next
    to nothing. It knows when the next lease runs out or the next job is due, and polls then; a job that this process
    enqueues wakes it at once, and so does what others write, where the database tells of it (wake_up.py).
-7. What it holds are candidates: a job is a worker's only when its claim has been written.
+7. What it holds are candidates: a job is a worker's only when its claim has been written. They are dropped when they
+   are 100 ms old, so that an urgent job is next and a pause holds; it reads about as many as are used in that time.
 8. Where the worker's threads write one at a time, one more begins only while the gate is mostly open: short jobs are
    then run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
 9. Jobs that are claimed and wait for a thread (Batch) go first; whoever is given one of them writes what has ended
@@ -44,7 +45,9 @@ _LOG = logging.getLogger("penstock.jobs")
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
 DEFAULT_IDLE_SECONDS: Final = 1.0
-_CANDIDATES: Final = 96
+_FRESH_SECONDS: Final = 0.1
+_FEWEST_READ: Final = 16
+_MOST_READ: Final = 96
 _WAKE_SECONDS: Final = 0.25
 _WATCH_SECONDS: Final = 0.004
 _LONGEST_WATCH_SECONDS: Final = 0.016
@@ -148,6 +151,9 @@ class Fetcher:
         self._burst = burst
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
+        self._read_at = 0.0
+        self._popped = 0
+        """How many of the candidates that were read last have been handed out."""
         self._in_hand: set[str] = set()
         self.batch = Batch()
         self._gate = gate
@@ -216,6 +222,7 @@ class Fetcher:
         """Candidates that are there already and can be claimed together, as they come."""
         taken: list[Job] = []
         with self._changed:
+            self._drop_old()
             while len(taken) < most and self._candidates and self._store.is_plain(self._candidates[0]):
                 job = self._pop()
                 if job is None:
@@ -230,11 +237,19 @@ class Fetcher:
                 self._changed.notify()
 
     def _pop(self) -> Job | None:
+        self._drop_old()
         if self._stopped or not self._candidates:
             return None
         job = self._candidates.popleft()
+        self._popped += 1
         self._in_hand.add(job.id)
         return job
+
+    def _drop_old(self) -> None:
+        """Candidates that were read a while ago say nothing of what is urgent, paused or cancelled now (7)."""
+        if self._candidates and time.monotonic() - self._read_at > _FRESH_SECONDS:
+            self._candidates.clear()
+            self._poll_at = 0.0
 
     def end_claim(self, job_id: str) -> None:
         """The claim of a candidate has been written, or refused: until then, it is not handed out again."""
@@ -243,6 +258,7 @@ class Fetcher:
     def _wait(self) -> bool:
         """Waits for a job or the end: True. False if it is for this thread to poll now."""
         while not self._stopped:
+            self._drop_old()
             if self._candidates or self.batch.waiting:
                 if not self.active or self._gate is None or self._is_needed(self._gate):
                     return True
@@ -280,42 +296,48 @@ class Fetcher:
             is_sure = not self.active and not self._in_hand and not self.batch.waiting
             self._is_outdated = False
         try:
-            found, next_at = self._poll_queues()
+            found = self._poll_queues()
         except BaseException:
-            self._end_poll([], None, is_sure=False)
+            self._end_poll(Claimable((), None, more=False), is_sure=False)
             raise
-        self._end_poll(found, next_at, is_sure=is_sure)
+        self._end_poll(found, is_sure=is_sure)
 
-    def _poll_queues(self) -> tuple[list[Job], float | None]:
-        jobs: list[Job] = []
-        next_at: float | None = None
+    def _poll_queues(self) -> Claimable:
         # A busy worker looks often; at what becomes due by time it need not look each time.
         wake = not self._was_filled or time.monotonic() >= self._wake_at
         if wake:
             self._wake_at = time.monotonic() + _WAKE_SECONDS
+        found: list[Claimable] = []
         for queue in self._queues:
             self.polls += 1
             if self._store.side_items.queue(queue).paused:
                 self._store.look_after(queue)
                 continue
-            found = self._poll_queue(queue, jobs, wake)
-            if found.next_at is not None:
-                next_at = found.next_at if next_at is None else min(next_at, found.next_at)
+            found.append(self._poll_queue(queue, wake))
+        jobs = tuple(job for one in found for job in one.jobs)
         if not jobs and not wake:
             self._wake_at = 0.0
             return self._poll_queues()
-        return jobs, next_at
+        next_at = min((one.next_at for one in found if one.next_at is not None), default=None)
+        return Claimable(jobs, next_at, more=any(one.more for one in found))
 
-    def _poll_queue(self, queue: str, jobs: list[Job], wake: bool) -> Claimable:
+    def _likely_used(self) -> int:
+        """As many candidates as are handed out before they are too old, by what became of the last ones."""
+        if not self._was_filled and self._gate is not None:
+            return _MOST_READ  # nothing is known, and reads of the engine in this process cost little
+        elapsed = time.monotonic() - self._read_at
+        likely = self._popped * _FRESH_SECONDS / max(elapsed, _FRESH_SECONDS / _MOST_READ)
+        return min(max(int(1.5 * likely), _FEWEST_READ), _MOST_READ)
+
+    def _poll_queue(self, queue: str, wake: bool) -> Claimable:
         """Past jobs that this worker cannot run: others' tasks must not hide its own."""
-        limit = _CANDIDATES
+        limit = self._likely_used()
         while True:
             found = self._store.claimable(queue, limit, evenly=True, wake=wake)
             verdicts = [(job, self._verdict(job)) for job in found.jobs if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
             if wanted or not found.more or limit >= _MOST_CANDIDATES:
-                jobs += wanted
-                return self._poll_again_later(found, verdicts)
+                return self._poll_again_later(replace(found, jobs=tuple(wanted)), verdicts)
             limit *= 8
 
     def _poll_again_later(self, found: Claimable, verdicts: list[tuple[Job, Verdict]]) -> Claimable:
@@ -325,21 +347,26 @@ class Fetcher:
         later = self._store.clock.now() + LATER_SECONDS
         return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
 
-    def _end_poll(self, found: list[Job], next_at: float | None, *, is_sure: bool) -> None:
+    def _end_poll(self, found: Claimable, *, is_sure: bool) -> None:
+        jobs, next_at = found.jobs, found.next_at
         with self._changed:
             self._polling = False
-            self._candidates.extend(found)
-            self._was_filled = bool(found)
-            self._empty_polls = 0 if found else self._empty_polls + 1
+            self._candidates.extend(jobs)
+            self._read_at = time.monotonic()
+            self._popped = 0
+            self._was_filled = bool(jobs)
+            self._empty_polls = 0 if jobs else self._empty_polls + 1
             pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
-            if not found:
+            if not jobs:
                 pause = max(pause, self.quiet_seconds)
             if self._is_outdated:  # what came during the poll may not be in it
                 pause = 0.0
             elif next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
+            if jobs and found.more:
+                pause = 0.0
             self._poll_at = time.monotonic() + pause
-            if self._burst and not found and next_at is None and is_sure:
+            if self._burst and not jobs and next_at is None and is_sure:
                 self._stopped = True
             self._changed.notify_all()
 
@@ -348,6 +375,7 @@ class Fetcher:
         with self._changed:
             rest = list(self._candidates)
             random.shuffle(rest)
+            rest.sort(key=lambda job: -job.priority)
             self._candidates = deque(rest)
 
     def wake(self) -> None:

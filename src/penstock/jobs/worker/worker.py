@@ -337,7 +337,7 @@ class Worker:
         """Ends what has returned, and claims as many as there is room for of those at hand, with one commit."""
         with self._gate:
             returned = self.fetcher.batch.take_returned()
-            candidates = self.fetcher.pop_plain(room)
+            candidates = self.fetcher.pop_plain(min(room, self._room()))  # another thread may have filled it
             if not returned and not candidates:
                 return
             ended, claimed = self._complete_and_claim(returned, candidates)
