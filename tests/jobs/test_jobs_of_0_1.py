@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from worker_worlds import work
 
 import penstock
 from penstock.client.database import Database
-from penstock.clock import ManualClock
 from penstock.jobs.layouts.item_collection import CollectionLayout
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
@@ -35,12 +35,21 @@ LEFT = {"ready-other-task", "ready-paused"}
 pytestmark = pytest.mark.parametrize("db", ["file", "moto"], indirect=True)
 
 
+class Later:
+    """A clock that has gone on since the fixture was made."""
+
+    def __init__(self) -> None:
+        self._ahead = STORED["now"] + LATER - time.time()
+
+    def now(self) -> float:
+        return time.time() + self._ahead
+
+
 @pytest.fixture
 def app(db: Database) -> Iterator[penstock.App]:
     """An app on a table with what 0.1 has stored."""
     table = f"jobs-{secrets.token_hex(4)}"
-    clock = ManualClock(int(STORED["now"]) + LATER)  # times are stored in milliseconds
-    app = penstock.App(db, layout=CollectionLayout(table, shards=2), clock=clock)
+    app = penstock.App(db, layout=CollectionLayout(table, shards=2), clock=Later())
     app.store.create_tables()
     for item in STORED["items"]:
         db.execute("PutItem", {"TableName": table, "Item": item})

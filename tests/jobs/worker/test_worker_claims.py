@@ -1,4 +1,4 @@
-"""What a worker takes next while others wait: priorities, pauses and cancellations under a backlog, and blocked jobs."""
+"""What a worker takes next under a backlog: priorities, pauses, cancellations, limits, and other workers' tasks."""
 
 from __future__ import annotations
 

@@ -29,6 +29,8 @@ from penstock.jobs.layouts.layout import WRITE_NAME, ClaimIndex, Item, Listing, 
 from penstock.jobs.model.job import (
     DEFAULT_PRIORITY,
     HIGHEST_PRIORITY,
+    LIMIT_POOL,
+    TASK_POOL,
     Checkpoint,
     Entry,
     Event,
@@ -329,21 +331,45 @@ def claim_place(job: Job) -> tuple[str, str] | None:
     `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
     time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), or a job
     whose maker has died before all of those that it waits for knew. `keep`: it waits for other jobs; half of its time
-    before it expires, somebody should see to it that it does not (retention.py).
+    before it expires, somebody should see to it that it does not (retention.py). A job that could be claimed, and that
+    its limit or the lack of its task keeps from starting, is in a pool of its concurrency key or its task, in the
+    order of `ready`.
     """
     if job.state is State.QUEUED:
         if job.unregistered:
             return "wake", f"{utc_text(job.updated_at + _REGISTRATION_SECONDS)}#{job.id}"
         if job.waiting_for:
             return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
+        if job.pool:
+            return job.pool, _order(job)
         if job.run_at > job.updated_at:
             return "wake", f"{utc_text(job.run_at)}#{job.id}"
-        return "ready", f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at)}#{job.id}"
+        return "ready", _order(job)
     if job.state is State.PROCESSING:
         if job.lease is None:
             return None
         return "wake", f"{utc_text(job.lease.takeable_at)}#{job.id}"
     return ("wake", f"{utc_text(job.updated_at)}#{job.id}") if job.has_children else None
+
+
+def _order(job: Job) -> str:
+    return f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at)}#{job.id}"
+
+
+def limit_pool(concurrency_key: str) -> str:
+    """The jobs of all queues that wait for a slot of the key. No queue's name is empty."""
+    return f"#{LIMIT_POOL}#{concurrency_key}"
+
+
+def task_pool(queue: str, task: str) -> str:
+    """The jobs of a queue that wait for a worker that has their task."""
+    return f"{queue}#{TASK_POOL}#{task}"
+
+
+def _pool(job: Job, name: str, shard: int) -> str:
+    if name == LIMIT_POOL:
+        return limit_pool(job.concurrency_key or "")
+    return task_pool(job.queue, job.task) if name == TASK_POOL else f"{job.queue}#{name}#{shard}"
 
 
 _MAIN: Final = {"S": "main"}
@@ -381,7 +407,7 @@ def item_of(job: Job, shards: int) -> Item:
     }
     place = claim_place(job)
     if place is not None:
-        item["claim_pool"] = {"S": f"{job.queue}#{place[0]}#{shard}"}
+        item["claim_pool"] = {"S": _pool(job, place[0], shard)}
         item["claim_order"] = {"S": place[1]}
     lease = job.lease
     if lease is not None:
@@ -526,6 +552,7 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ),
     ("unregistered", "unregistered", False, _true_value, _true),
     ("has_children", "has_children", False, _true_value, _true),
+    ("pool", "pool", "", _text_value, _text),
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),
     ("limit", "max_concurrent", 0, _whole_value, _whole),

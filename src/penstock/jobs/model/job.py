@@ -84,6 +84,12 @@ class Event(NamedTuple):
         return event_label(self.type)
 
 
+LIMIT_POOL: Final = "limit"
+"""A job waits there for a slot of its concurrency key."""
+TASK_POOL: Final = "task"
+"""A job waits there for a worker that has its task."""
+
+
 @dataclass(frozen=True)  # without slots: a changed copy is then one copy of a dict (transitions.copy_with)
 class Job:
     """A job as it was when it was read. `store.get(job.id)` reads it again."""
@@ -124,6 +130,8 @@ class Job:
     """Not all of those have been told yet that it waits for them."""
     has_children: bool = False
     """Jobs may wait for this one: they are told when it has ended."""
+    pool: str = ""
+    """Where it waits while nobody here could start it, instead of among the ready jobs: LIMIT_POOL or TASK_POOL."""
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 0

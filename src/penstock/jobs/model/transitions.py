@@ -60,7 +60,7 @@ def create(job: Job, args: Payload) -> ChangedJob:
 def start(job: Job, lease: Lease, now: float) -> ChangedJob:
     """A worker has claimed it: it is queued, and due."""
     first = now if job.started_at is None else job.started_at
-    changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "started_at": first}
+    changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "started_at": first, "pool": ""}
     return _move(job, "started", now, changes)
 
 
@@ -109,7 +109,7 @@ def fail(job: Job, error: JobError, now: float) -> ChangedJob:
 
 def cancel(job: Job, reason: str, now: float) -> ChangedJob:
     reason = cut(reason, _DETAIL_CHARACTERS)
-    return _end(job, "cancelled", now, {"cancel_reason": reason}, reason)
+    return _end(job, "cancelled", now, {"cancel_reason": reason, "pool": ""}, reason)
 
 
 def request_cancel(job: Job, reason: str, now: float) -> ChangedJob:
@@ -122,6 +122,11 @@ def retry(job: Job, now: float) -> ChangedJob:
     """A failed job, once more: its checkpoints are still there, its counts begin again."""
     changes = {"run_at": now, "failures": 0, "crashes": 0, "ended_at": None, "cancel_reason": None}
     return _move(job, "retried", now, changes)
+
+
+def move_to_pool(job: Job, pool: str, now: float) -> ChangedJob:
+    """It is queued and due, and waits there from now on; "" is among the ready ones."""
+    return ChangedJob(_touch(job, now, {"pool": pool}))
 
 
 def extend_retention(job: Job, expires_at: int, now: float) -> ChangedJob:

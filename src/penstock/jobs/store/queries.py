@@ -18,12 +18,15 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
+from penstock.jobs.layouts.item_collection import task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
 from penstock.jobs.model.job import History, Job, JobNotFound, JobPage, is_id
 from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
 LONGEST_PAGE: Final = 1_000
+LIMIT_PREFIX: Final = "limit#"
+"""Of the ids of limits' items (side_items.py): no job's id has a #."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,15 @@ class Claimable:
     next_at: float | None
     more: bool
     """There were as many as were asked for."""
+    limits: tuple[str, ...] = ()
+    """Concurrency keys of which a slot was released while jobs wait for it, or that should be looked at now."""
+    empty_tasks: tuple[str, ...] = ()
+    """Those of the tasks asked for in whose pools there was nothing."""
+
+
+def claim_order(job: Job) -> tuple[int, float, str]:
+    """The order in which jobs are claimed, whatever pools they were found in."""
+    return -job.priority, job.run_at, job.id
 
 
 class JobReader:
@@ -150,8 +162,17 @@ class JobReader:
             if place != before:
                 yield place, {name: item[name] for name in self._key_names}
 
-    def claimable(self, queue: str, limit: int, now: float, *, evenly: bool = False, wake: bool = True) -> Claimable:
-        """The first `limit` jobs of all shards.
+    def claimable(
+        self,
+        queue: str,
+        limit: int,
+        now: float,
+        *,
+        evenly: bool = False,
+        wake: bool = True,
+        tasks: Sequence[str] = (),
+    ) -> Claimable:
+        """The first `limit` jobs of all shards, and of the pools of these tasks.
 
         With `evenly`, the same number from each shard: their order is right within each, and nothing that was read is
         thrown away. Without `wake`, only what is ready.
@@ -160,6 +181,13 @@ class JobReader:
         ready: list[tuple[str, Item]] = []
         woken: list[tuple[str, Item]] = []
         is_more = False
+        empty_tasks = []
+        for task in tasks:
+            some = self._pool(task_pool(queue, task), share)
+            ready += some
+            is_more = is_more or len(some) == share
+            if not some:
+                empty_tasks.append(task)
         for shard in range(self._layout.shards):
             some = self._pool(f"{queue}#ready#{shard}", share)
             ready += some
@@ -173,13 +201,35 @@ class JobReader:
         next_at = min((_time_of(place) for place, _ in woken if _time_of(place) > now), default=None)
         ready.sort(key=_place)
         most = share * self._layout.shards if evenly else limit
-        keys = [key for _, key in due[:most]] + [key for _, key in ready[:most]]
+        due_keys, limits = self._split([key for _, key in due])
+        keys = due_keys[:most] + [key for _, key in ready[:most]]
         kept = [job for job in self._jobs(keys) if job.expires_at > now]
-        jobs = sorted(kept, key=lambda job: (-job.priority, job.run_at, job.id))
-        return Claimable(tuple(jobs), next_at, is_more or len(due) + len(ready) >= limit)
+        jobs = sorted(kept, key=claim_order)
+        is_more = is_more or len(due) + len(ready) >= limit
+        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), tuple(empty_tasks))
 
-    def find_unattended(self, queue: str, since: float, now: float) -> Iterator[Job]:
-        """Jobs that wait for others and should be looked after now, and those that could have begun since then."""
+    def _split(self, keys: list[Item]) -> tuple[list[Item], list[str]]:
+        """The keys of jobs, and the concurrency keys of limits, which stand in the claim index too."""
+        name = self._key_names[0]
+        jobs = [key for key in keys if not key[name]["S"].startswith(LIMIT_PREFIX)]
+        if len(jobs) == len(keys):
+            return jobs, []
+        return jobs, [key[name]["S"].removeprefix(LIMIT_PREFIX) for key in keys if key not in jobs]
+
+    def first_of_pool(self, pool: str, limit: int, now: float) -> list[Job]:
+        """The jobs that come first in a pool, as many as that."""
+        return [job for job in self._jobs([key for _, key in self._pool(pool, limit)]) if job.expires_at > now]
+
+    def count_before(self, pool: str, order: str) -> int:
+        """How many jobs of a pool come before this place."""
+        request = {**self._between(pool, " ", order), "Select": "COUNT"}
+        return sum(answer["Count"] for answer in read_pages(self._db.execute, "Query", request))
+
+    def find_unattended(self, queue: str, since: float, now: float) -> Iterator[Job | str]:
+        """Jobs that wait for others and should be looked after now, and those that could have begun since then.
+
+        And the concurrency keys of limits that should have been looked at since.
+        """
         for shard in range(self._layout.shards):
             keys = itertools.chain(
                 self._range(f"{queue}#keep#{shard}", " ", utc_text(now)),
@@ -187,7 +237,15 @@ class JobReader:
                 self._ready_since(f"{queue}#ready#{shard}", utc_text(since)),
             )
             while some := list(itertools.islice(keys, BATCH_KEYS)):
-                yield from self._jobs(some)
+                jobs, limits = self._split(some)
+                yield from self._jobs(jobs)
+                yield from limits
+
+    def find_in_pool(self, pool: str, since: float) -> Iterator[Job]:
+        """The jobs of a limit's or a task's pool that could have begun since then."""
+        keys = self._ready_since(pool, utc_text(since))
+        while some := list(itertools.islice(keys, BATCH_KEYS)):
+            yield from self._jobs(some)
 
     def _ready_since(self, partition: str, since: str) -> Iterator[Item]:
         """Only the priorities that there are are asked for: most queues have one."""

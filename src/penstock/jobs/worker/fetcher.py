@@ -21,6 +21,10 @@ Short jobs on the embedded engine are claimed together and ended together, with 
 12. So there is something ended and not yet written only while something waits.
 13. A job beside which a worker has died before is in no batch, nor is there one beside it: whatever it does, it does
     to few others.
+
+14. A job that its limit keeps from starting, or whose task this worker does not have, is moved to a pool of its
+    concurrency key or its task (side_items.py, 3 and 4): what a poll reads does not grow with the number of those.
+    Jobs of other workers' tasks are moved only where there are so many that they could hide others.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ from typing import Final, Literal, NamedTuple
 
 from penstock.jobs.context import Attempt
 from penstock.jobs.model.job import Job
-from penstock.jobs.store.queries import Claimable
+from penstock.jobs.model.state import State
+from penstock.jobs.store.queries import Claimable, claim_order
+from penstock.jobs.store.side_items import Queue
 from penstock.jobs.store.store import JobStore
 from penstock.retry import Backoff
 
@@ -54,13 +60,17 @@ _LONGEST_WATCH_SECONDS: Final = 0.016
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _EMPTY_QUERY_UNITS: Final = 0.5
+_MOVED_TOGETHER: Final = 96
+_TRANSACTION_CHARACTERS: Final = 1_000_000
+_RECORD_CHARACTERS: Final = 8_000
+"""A transaction takes 100 items and 4 MB: of text beyond ASCII, a character is up to four bytes."""
 _MOSTLY: Final = 0.4
 MOST_TOGETHER: Final = 16
 LINGER_SECONDS: Final = 0.003
 """How long an end may wait for others to be written with it, where its thread goes on."""
 
-Verdict = Literal["take", "later", "leave"]
-"""What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
+Verdict = Literal["take", "limit", "task"]
+"""What a worker says of a candidate: it can run it, its limit is reached, or the worker does not have its task."""
 
 
 class Returned(NamedTuple):
@@ -141,6 +151,7 @@ class Fetcher:
         queues: tuple[str, ...],
         *,
         verdict: Callable[[Job], Verdict],
+        has_task: Callable[[str], bool] = lambda name: False,
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
         gate: WriteGate | None = None,
@@ -148,6 +159,7 @@ class Fetcher:
         self._store = store
         self._queues = queues
         self._verdict = verdict
+        self._has_task = has_task
         self._burst = burst
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
@@ -173,6 +185,7 @@ class Fetcher:
         self._stopped = False
         self.polls = 0
         """How often the database was asked for a queue's jobs."""
+        self._jobs_read = 0
 
     @property
     def poll_units(self) -> float:
@@ -181,8 +194,8 @@ class Fetcher:
 
     @property
     def read_units(self) -> float:
-        """What polling has cost at least."""
-        return self.polls * self.poll_units
+        """What polling has cost at least, with the jobs that were read."""
+        return self.polls * self.poll_units + self._jobs_read
 
     def fetch(self, *, is_back: bool = False) -> Attempt | Job | None:
         """A job that is claimed, or a candidate; None when the worker stops, or (in a burst) when there is no more.
@@ -310,10 +323,11 @@ class Fetcher:
         found: list[Claimable] = []
         for queue in self._queues:
             self.polls += 1
-            if self._store.side_items.queue(queue).paused:
+            settings = self._store.side_items.queue(queue)
+            if settings.paused:
                 self._store.look_after(queue)
                 continue
-            found.append(self._poll_queue(queue, wake))
+            found.append(self._poll_queue(settings, wake))
         jobs = tuple(job for one in found for job in one.jobs)
         if not jobs and not wake:
             self._wake_at = 0.0
@@ -329,23 +343,41 @@ class Fetcher:
         likely = self._popped * _FRESH_SECONDS / max(elapsed, _FRESH_SECONDS / _MOST_READ)
         return min(max(int(1.5 * likely), _FEWEST_READ), _MOST_READ)
 
-    def _poll_queue(self, queue: str, wake: bool) -> Claimable:
-        """Past jobs that this worker cannot run: others' tasks must not hide its own."""
+    def _poll_queue(self, queue: Queue, wake: bool) -> Claimable:
+        """Candidates; jobs that cannot start are moved out of their way, so that no poll reads them again (14)."""
         limit = self._likely_used()
+        tasks = [task for task in queue.tasks if self._has_task(task)]
         while True:
-            found = self._store.claimable(queue, limit, evenly=True, wake=wake)
+            found = self._store.claimable(queue.name, limit, evenly=True, wake=wake, tasks=tasks)
+            self._jobs_read += len(found.jobs)
+            for key in found.limits:
+                self._store.unblock(key)
+            for task in found.empty_tasks:
+                self._store.forget_task(queue, task)
             verdicts = [(job, self._verdict(job)) for job in found.jobs if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
-            if wanted or not found.more or limit >= _MOST_CANDIDATES:
-                return self._poll_again_later(replace(found, jobs=tuple(wanted)), verdicts)
+            wanted += self._set_aside_limited([job for job, verdict in verdicts if verdict == "limit"])
+            others = [job for job, verdict in verdicts if verdict == "task"] if found.more else []
+            is_moved = self._set_aside_unknown(others) or bool(found.limits)
+            if wanted or is_moved or not found.more or limit >= _MOST_CANDIDATES:
+                wanted.sort(key=claim_order)
+                next_at = self._store.clock.now() if is_moved else found.next_at
+                return replace(found, jobs=tuple(wanted), next_at=next_at)
             limit *= 8
 
-    def _poll_again_later(self, found: Claimable, verdicts: list[tuple[Job, Verdict]]) -> Claimable:
-        """With the time to look again, where something was put off."""
-        if not any(verdict == "later" for _, verdict in verdicts):
-            return found
-        later = self._store.clock.now() + LATER_SECONDS
-        return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
+    def _set_aside_limited(self, jobs: list[Job]) -> list[Job]:
+        """Moves jobs to the pools of their concurrency keys; those whose limit is not reached any more."""
+        free: list[Job] = []
+        for group in _groups(jobs, lambda job: job.concurrency_key or ""):
+            if not self._store.set_aside_limited(group):
+                free += group
+        return free
+
+    def _set_aside_unknown(self, jobs: list[Job]) -> bool:
+        """Moves jobs to the pools of their tasks; whether any has been moved."""
+        queued = [job for job in jobs if job.state is State.QUEUED and not job.waiting_for]
+        moved = [self._store.set_aside_unknown(group) for group in _groups(queued, lambda job: job.task)]
+        return any(moved)
 
     def _end_poll(self, found: Claimable, *, is_sure: bool) -> None:
         jobs, next_at = found.jobs, found.next_at
@@ -401,3 +433,18 @@ class Fetcher:
             self._stopped = True
             self._candidates.clear()
             self._changed.notify_all()
+
+
+def _groups(jobs: list[Job], key: Callable[[Job], str]) -> list[list[Job]]:
+    """The jobs by key, in groups that fit into one transaction."""
+    by_key: dict[str, list[Job]] = {}
+    groups: list[list[Job]] = []
+    room: dict[str, int] = {}
+    for job in jobs:
+        name, size = key(job), len(job.args.text or "") + _RECORD_CHARACTERS
+        if name not in by_key or size > room[name] or len(by_key[name]) == _MOVED_TOGETHER:
+            by_key[name], room[name] = [], _TRANSACTION_CHARACTERS
+            groups.append(by_key[name])
+        by_key[name].append(job)
+        room[name] -= size
+    return groups

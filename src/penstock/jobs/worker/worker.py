@@ -24,7 +24,7 @@ from penstock.jobs.app import App
 from penstock.jobs.context import AsyncJobContext, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
-from penstock.jobs.model.state import TERMINAL
+from penstock.jobs.model.state import TERMINAL, State
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
 from penstock.jobs.worker.fetcher import (
@@ -87,7 +87,13 @@ class Worker:
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
         self.fetcher = Fetcher(
-            app.store, queues, verdict=self._verdict, idle_seconds=idle_seconds, burst=burst, gate=gate
+            app.store,
+            queues,
+            verdict=self._verdict,
+            has_task=lambda name: name in self._functions,
+            idle_seconds=idle_seconds,
+            burst=burst,
+            gate=gate,
         )
         self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
         self.counts = self._outcomes.counts
@@ -211,9 +217,14 @@ class Worker:
                 _LOG.warning(
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
-            return "leave"
-        is_free = job.concurrency_key is None or self._outcomes.blocked.get(job.concurrency_key, 0.0) < time.monotonic()
-        return "take" if is_free else "later"
+            return "task"
+        return "limit" if job.state is State.QUEUED and self._is_blocked(job) else "take"
+
+    def _is_blocked(self, job: Job) -> bool:
+        """Whether as many jobs with its concurrency key run as may, by what was seen a moment ago."""
+        return (
+            job.concurrency_key is not None and self._outcomes.blocked.get(job.concurrency_key, 0.0) >= time.monotonic()
+        )
 
     def _work(self) -> None:
         taken: Attempt | Job | None = None
@@ -253,12 +264,15 @@ class Worker:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
+            if self._verdict(candidate) == "limit" and self._store.set_aside_limited([candidate]):
+                return None
             job = self._store.claim(candidate, self.name, task.settings.lease_seconds)
             if job is None:
                 self.fetcher.shuffle()
                 return None
         except LimitReached as reached:
             self._outcomes.blocked[reached.concurrency_key or ""] = time.monotonic() + LATER_SECONDS
+            self._store.set_aside_limited([candidate])
             return None
         finally:
             self.fetcher.end_claim(candidate.id)
