@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
 import pytest
+from job_worlds import Counting
 from worker_worlds import work
 
 import penstock
+from penstock.client.database import Database
+from penstock.jobs.model.job import NewJob
 from penstock.jobs.model.state import State
+from penstock.jobs.worker.worker import Worker
 
 OLD_SECONDS = 0.15
 """After so long, candidates that were read ahead are too old."""
@@ -66,3 +71,87 @@ def test_a_job_that_is_cancelled_while_it_is_a_candidate_does_not_run(app: penst
     jobs = note.enqueue_many([{} for _ in range(20)])
     work(app, concurrency=1)
     assert begun == [jobs[0].id]
+
+
+class Reads:
+    """How many items the polls of a worker look at."""
+
+    def __init__(self, app: penstock.App) -> None:
+        self.counting = Counting(app.store.db.transport)
+        self.app = penstock.App(Database(self.counting), layout=app.store.layout)
+        self.app.tasks.update(app.tasks)
+
+    def until(self, count: int) -> int:
+        """Works until so many jobs have ended; what was looked at meanwhile."""
+        before = self.counting.scanned
+        ended = itertools.count(1)
+        worker = Worker(
+            self.app, concurrency=1, on_end=lambda job, how: worker.stop() if next(ended) == count else None
+        )
+        watchdog = threading.Timer(60, worker.stop)
+        watchdog.start()
+        done = worker.run().completed
+        watchdog.cancel()
+        assert done == count
+        return self.counting.scanned - before
+
+
+@pytest.mark.parametrize("blocked_by", ["its limit", "its task"])
+def test_a_backlog_of_jobs_that_cannot_start_keeps_no_other_from_starting(app: penstock.App, blocked_by: str) -> None:
+    @app.task()
+    def note(ctx: penstock.JobContext) -> None: ...
+
+    is_limited = blocked_by == "its limit"
+    options = {"concurrency_key": "k", "max_concurrent": 1} if is_limited else {}
+    task = "note" if is_limited else "elsewhere"
+    if is_limited:
+        holder, _ = app.store.create(NewJob("note", {}, concurrency_key="k"))
+        assert app.store.claim(holder, "another worker", 600.0) is not None
+    looked_at = []
+    for count in (200, 800):
+        app.store.create_all([NewJob(task, {}, priority=9, **options) for _ in range(count)])  # type: ignore[arg-type]
+        note.options(priority=1).enqueue()
+        reads = Reads(app)
+        reads.until(1)  # they are moved out of its way
+        note.options(priority=1).enqueue()
+        looked_at.append(reads.until(1))
+    # Of jobs for another task, so few are left in each shard that they fit into one read of 96.
+    assert max(looked_at) <= 2 * 96 + 16, "they are not read again, however many they are"
+    assert len(app.store.find(state=State.QUEUED, limit=1_000).jobs) == 1_000
+
+
+def test_jobs_that_were_moved_to_the_pool_of_their_task_are_run_by_workers_that_have_it(app: penstock.App) -> None:
+    begun: list[int] = []
+
+    @app.task()
+    def note(ctx: penstock.JobContext) -> None: ...
+
+    other = penstock.App(app.store.db, layout=app.store.layout)
+
+    @other.task()
+    def elsewhere(ctx: penstock.JobContext, number: int) -> None:
+        begun.append(number)
+
+    for number in range(60):
+        elsewhere.options(priority=number % 10).enqueue(number=number)
+    note.options(priority=0).enqueue()
+    assert work(app, concurrency=1).completed == 1
+    assert app.store.queue("default").tasks == {"elsewhere"}
+    assert work(other, concurrency=1).completed == 60
+    assert [number % 10 for number in begun] == sorted((number % 10 for number in begun), reverse=True)
+
+
+def test_all_jobs_of_a_full_key_run_in_the_end_one_at_a_time(app: penstock.App) -> None:
+    running, most = [], []
+
+    @app.task()
+    def limited(ctx: penstock.JobContext) -> None:
+        running.append(ctx.id)
+        most.append(len(running))
+        running.remove(ctx.id)
+
+    for _ in range(40):
+        limited.options(concurrency_key="k", max_concurrent=1).enqueue()
+    assert work(app, concurrency=4).completed == 40
+    assert max(most) == 1
+    assert app.store.side_items.limit("k").blocked == ""

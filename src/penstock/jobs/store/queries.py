@@ -20,7 +20,7 @@ from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
 from penstock.jobs.layouts.item_collection import task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
-from penstock.jobs.model.job import History, Job, JobNotFound, JobPage, is_id
+from penstock.jobs.model.job import HIGHEST_PRIORITY, History, Job, JobNotFound, JobPage, is_id
 from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
@@ -55,6 +55,10 @@ class Claimable:
     """Concurrency keys of which a slot was released while jobs wait for it, or that should be looked at now."""
     empty_tasks: tuple[str, ...] = ()
     """Those of the tasks asked for in whose pools there was nothing."""
+
+
+def _is_ready(job: Job) -> bool:
+    return job.state is State.QUEUED and not job.unregistered
 
 
 def claim_order(job: Job) -> tuple[int, float, str]:
@@ -174,39 +178,28 @@ class JobReader:
     ) -> Claimable:
         """The first `limit` jobs of all shards, and of the pools of these tasks.
 
-        With `evenly`, the same number from each shard: their order is right within each, and nothing that was read is
-        thrown away. Without `wake`, only what is ready.
+        With `evenly`, the same number from each: their order by age is right within each, and none has a lower priority
+        than one that was not read. Without `wake`, only what is ready.
         """
-        share = -(-limit // self._layout.shards) if evenly else limit
-        ready: list[tuple[str, Item]] = []
-        woken: list[tuple[str, Item]] = []
-        is_more = False
-        empty_tasks = []
-        for task in tasks:
-            some = self._pool(task_pool(queue, task), share)
-            ready += some
-            is_more = is_more or len(some) == share
-            if not some:
-                empty_tasks.append(task)
-        for shard in range(self._layout.shards):
-            some = self._pool(f"{queue}#ready#{shard}", share)
-            ready += some
-            # A shard that gave its whole share may have more, whatever the others have.
-            is_more = is_more or len(some) == share
-            if wake:
-                some = self._pool(f"{queue}#wake#{shard}", share)
-                woken += some
-                is_more = is_more or (len(some) == share and _time_of(some[-1][0]) <= now)
+        shards = range(self._layout.shards)
+        share = -(-limit // len(shards)) if evenly else limit
+        pools = [self._pool(f"{queue}#ready#{shard}", share) for shard in shards]
+        of_tasks = [self._pool(task_pool(queue, task), share) for task in tasks]
+        woken = [found for shard in shards for found in self._pool(f"{queue}#wake#{shard}", share)] if wake else []
         due = sorted((found for found in woken if _time_of(found[0]) <= now), key=_place)
         next_at = min((_time_of(place) for place, _ in woken if _time_of(place) > now), default=None)
-        ready.sort(key=_place)
-        most = share * self._layout.shards if evenly else limit
+        ready = sorted(itertools.chain(*pools, *of_tasks), key=_place)
+        # A shard that gave its whole share may have more, whatever the others have.
+        full = [some[-1][0] for some in (*pools, *of_tasks) if len(some) == share]
+        lowest = HIGHEST_PRIORITY - min((int(place.partition("#")[0]) for place in full), default=HIGHEST_PRIORITY)
+        most = share * len(shards) if evenly else limit
         due_keys, limits = self._split([key for _, key in due])
         keys = due_keys[:most] + [key for _, key in ready[:most]]
         kept = [job for job in self._jobs(keys) if job.expires_at > now]
-        jobs = sorted(kept, key=claim_order)
-        is_more = is_more or len(due) + len(ready) >= limit
-        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), tuple(empty_tasks))
+        jobs = sorted((job for job in kept if job.priority >= lowest or not _is_ready(job)), key=claim_order)
+        is_more = bool(full) or len(due) >= share or len(due) + len(ready) >= limit
+        empty_tasks = tuple(task for task, some in zip(tasks, of_tasks, strict=True) if not some)
+        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), empty_tasks)
 
     def _split(self, keys: list[Item]) -> tuple[list[Item], list[str]]:
         """The keys of jobs, and the concurrency keys of limits, which stand in the claim index too."""

@@ -7,8 +7,9 @@ Both are taken and given back in the transaction that changes the job, so that n
 gone all the same (deleted by hand) is taken back by the next one that is refused because of it.
 3. Jobs that their limit refuses are in the pool of their concurrency key. They move there only while no slot is free,
    in a transaction that marks the limit's item as blocked. Whoever releases a slot of a blocked limit puts the item
-   into the claim index in the same transaction, so that a worker brings jobs of the pool back (JobStore.unblock), even if
-   the one that has released it dies. While it is blocked the item is always in the index: it is looked at now and then.
+   into the claim index in the same transaction, so that a worker brings jobs of the pool back (JobStore.unblock),
+   even if the one that has released it dies. While it is blocked, the item is always in the index: a worker looks at
+   it now and then.
 4. A job is in the pool of its task only while the item of its queue names the task: workers that have it read that
    pool. The name is removed when the pool is empty, long after the last job can have moved there.
 5. All who use a table agree on its shards: an index is written and read in the same ones.
@@ -274,7 +275,7 @@ class SideItems:
             "Key": self._key(f"limit{SEPARATOR}{key}"),
             "UpdateExpression": "SET #blocked = :queue, #at = :now, #pool = if_not_exists(#pool, :pool), "
             "#order = if_not_exists(#order, :order) ADD #moves :one",
-            "ConditionExpression": "size(#holders) >= :most",
+            "ConditionExpression": "attribute_exists(#holders) AND size(#holders) >= :most",
             "ExpressionAttributeNames": {"#blocked": "blocked", "#at": "blocked_at", "#moves": "moves"}
             | {"#holders": "holders"}
             | self._place_names(),
