@@ -328,12 +328,12 @@ _REGISTRATION_SECONDS: Final = 10
 def claim_place(job: Job) -> tuple[str, str] | None:
     """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
 
-    `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
-    time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), or a job
-    whose maker has died before all of those that it waits for knew. `keep`: it waits for other jobs; half of its time
-    before it expires, somebody should see to it that it does not (retention.py). A job that could be claimed, and that
-    its limit or the lack of its task keeps from starting, is in a pool of its concurrency key or its task, in the
-    order of `ready`.
+    `ready`: it may be claimed now, the highest priority first, then tenants in turn, then the oldest. `wake`: something
+    is to be done at a time: a job that is due later, a lease that runs out, an ended job whose children must be told
+    (at once), or a job whose maker has died before all of those that it waits for knew. `keep`: it waits for other
+    jobs; half of its time before it expires, somebody should see to it that it does not (retention.py). A job that
+    could be claimed, and that its limit or the lack of its task keeps from starting, is in a pool of its concurrency
+    key or its task, in the order of `ready`.
     """
     if job.state is State.QUEUED:
         if job.unregistered:
@@ -341,10 +341,10 @@ def claim_place(job: Job) -> tuple[str, str] | None:
         if job.waiting_for:
             return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
         if job.pool:
-            return job.pool, _order(job)
+            return job.pool, ready_order(job)
         if job.run_at > job.updated_at:
             return "wake", f"{utc_text(job.run_at)}#{job.id}"
-        return "ready", _order(job)
+        return "ready", ready_order(job)
     if job.state is State.PROCESSING:
         if job.lease is None:
             return None
@@ -352,8 +352,9 @@ def claim_place(job: Job) -> tuple[str, str] | None:
     return ("wake", f"{utc_text(job.updated_at)}#{job.id}") if job.has_children else None
 
 
-def _order(job: Job) -> str:
-    return f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at)}#{job.id}"
+def ready_order(job: Job) -> str:
+    """Its place among the ready jobs, and in the pools of limits and tasks."""
+    return f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at if job.turn is None else job.turn)}#{job.id}"
 
 
 def limit_pool(concurrency_key: str) -> str:
@@ -552,6 +553,7 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ),
     ("unregistered", "unregistered", False, _true_value, _true),
     ("has_children", "has_children", False, _true_value, _true),
+    ("turn", "turn", None, _time_value, _time_from),
     ("pool", "pool", "", _text_value, _text),
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),

@@ -130,6 +130,8 @@ class Job:
     """Not all of those have been told yet that it waits for them."""
     has_children: bool = False
     """Jobs may wait for this one: they are told when it has ended."""
+    turn: float | None = None
+    """Its place among the ready jobs of its priority, where that is not its `run_at` (store/turns.py)."""
     pool: str = ""
     """Where it waits while nobody here could start it, instead of among the ready jobs: LIMIT_POOL or TASK_POOL."""
     unique_key: str | None = None

@@ -18,13 +18,14 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
-from penstock.jobs.layouts.item_collection import task_pool
+from penstock.jobs.layouts.item_collection import limit_pool, ready_order, task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
-from penstock.jobs.model.job import HIGHEST_PRIORITY, History, Job, JobNotFound, JobPage, is_id
+from penstock.jobs.model.job import HIGHEST_PRIORITY, TASK_POOL, History, Job, JobNotFound, JobPage, is_id
 from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
 LONGEST_PAGE: Final = 1_000
+MOST_COUNTED: Final = 1_000
 LIMIT_PREFIX: Final = "limit#"
 """Of the ids of limits' items (side_items.py): no job's id has a #."""
 
@@ -63,7 +64,18 @@ def _is_ready(job: Job) -> bool:
 
 def claim_order(job: Job) -> tuple[int, float, str]:
     """The order in which jobs are claimed, whatever pools they were found in."""
-    return -job.priority, job.run_at, job.id
+    return -job.priority, job.run_at if job.turn is None else job.turn, job.id
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How many jobs come before one."""
+
+    ready: int = 0
+    urgent: int = 0
+    """Of these, those of a higher priority; the others are older, or their tenant's turn comes first."""
+    of_key: int = 0
+    """Jobs that wait before it for a slot of its concurrency key."""
 
 
 class JobReader:
@@ -213,10 +225,37 @@ class JobReader:
         """The jobs that come first in a pool, as many as that."""
         return [job for job in self._jobs([key for _, key in self._pool(pool, limit)]) if job.expires_at > now]
 
-    def count_before(self, pool: str, order: str) -> int:
-        """How many jobs of a pool come before this place."""
-        request = {**self._between(pool, " ", order), "Select": "COUNT"}
-        return sum(answer["Count"] for answer in read_pages(self._db.execute, "Query", request))
+    def first_turn(self, queue: str, priority: int) -> float | None:
+        """The turn of the first ready job of a priority; None where there is none."""
+        rank = HIGHEST_PRIORITY - priority
+        turns = []
+        for shard in range(self._layout.shards):
+            request = {**self._between(f"{queue}#ready#{shard}", f"{rank}#", f"{rank}#{_TOP}"), "Limit": 1}
+            found = self._db.execute("Query", request)["Items"]
+            turns += [utc_seconds(item[self._layout.claim_index.order]["S"].split("#")[1]) for item in found]
+        return min(turns, default=None)
+
+    def count_ahead(self, job: Job) -> Ahead:
+        """The jobs that a worker would claim before this one; counted no further than MOST_COUNTED in each pool."""
+        order = ready_order(job)
+        pools = [f"{job.queue}#ready#{shard}" for shard in range(self._layout.shards)]
+        if job.pool == TASK_POOL:
+            pools.append(task_pool(job.queue, job.task))
+        urgent = sum(self._count(pool, f"{order[0]}#") for pool in pools)
+        key = job.concurrency_key
+        return Ahead(
+            sum(self._count(pool, order) for pool in pools),
+            urgent,
+            0 if key is None else self._count(limit_pool(key), order),
+        )
+
+    def _count(self, pool: str, before: str) -> int:
+        request = self._pool_query(pool)
+        request["KeyConditionExpression"] += " AND #order < :before"
+        request["ExpressionAttributeNames"]["#order"] = self._layout.claim_index.order
+        request["ExpressionAttributeValues"][":before"] = {"S": before}
+        counted: int = self._db.execute("Query", {**request, "Select": "COUNT", "Limit": MOST_COUNTED})["Count"]
+        return counted
 
     def find_unattended(self, queue: str, since: float, now: float) -> Iterator[Job | str]:
         """Jobs that wait for others and should be looked after now, and those that could have begun since then.

@@ -30,6 +30,7 @@ from penstock.jobs.model.job import Job
 Action = dict[str, Any]
 
 SEPARATOR: Final = "#"
+_TENANTS_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class SideItems:
         self._order_name = "" if claim_index is None else claim_index.order
         self._shards = shards
         self._tenants: set[str] = set()
+        self._tenants_at = 0.0
 
     # ── queues ───────────────────────────────────────────────────────────────────────────────────
 
@@ -111,16 +113,10 @@ class SideItems:
 
     def remove_task(self, queue: Queue, task: str) -> None:
         """The pool of the task was empty; nothing is done if a job may have moved there since the queue was read."""
-        update = {
-            "TableName": self._table,
-            "Key": self._key(f"queue{SEPARATOR}{queue.name}"),
-            "UpdateExpression": "DELETE #tasks :tasks",
-            "ConditionExpression": "#at = :at",
-            "ExpressionAttributeNames": {"#tasks": "tasks", "#at": "tasks_at"},
-            "ExpressionAttributeValues": {":tasks": {"SS": [task]}, ":at": {"S": utc_text(queue.tasks_at)}},
-        }
+        values = {":tasks": {"SS": [task]}, ":at": {"S": utc_text(queue.tasks_at)}}
+        names = {"#tasks": "tasks", "#at": "tasks_at"}
         with suppress(ConditionalCheckFailedException):
-            self._db.execute("UpdateItem", update)
+            self.update(f"queue{SEPARATOR}{queue.name}", "DELETE #tasks :tasks", names, values, "#at = :at")
 
     # ── tenants ──────────────────────────────────────────────────────────────────────────────────
 
@@ -130,6 +126,13 @@ class SideItems:
             return
         self.update("tenants", "ADD #names :name", {"#names": "names"}, {":name": {"SS": [tenant]}})
         self._tenants.add(tenant)
+
+    def has_tenants(self, now: float) -> bool:
+        """Whether a job of this table has a tenant; read once in a while."""
+        if not self._tenants and not self._tenants_at <= now < self._tenants_at + _TENANTS_SECONDS:
+            self._tenants_at = now
+            self._tenants.update(self.tenants()[1:])
+        return bool(self._tenants)
 
     def tenants(self) -> list[str]:
         """All of them, the nameless one first."""
@@ -302,16 +305,8 @@ class SideItems:
             expression = "SET #blocked = :queue, #pool = :pool, #order = :order"
             names |= {"#blocked": "blocked"}
             values |= {":queue": {"S": queue}} | self._place(limit.key, queue, look_at, by)
-        request = {
-            "TableName": self._table,
-            "Key": self._key(f"limit{SEPARATOR}{limit.key}"),
-            "UpdateExpression": expression,
-            "ConditionExpression": condition,
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": values,
-        }
         try:
-            self._db.execute("UpdateItem", request)
+            self.update(f"limit{SEPARATOR}{limit.key}", expression, names, values, condition)
         except ConditionalCheckFailedException:
             return False
         return True
@@ -352,7 +347,10 @@ class SideItems:
     def write(self, name: str, attributes: Item) -> None:
         self._db.execute("PutItem", {"TableName": self._table, "Item": {**self._key(name), **attributes}})
 
-    def update(self, name: str, expression: str, names: dict[str, str], values: Item | None = None) -> None:
+    def update(
+        self, name: str, expression: str, names: dict[str, str], values: Item | None = None, condition: str = ""
+    ) -> Item:
+        """The attributes that it has set. Raises ConditionalCheckFailedException."""
         request: dict[str, Any] = {
             "TableName": self._table,
             "Key": self._key(name),
@@ -361,4 +359,7 @@ class SideItems:
         }
         if values:
             request["ExpressionAttributeValues"] = values
-        self._db.execute("UpdateItem", request)
+        if condition:
+            request |= {"ConditionExpression": condition, "ReturnValues": "UPDATED_NEW"}
+        updated: Item = self._db.execute("UpdateItem", request).get("Attributes", {})
+        return updated

@@ -49,9 +49,10 @@ from penstock.jobs.model.transitions import Change, ChangedJob
 from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
-from penstock.jobs.store.queries import Claimable, JobFilter, JobReader
+from penstock.jobs.store.queries import Ahead, Claimable, JobFilter, JobReader
 from penstock.jobs.store.retention import Expiry
 from penstock.jobs.store.side_items import Action, Limit, Queue, SideItems
+from penstock.jobs.store.turns import Turns
 from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
 from penstock.stored_text import cut
@@ -126,6 +127,7 @@ class JobStore:
         self._writer = JobWriter(db, self.layout)
         claims = self.layout.claim_index, self.layout.shards
         self.side_items = SideItems(db, self.layout.table, self.layout.main_key, *claims)
+        self._turns = Turns(self.side_items, self._reader.first_turn, self.layout.ttl_name)
         self.payloads = Payloads(db, self.layout, files)
         self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader)
@@ -207,6 +209,9 @@ class JobStore:
             job = self._dependencies.check_parents(job)
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
+        if not job.waiting_for and job.run_at <= job.created_at and self.side_items.has_tenants(job.created_at):
+            turn = self._turns.next_turn(job.queue, job.priority, job.tenant, job.created_at)
+            job = replace(job, turn=turn)
         return job, text
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
@@ -300,6 +305,10 @@ class JobStore:
         """`tasks`: those of whose pools jobs are wanted too."""
         self.look_after(queue)
         return self._reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake, tasks=tasks)
+
+    def count_ahead(self, job: Job) -> Ahead:
+        """The jobs that come before one that is queued."""
+        return self._reader.count_ahead(job)
 
     def look_after(self, queue: str) -> None:
         """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.
