@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 from job_worlds import Counting
@@ -155,3 +156,31 @@ def test_all_jobs_of_a_full_key_run_in_the_end_one_at_a_time(app: penstock.App) 
     assert work(app, concurrency=4).completed == 40
     assert max(most) == 1
     assert app.store.side_items.limit("k").blocked == ""
+
+
+def test_a_worker_whose_jobs_are_all_blocked_costs_no_more_than_an_idle_one(app: penstock.App) -> None:
+    @app.task()
+    def limited(ctx: penstock.JobContext) -> None: ...
+
+    holder, *rest = limited.options(concurrency_key="k", max_concurrent=1).enqueue_many([{} for _ in range(50)])
+    assert app.store.claim(holder, "another worker", 600.0) is not None
+    worker = Worker(app, concurrency=2, idle_seconds=0.05)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    ids = [job.id for job in rest]
+    until(lambda: all(job.pool for job in app.store.get_many(ids)))
+    polls = worker.fetcher.polls
+    until(lambda: worker.fetcher.polls > polls + 2)  # the poll that has moved them has ended
+    polls, units = worker.fetcher.polls, worker.fetcher.read_units
+    until(lambda: worker.fetcher.polls >= polls + 10)
+    worker.stop()
+    thread.join(60)
+    assert worker.fetcher.read_units - units == (worker.fetcher.polls - polls) * 5
+    assert worker.counts.total == 0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)

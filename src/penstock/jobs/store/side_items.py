@@ -74,7 +74,7 @@ class SideItems:
         self._order_name = "" if claim_index is None else claim_index.order
         self._shards = shards
         self._tenants: set[str] = set()
-        self._tenants_at = 0.0
+        self._read_tenants_at = 0.0
 
     # ── queues ───────────────────────────────────────────────────────────────────────────────────
 
@@ -128,10 +128,13 @@ class SideItems:
         self._tenants.add(tenant)
 
     def has_tenants(self, now: float) -> bool:
-        """Whether a job of this table has a tenant; read once in a while."""
-        if not self._tenants and not self._tenants_at <= now < self._tenants_at + _TENANTS_SECONDS:
-            self._tenants_at = now
-            self._tenants.update(self.tenants()[1:])
+        """Whether a job of this table has a tenant; read once a minute, and not by who enqueues for a moment only."""
+        if self._tenants:
+            return True
+        if now >= self._read_tenants_at:
+            if self._read_tenants_at:
+                self._tenants.update(self.tenants()[1:])
+            self._read_tenants_at = now + (_TENANTS_SECONDS if self._read_tenants_at else 1.0)
         return bool(self._tenants)
 
     def tenants(self) -> list[str]:
