@@ -482,7 +482,7 @@ class JobStore:
                     without_key = True  # the unique key is another job's, after this one's own guard was lost
                 else:
                     blocked = (refusal.item or {}).get("blocked", {}).get("S") or job.queue
-        if blocked and changed.job.lease is None:
+        if blocked and job.lease is not None and changed.job.lease is None:
             with suppress(PenstockError):  # a worker that polls the queue does it otherwise
                 self.unblock(key)
 
