@@ -7,4 +7,5 @@ queries.py             jobs found and read
 dependencies.py        jobs that wait for others
 side_items.py          queues, unique keys, concurrency limits, which stand beside the jobs
 retention.py           when jobs expire
+turns.py               which of the ready jobs is next: tenants take turns
 """
