@@ -8,7 +8,7 @@ job_…           event#00000003          what happened to it, long ago; the new
 job_…           file#report.xlsx        its files
 job_…           payload#args            arguments or a result that are long
 job_…           child#job_…             who waits for it
-queue#default   main                    a queue's settings; likewise limit#…, unique#…; and tenants, workers,
+queue#default   main                    a queue's settings; likewise limit#…, unique#…, turn#…; and tenants, workers,
                                         schedules and settings, of which there is one each
 """
 

@@ -93,7 +93,7 @@ class JobWriter:
     def change_as_one(self, pairs: Sequence[tuple[Job, ChangedJob]], guard: Action) -> None:
         """Writes changes of different jobs in one transaction, none of which has records.
 
-        Raises Guarded if the guard says no, Conflict if one of the jobs is not as it was.
+        Raises Guarded if the guard says no, Conflict if one of the jobs is not as it was, or is being written.
         """
         puts = [{"Put": self._prepare(changed, self._condition(old), (), ()).request} for old, changed in pairs]
         try:
@@ -102,7 +102,7 @@ class JobWriter:
             codes = [reason.get("Code") for reason in error.fields.get("CancellationReasons") or []]
             if codes and codes[0] == _REFUSED:
                 raise Guarded(0, None) from error
-            if _REFUSED in codes:
+            if _REFUSED in codes or _CONFLICT in codes:
                 raise Conflict("A job", None) from error
             raise
 
@@ -191,3 +191,4 @@ class JobWriter:
 
 
 _REFUSED: Final = "ConditionalCheckFailed"
+_CONFLICT: Final = "TransactionConflict"

@@ -34,7 +34,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Literal, NamedTuple
@@ -151,7 +151,7 @@ class Fetcher:
         queues: tuple[str, ...],
         *,
         verdict: Callable[[Job], Verdict],
-        has_task: Callable[[str], bool] = lambda name: False,
+        tasks: Container[str] = (),
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
         gate: WriteGate | None = None,
@@ -159,7 +159,7 @@ class Fetcher:
         self._store = store
         self._queues = queues
         self._verdict = verdict
-        self._has_task = has_task
+        self._tasks = tasks
         self._burst = burst
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
@@ -346,7 +346,7 @@ class Fetcher:
     def _poll_queue(self, queue: Queue, wake: bool) -> Claimable:
         """Candidates; jobs that cannot start are moved out of their way, so that no poll reads them again (14)."""
         limit = self._likely_used()
-        tasks = [task for task in queue.tasks if self._has_task(task)]
+        tasks = [task for task in queue.tasks if task in self._tasks]
         while True:
             found = self._store.claimable(queue.name, limit, evenly=True, wake=wake, tasks=tasks)
             self._jobs_read += len(found.jobs)

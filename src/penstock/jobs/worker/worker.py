@@ -87,13 +87,7 @@ class Worker:
         self._gate: AbstractContextManager[Any] = gate or nullcontext()
         self._most_together = min(MOST_TOGETHER, concurrency) if one_at_a_time else 1
         self.fetcher = Fetcher(
-            app.store,
-            queues,
-            verdict=self._verdict,
-            has_task=lambda name: name in self._functions,
-            idle_seconds=idle_seconds,
-            burst=burst,
-            gate=gate,
+            app.store, queues, verdict=self._verdict, tasks=app.tasks, idle_seconds=idle_seconds, burst=burst, gate=gate
         )
         self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
         self.counts = self._outcomes.counts
