@@ -69,8 +69,9 @@ MOST_TOGETHER: Final = 16
 LINGER_SECONDS: Final = 0.003
 """How long an end may wait for others to be written with it, where its thread goes on."""
 
-Verdict = Literal["take", "limit", "task"]
-"""What a worker says of a candidate: it can run it, its limit is reached, or the worker does not have its task."""
+Verdict = Literal["take", "limit", "later", "leave"]
+"""What a worker says of a candidate: that it can run it, that its limit is reached, that it can run it later, or that it
+does not have its task."""
 
 
 class Returned(NamedTuple):
@@ -357,13 +358,22 @@ class Fetcher:
             verdicts = [(job, self._verdict(job)) for job in found.jobs if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
             wanted += self._set_aside_limited([job for job, verdict in verdicts if verdict == "limit"])
-            others = [job for job, verdict in verdicts if verdict == "task"] if found.more else []
+            others = [job for job, verdict in verdicts if verdict == "leave"] if found.more else []
             is_moved = self._set_aside_unknown(others) or bool(found.limits)
             if wanted or is_moved or not found.more or limit >= _MOST_CANDIDATES:
                 wanted.sort(key=claim_order)
-                next_at = self._store.clock.now() if is_moved else found.next_at
-                return replace(found, jobs=tuple(wanted), next_at=next_at)
+                found = replace(found, jobs=tuple(wanted))
+                if is_moved:
+                    return replace(found, next_at=self._store.clock.now())
+                return self._poll_again_later(found, verdicts)
             limit *= 8
+
+    def _poll_again_later(self, found: Claimable, verdicts: list[tuple[Job, Verdict]]) -> Claimable:
+        """With the time to look again, where something was put off."""
+        if not any(verdict == "later" for _, verdict in verdicts):
+            return found
+        later = self._store.clock.now() + LATER_SECONDS
+        return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
 
     def _set_aside_limited(self, jobs: list[Job]) -> list[Job]:
         """Moves jobs to the pools of their concurrency keys; those whose limit is not reached any more."""

@@ -211,7 +211,7 @@ class Worker:
                 _LOG.warning(
                     "%s wants the task %r, which this app does not have; it is left to others.", job.id, job.task
                 )
-            return "task"
+            return "leave"
         return "limit" if job.state is State.QUEUED and self._is_blocked(job) else "take"
 
     def _is_blocked(self, job: Job) -> bool:
