@@ -70,8 +70,7 @@ LINGER_SECONDS: Final = 0.003
 """How long an end may wait for others to be written with it, where its thread goes on."""
 
 Verdict = Literal["take", "limit", "later", "leave"]
-"""What a worker says of a candidate: that it can run it, that its limit is reached, that it can run it later, or that it
-does not have its task."""
+"""What a worker says of a candidate: that it can run it, that its limit is reached, that it can later, or never."""
 
 
 class Returned(NamedTuple):
