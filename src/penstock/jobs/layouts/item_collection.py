@@ -367,12 +367,6 @@ def task_pool(queue: str, task: str) -> str:
     return f"{queue}#{TASK_POOL}#{task}"
 
 
-def _pool(job: Job, name: str, shard: int) -> str:
-    if name == LIMIT_POOL:
-        return limit_pool(job.concurrency_key or "")
-    return task_pool(job.queue, job.task) if name == TASK_POOL else f"{job.queue}#{name}#{shard}"
-
-
 _MAIN: Final = {"S": "main"}
 _REMEMBERED: Final = 4_096
 """Events are written again with each change of their job's main record."""
@@ -408,7 +402,12 @@ def item_of(job: Job, shards: int) -> Item:
     }
     place = claim_place(job)
     if place is not None:
-        item["claim_pool"] = {"S": _pool(job, place[0], shard)}
+        pool = f"{job.queue}#{place[0]}#{shard}"
+        if place[0] == LIMIT_POOL:
+            pool = limit_pool(job.concurrency_key or "")
+        elif place[0] == TASK_POOL:
+            pool = task_pool(job.queue, job.task)
+        item["claim_pool"] = {"S": pool}
         item["claim_order"] = {"S": place[1]}
     lease = job.lease
     if lease is not None:

@@ -60,8 +60,14 @@ def create(job: Job, args: Payload) -> ChangedJob:
 def start(job: Job, lease: Lease, now: float) -> ChangedJob:
     """A worker has claimed it: it is queued, and due."""
     first = now if job.started_at is None else job.started_at
-    changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "started_at": first}
-    changes |= {"turn": None, "pool": ""}
+    changes = {
+        "lease": lease,
+        "token": lease.token,
+        "attempt": job.attempt + 1,
+        "started_at": first,
+        "turn": None,
+        "pool": "",
+    }
     return _move(job, "started", now, changes)
 
 
