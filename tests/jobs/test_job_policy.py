@@ -17,6 +17,7 @@ from penstock.client.database import Database, connect
 from penstock.errors import AccessDeniedException, PenstockError
 from penstock.jobs.iam_policy import FILE_ACTIONS, TABLE_ACTIONS, policy
 from penstock.jobs.layouts.tables import jobs_table
+from penstock.jobs.model.job import NewJob
 from penstock.jobs.worker.worker import Worker
 from penstock.retry import RetryPolicy
 from penstock.tables.apply.apply import make
@@ -98,12 +99,14 @@ def enqueue(app: penstock.App) -> list[str]:
     large = report.enqueue(project="x" * 20_000)
     broken = report.enqueue(project="broken")
     report.enqueue_many([{"project": "c"}, {"project": "d"}])
+    report.options(tenant="acme").enqueue(project="e")
     return [first.id, second.id, large.id, broken.id]
 
 
 def test_enqueueing_and_working_call_what_their_policies_allow(app: penstock.App, noted: set[str]) -> None:
     enqueue(app)
     assert noted == TABLE_ACTIONS["enqueue"]
+    app.store.create_all([NewJob("another app's", {}) for _ in range(40)])
     Worker(app, burst=True).run()
     assert noted == TABLE_ACTIONS["work"]
 
@@ -114,6 +117,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
     first, _, _, broken = enqueue(app)
     Worker(app, burst=True).run()
     later = app.tasks["report"].options(delay=600).enqueue(project="e").id
+    unique = app.tasks["report"].options(delay=600, unique_key="v").enqueue(project="f").id
     # Commands look for the jobs of every system; who may not list tables sees those of the table of jobs.
     denied = frozenset({"ListTables", "DescribeTable"})
     monkeypatch.setattr(databases, "connect", lambda url: Database(Calls(url, noted, denied)))
@@ -132,7 +136,7 @@ def test_looking_and_managing_call_what_their_policies_allow(
     jobs("report", first, "--out", str(tmp_path / "report.html"))
     assert noted - {"ListTables", "DescribeTable"} == TABLE_ACTIONS["look"]  # without these, the app's table is listed
     noted.clear()
-    jobs("cancel", later)
+    jobs("cancel", later, unique)
     jobs("retry", broken)
     jobs("pause", "mail")
     jobs("resume", "mail")
@@ -198,7 +202,7 @@ def test_indexes_and_files_are_resources_of_their_own() -> None:
         "Files": ["arn:aws:s3:::acme-jobs/reports/*"],
         "Bucket": ["arn:aws:s3:::acme-jobs"],
     }
-    assert [one["Sid"] for one in policy(["enqueue"])["Statement"]] == ["Jobs"]
+    assert [one["Sid"] for one in policy(["enqueue"])["Statement"]] == ["Jobs", "JobIndexes"]
     assert [one["Sid"] for one in policy(["manage"], files="s3://acme-jobs")["Statement"]] == ["Jobs", "JobIndexes"]
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from penstock.jobs.model.job import Job, JobNotFound
+from penstock.jobs.model.job import LIMIT_POOL, Job, JobNotFound
 from penstock.jobs.model.state import State
+from penstock.jobs.store.queries import MOST_COUNTED, Ahead
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
@@ -28,8 +29,7 @@ class Surroundings:
     depends_on: int = 0
     parents: dict[str, State | None] = field(default_factory=dict)
     """Some of those that it waits for."""
-    ahead: int = 0
-    """Jobs of its queue that come first."""
+    ahead: Ahead = field(default_factory=Ahead)
     holder_has_ended: bool = False
     """There is proof, on this machine, that the process of the worker that holds it has ended."""
 
@@ -50,7 +50,7 @@ def gather(store: JobStore, job: Job) -> Surroundings:
         waiting_for=len(waiting_for),
         depends_on=job.dependency_count or len(set(job.depends_on)),
         parents={parent: _state(store, parent) for parent in waiting_for[:_PARENTS_SHOWN]},
-        ahead=_ahead(store, job) if job.state is State.QUEUED else 0,
+        ahead=store.count_ahead(job) if job.state is State.QUEUED else Ahead(),
     )
 
 
@@ -59,15 +59,6 @@ def _state(store: JobStore, job_id: str) -> State | None:
         return store.get(job_id).state
     except JobNotFound:
         return None
-
-
-def _ahead(store: JobStore, job: Job) -> int:
-    """How many are claimed before it, as far as a worker looks."""
-    jobs = store.claimable(job.queue, _AHEAD).jobs
-    return next((place for place, one in enumerate(jobs) if one.id == job.id), 0)
-
-
-_AHEAD = 100
 
 
 def explain(job: Job, around: Surroundings) -> str:
@@ -122,7 +113,10 @@ def _waiting(job: Job, around: Surroundings) -> str:
     if key is not None and len(around.slot_holders) >= most > 0 and job.id not in around.slot_holders:
         holders = ", ".join(around.slot_holders[:3])
         are = "is" if most == 1 else "are"
-        return f"waits because {most} with the concurrency key {key!r} {are} running already: {holders}"
+        first = f"; {_many(around.ahead.of_key)} that wait for the same come first" if around.ahead.of_key else ""
+        return f"waits because {most} with the concurrency key {key!r} {are} running already: {holders}{first}"
+    if job.pool == LIMIT_POOL:
+        return _no_worker(job, around) or f"is about to be ready: the concurrency key {key!r} has a free slot"
     return _no_worker(job, around) or _in_line(job, around)
 
 
@@ -141,10 +135,21 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if job.suspect:
         return "waits for a worker that runs nothing else, because a worker died while it ran"
     able = [one for one in around.workers if job.queue in one.queues and job.task in one.tasks]
+    ahead, urgent = around.ahead.ready, around.ahead.urgent
+    first = f"{_many(ahead)} come first"
+    if 0 < urgent < ahead:
+        first += f", {_many(urgent)} of them with a higher priority"
+    elif urgent:
+        first += ", with a higher priority"
     if all(worker.running >= worker.concurrency for worker in able):
-        ahead = f", and {around.ahead} come first" if around.ahead else ""
-        return f"waits for a free place: the {sum(one.concurrency for one in able)} of its workers are taken{ahead}"
-    return "is next: a worker is about to take it" if not around.ahead else f"is in line: {around.ahead} come first"
+        places = sum(one.concurrency for one in able)
+        return f"waits for a free place: the {places} of its workers are taken{f', and {first}' if ahead else ''}"
+    return f"is in line: {first}" if ahead else "is next: a worker is about to take it"
+
+
+def _many(count: int) -> str:
+    """Very many are not counted to the end."""
+    return f"{count:,}" if count < MOST_COUNTED else f"{MOST_COUNTED:,} or more"
 
 
 def _parents(around: Surroundings) -> str:

@@ -17,10 +17,10 @@ _READ: Final = frozenset({"BatchGetItem", "GetItem"})
 _OPEN: Final = _READ | {"DescribeTable", "PutItem", "UpdateItem"}
 
 TABLE_ACTIONS: Final = {
-    "enqueue": _OPEN | {"ConditionCheckItem"},
+    "enqueue": _OPEN | {"ConditionCheckItem", "Query"},
     "work": _OPEN | {"ConditionCheckItem", "DeleteItem", "Query"},
     "look": _READ | {"Query"},
-    "manage": _READ | {"DeleteItem", "PutItem", "Query"},
+    "manage": _READ | {"DeleteItem", "PutItem", "Query", "UpdateItem"},
 }
 """On the table; Query on its indexes too."""
 

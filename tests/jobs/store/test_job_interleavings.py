@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from job_worlds import DAY, FAILURE, START, items, new_store
 
 from penstock.client.database import connect
-from penstock.clock import ManualClock
+from penstock.clock import ManualClock, utc_text
 from penstock.jobs.layouts.item_collection import CollectionLayout, claim_place
 from penstock.jobs.model.job import Job, JobCancelled, NewJob
 from penstock.jobs.model.state import BadTransition, State
@@ -160,6 +160,22 @@ class Interleavings(RuleBasedStateMachine):
             self._taken(worker, model, seen)
             return
         assert store.claim(seen, f"w{worker}", LEASE) is None
+
+    @rule(worker=st.sampled_from(range(3)), number=NUMBER)
+    def set_aside(self, worker: int, number: int) -> None:
+        """A worker that was refused a slot moves the job to the pool of its key; not if a slot is free by then."""
+        store, model = self.stores[worker], self.model[self._job(number)]
+        if not model.limited or model.state is not State.QUEUED:
+            return
+        seen = store.get(model.id)
+        if seen.run_at > max(store.clock.now(), seen.updated_at):
+            return
+        assert store.set_aside_limited([seen]) == (len(self._slots()) >= LIMIT)
+
+    @rule(worker=st.sampled_from(range(3)))
+    def look_at_limits(self, worker: int) -> None:
+        for key in self.stores[worker].claimable("default", 10).limits:
+            self.stores[worker].unblock(key)
 
     @rule(worker=st.sampled_from(range(3)), number=NUMBER, excuse=st.sampled_from(["", "it was told to stop"]))
     def claim_with_proof(self, worker: int, number: int, excuse: str) -> None:
@@ -432,6 +448,10 @@ class Interleavings(RuleBasedStateMachine):
     def _check_claim_index(self, found: list[dict[str, Any]]) -> None:
         answer = self.db.execute("Scan", {"TableName": "jobs", "IndexName": "by-claim"})
         places = {one["job_id"]["S"]: (one["claim_pool"]["S"], one["claim_order"]["S"]) for one in answer["Items"]}
+        limit = places.pop("limit#k", None)
+        if any(pool == "#limit#k" for pool, _ in places.values()):
+            assert limit is not None, "side_items 3: somebody looks at a limit for which jobs wait"
+            assert self._slots() or limit[1] <= utc_text(self.clock.now() + max(SKEWS)), "and soon if nobody runs"
         layout = self.stores[0].layout
         wanted = {}
         for one in found:
@@ -440,7 +460,7 @@ class Interleavings(RuleBasedStateMachine):
                 place = claim_place(job)
                 assert (place is None) == job.is_terminal, "no job has children here"
                 if place is not None:
-                    wanted[job.id] = (f"default#{place[0]}#0", place[1])
+                    wanted[job.id] = ("#limit#k" if place[0] == "limit" else f"default#{place[0]}#0", place[1])
         assert {job_id: pool for job_id, (pool, _) in places.items()} == {
             job_id: pool for job_id, (pool, _) in wanted.items()
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from penstock.clock import SystemClock
@@ -76,3 +77,36 @@ def test_until_empty_waits_for_what_is_due_later() -> None:
     store.next_at = None
     thread.join(60)
     assert fetched == [None]
+
+
+def candidates(count: int, *, priority: int = 5) -> list[Job]:
+    return [Job(f"job_{priority}_{n}", "task", State.QUEUED, 0, 0, 0, 10, priority=priority) for n in range(count)]
+
+
+def test_candidates_that_are_100_ms_old_are_dropped_and_read_again() -> None:
+    low, urgent = candidates(3), candidates(1, priority=9)
+    fetcher = Fetcher(Scripted([low, [*urgent, *low[1:]]]), ("default",), verdict=lambda _: "take")  # type: ignore[arg-type]
+    assert fetcher.fetch() is low[0]
+    assert fetcher.pop_candidate() is low[1]
+    fetcher._read_at -= 0.2
+    assert fetcher.pop_candidate() is None
+    assert fetcher.fetch() is urgent[0]
+
+
+def test_as_many_candidates_are_read_as_are_used_while_they_are_fresh() -> None:
+    store = Scripted([])
+    fetcher = Fetcher(store, ("default",), verdict=lambda _: "take")  # type: ignore[arg-type]
+    assert fetcher._likely_used() == 16
+    fetcher._read_at, fetcher._popped = time.monotonic(), 96
+    assert fetcher._likely_used() == 96
+    fetcher._read_at -= 3600
+    assert fetcher._likely_used() == 16
+
+
+def test_another_workers_claims_leave_the_order_of_priorities() -> None:
+    jobs = [job for priority in (9, 5, 1) for job in candidates(8, priority=priority)]
+    fetcher = Fetcher(Scripted([jobs]), ("default",), verdict=lambda _: "take")  # type: ignore[arg-type]
+    fetcher.fetch()
+    fetcher.shuffle()
+    rest = [job.priority for job in iter(fetcher.pop_candidate, None)]
+    assert rest == sorted(rest, reverse=True)

@@ -35,6 +35,7 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher_module, "LINGER_SECONDS", LONG)
     monkeypatch.setattr(fetcher_module, "_WATCH_SECONDS", LONG)
     monkeypatch.setattr(fetcher_module, "_LONGEST_WATCH_SECONDS", LONG)
+    monkeypatch.setattr(fetcher_module, "_FRESH_SECONDS", LONG)
 
 
 def work(app: penstock.App, concurrency: int) -> Worker:

@@ -10,7 +10,7 @@ job_…           payload#args            arguments or a result that are long
 job_…           child#job_…             who waits for it
 job_…           depends_on#00           the ids of many jobs that it depends on
 job_…           waiting_for#00          those of them that it still waits for
-queue#default   main                    a queue's settings; likewise limit#…, unique#…; and tenants, workers,
+queue#default   main                    a queue's settings; likewise limit#…, unique#…, turn#…; and tenants, workers,
                                         schedules and settings, of which there is one each
 """
 
@@ -32,6 +32,8 @@ from penstock.jobs.model.job import (
     ALL_COMPLETED,
     DEFAULT_PRIORITY,
     HIGHEST_PRIORITY,
+    LIMIT_POOL,
+    TASK_POOL,
     Checkpoint,
     Entry,
     Event,
@@ -364,11 +366,12 @@ _REGISTRATION_SECONDS_EACH: Final = 0.01
 def claim_place(job: Job) -> tuple[str, str] | None:
     """Where the job stands in the claim index: its pool and its order there; None where nobody should look at it.
 
-    `ready`: it may be claimed now, the highest priority and the oldest first. `wake`: something is to be done at a
-    time: a job that is due later, a lease that runs out, an ended job whose children must be told (at once), a retried
-    one whose children must be revived, or a job whose maker has died before all of those that it waits for knew.
-    `keep`: it waits for other jobs; half of its time before it expires, somebody should see to it that it does not
-    (retention.py).
+    `ready`: it may be claimed now, the highest priority first, then tenants in turn, then the oldest. `wake`: something
+    is to be done at a time: a job that is due later, a lease that runs out, an ended job whose children must be told
+    (at once), a retried one whose children must be revived, or a job whose maker has died before all of those that it
+    waits for knew. `keep`: it waits for other jobs; half of its time before it expires, somebody should see to it that
+    it does not (retention.py). A job that could be claimed, and that its limit or the lack of its task keeps from
+    starting, is in a pool of its concurrency key or its task, in the order of `ready`.
     """
     if job.state is State.QUEUED:
         if job.reviving:
@@ -378,14 +381,31 @@ def claim_place(job: Job) -> tuple[str, str] | None:
             return "wake", f"{utc_text(job.updated_at + seconds)}#{job.id}"
         if job.is_waiting:
             return "keep", f"{utc_text((job.updated_at + job.expires_at) / 2)}#{job.id}"
+        if job.pool:
+            return job.pool, ready_order(job)
         if job.run_at > job.updated_at:
             return "wake", f"{utc_text(job.run_at)}#{job.id}"
-        return "ready", f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at)}#{job.id}"
+        return "ready", ready_order(job)
     if job.state is State.PROCESSING:
         if job.lease is None:
             return None
         return "wake", f"{utc_text(job.lease.takeable_at)}#{job.id}"
     return ("wake", f"{utc_text(job.updated_at)}#{job.id}") if job.has_children else None
+
+
+def ready_order(job: Job) -> str:
+    """Its place among the ready jobs, and in the pools of limits and tasks."""
+    return f"{HIGHEST_PRIORITY - job.priority}#{utc_text(job.run_at if job.turn is None else job.turn)}#{job.id}"
+
+
+def limit_pool(concurrency_key: str) -> str:
+    """The jobs of all queues that wait for a slot of the key. No queue's name is empty."""
+    return f"#{LIMIT_POOL}#{concurrency_key}"
+
+
+def task_pool(queue: str, task: str) -> str:
+    """The jobs of a queue that wait for a worker that has their task."""
+    return f"{queue}#{TASK_POOL}#{task}"
 
 
 _MAIN: Final = {"S": "main"}
@@ -423,7 +443,12 @@ def item_of(job: Job, shards: int) -> Item:
     }
     place = claim_place(job)
     if place is not None:
-        item["claim_pool"] = {"S": f"{job.queue}#{place[0]}#{shard}"}
+        pool = f"{job.queue}#{place[0]}#{shard}"
+        if place[0] == LIMIT_POOL:
+            pool = limit_pool(job.concurrency_key or "")
+        elif place[0] == TASK_POOL:
+            pool = task_pool(job.queue, job.task)
+        item["claim_pool"] = {"S": pool}
         item["claim_order"] = {"S": place[1]}
     lease = job.lease
     if lease is not None:
@@ -576,6 +601,8 @@ _FIELDS: Final[tuple[_Field, ...]] = (
     ("children_told", "children_told", False, _true_value, _true),
     ("reviving", "reviving", False, _true_value, _true),
     ("cancelled_by", "cancelled_by", None, _text_value, _text),
+    ("turn", "turn", None, _time_value, _time_from),
+    ("pool", "pool", "", _text_value, _text),
     ("unique", "unique_key", None, _text_value, _text),
     ("limit_key", "concurrency_key", None, _text_value, _text),
     ("limit", "max_concurrent", 0, _whole_value, _whole),

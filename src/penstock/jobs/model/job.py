@@ -97,6 +97,12 @@ class Event(NamedTuple):
         return event_label(self.type)
 
 
+LIMIT_POOL: Final = "limit"
+"""A job waits there for a slot of its concurrency key."""
+TASK_POOL: Final = "task"
+"""A job waits there for a worker that has its task."""
+
+
 @dataclass(frozen=True)  # without slots: a changed copy is then one copy of a dict (transitions.copy_with)
 class Job:
     """A job as it was when it was read. `store.get(job.id)` reads it again."""
@@ -156,6 +162,10 @@ class Job:
     """It did not complete, and those that waited for it know. A retry revives them."""
     reviving: bool = False
     """It is queued again, and not all of those that it had cancelled are yet."""
+    turn: float | None = None
+    """Its place among the ready jobs of its priority, where that is not its `run_at` (store/turns.py)."""
+    pool: str = ""
+    """Where it waits while nobody here could start it, instead of among the ready jobs: LIMIT_POOL or TASK_POOL."""
     unique_key: str | None = None
     concurrency_key: str | None = None
     max_concurrent: int = 0

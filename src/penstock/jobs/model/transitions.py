@@ -63,7 +63,14 @@ def create(job: Job, args: Payload) -> ChangedJob:
 def start(job: Job, lease: Lease, now: float) -> ChangedJob:
     """A worker has claimed it: it is queued, and due."""
     first = now if job.started_at is None else job.started_at
-    changes = {"lease": lease, "token": lease.token, "attempt": job.attempt + 1, "started_at": first}
+    changes = {
+        "lease": lease,
+        "token": lease.token,
+        "attempt": job.attempt + 1,
+        "started_at": first,
+        "turn": None,
+        "pool": "",
+    }
     return _move(job, "started", now, changes)
 
 
@@ -126,7 +133,7 @@ def fail(job: Job, error: JobError, now: float) -> ChangedJob:
 def cancel(job: Job, reason: str, now: float, cancelled_by: str | None = None) -> ChangedJob:
     """`cancelled_by` is the job that did not complete and that this one depends on, if that is why."""
     reason = cut(reason, _DETAIL_CHARACTERS)
-    changes = {"cancel_reason": reason, "cancelled_by": cancelled_by, "reviving": False}
+    changes = {"cancel_reason": reason, "cancelled_by": cancelled_by, "reviving": False, "pool": ""}
     return _end(job, "cancelled", now, changes, reason)
 
 
@@ -180,6 +187,11 @@ def _revive_children(job: Job) -> dict[str, Any]:
 def finish_revival(job: Job, now: float) -> ChangedJob:
     """All that it had cancelled wait for it again."""
     return ChangedJob(_touch(job, now, {"reviving": False}))
+
+
+def move_to_pool(job: Job, pool: str, now: float) -> ChangedJob:
+    """It is queued and due, and waits there from now on; "" is among the ready ones."""
+    return ChangedJob(_touch(job, now, {"pool": pool}))
 
 
 def extend_retention(job: Job, expires_at: int, now: float) -> ChangedJob:

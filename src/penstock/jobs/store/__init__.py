@@ -8,4 +8,5 @@ dependencies.py        jobs that wait for others
 side_items.py          queues, unique keys, concurrency limits, which stand beside the jobs
 retention.py           when jobs expire
 patience.py            calls that wait for a database that is away
+turns.py               which of the ready jobs is next: tenants take turns
 """

@@ -90,6 +90,22 @@ class JobWriter:
         """
         return self._together([self._prepare(changed, self._condition(old), (), ()) for old, changed in pairs])
 
+    def change_as_one(self, pairs: Sequence[tuple[Job, ChangedJob]], guard: Action) -> None:
+        """Writes changes of different jobs in one transaction, none of which has records.
+
+        Raises Guarded if the guard says no, Conflict if one of the jobs is not as it was, or is being written.
+        """
+        puts = [{"Put": self._prepare(changed, self._condition(old), (), ()).request} for old, changed in pairs]
+        try:
+            self._db.execute("TransactWriteItems", {"TransactItems": [guard, *puts]})
+        except TransactionCanceledException as error:
+            codes = [reason.get("Code") for reason in error.fields.get("CancellationReasons") or []]
+            if codes and codes[0] == _REFUSED:
+                raise Guarded(0, None) from error
+            if _REFUSED in codes or _CONFLICT in codes:
+                raise Conflict("A job", None) from error
+            raise
+
     def create_together(self, created: Sequence[ChangedJob]) -> list[bool]:
         """Writes jobs that have no records or guards beside them; whether each has been written, as above."""
         return self._together([self._prepare(one, self._unless_there(), (), ()) for one in created])
@@ -186,3 +202,4 @@ class JobWriter:
 
 
 _REFUSED: Final = "ConditionalCheckFailed"
+_CONFLICT: Final = "TransactionConflict"

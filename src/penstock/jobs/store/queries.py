@@ -18,12 +18,16 @@ from typing import Any, Final
 from penstock.client.database import Database
 from penstock.client.reads.pages import read_pages
 from penstock.clock import utc_seconds, utc_text
+from penstock.jobs.layouts.item_collection import limit_pool, ready_order, task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Listing, ReadCall
-from penstock.jobs.model.job import History, Job, JobNotFound, JobPage, is_id
+from penstock.jobs.model.job import HIGHEST_PRIORITY, TASK_POOL, History, Job, JobNotFound, JobPage, is_id
 from penstock.jobs.model.state import State
 
 BATCH_KEYS: Final = 100
 LONGEST_PAGE: Final = 1_000
+MOST_COUNTED: Final = 1_000
+LIMIT_PREFIX: Final = "limit#"
+"""Of the ids of limits' items (side_items.py): no job's id has a #."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,30 @@ class Claimable:
     next_at: float | None
     more: bool
     """There were as many as were asked for."""
+    limits: tuple[str, ...] = ()
+    """Concurrency keys of which a slot was released while jobs wait for it, or that should be looked at now."""
+    empty_tasks: tuple[str, ...] = ()
+    """Those of the tasks asked for in whose pools there was nothing."""
+
+
+def _is_ready(job: Job) -> bool:
+    return job.state is State.QUEUED and not job.unregistered
+
+
+def claim_order(job: Job) -> tuple[int, float, str]:
+    """The order in which jobs are claimed, whatever pools they were found in."""
+    return -job.priority, job.run_at if job.turn is None else job.turn, job.id
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """How many jobs come before one."""
+
+    ready: int = 0
+    urgent: int = 0
+    """Of these, those of a higher priority; the others are older, or their tenant's turn comes first."""
+    of_key: int = 0
+    """Jobs that wait before it for a slot of its concurrency key."""
 
 
 class JobReader:
@@ -154,36 +182,90 @@ class JobReader:
             if place != before:
                 yield place, {name: item[name] for name in self._key_names}
 
-    def claimable(self, queue: str, limit: int, now: float, *, evenly: bool = False, wake: bool = True) -> Claimable:
-        """The first `limit` jobs of all shards.
+    def claimable(
+        self,
+        queue: str,
+        limit: int,
+        now: float,
+        *,
+        evenly: bool = False,
+        wake: bool = True,
+        tasks: Sequence[str] = (),
+    ) -> Claimable:
+        """The first `limit` jobs of all shards, and of the pools of these tasks.
 
-        With `evenly`, the same number from each shard: their order is right within each, and nothing that was read is
-        thrown away. Without `wake`, only what is ready.
+        With `evenly`, the same number from each: their order by age is right within each, and none has a lower priority
+        than one that was not read. Without `wake`, only what is ready.
         """
-        share = -(-limit // self._layout.shards) if evenly else limit
-        ready: list[tuple[str, Item]] = []
-        woken: list[tuple[str, Item]] = []
-        is_more = False
-        for shard in range(self._layout.shards):
-            some = self._pool(f"{queue}#ready#{shard}", share)
-            ready += some
-            # A shard that gave its whole share may have more, whatever the others have.
-            is_more = is_more or len(some) == share
-            if wake:
-                some = self._pool(f"{queue}#wake#{shard}", share)
-                woken += some
-                is_more = is_more or (len(some) == share and _time_of(some[-1][0]) <= now)
+        shards = range(self._layout.shards)
+        share = -(-limit // len(shards)) if evenly else limit
+        pools = [self._pool(f"{queue}#ready#{shard}", share) for shard in shards]
+        of_tasks = [self._pool(task_pool(queue, task), share) for task in tasks]
+        woken = [found for shard in shards for found in self._pool(f"{queue}#wake#{shard}", share)] if wake else []
         due = sorted((found for found in woken if _time_of(found[0]) <= now), key=_place)
         next_at = min((_time_of(place) for place, _ in woken if _time_of(place) > now), default=None)
-        ready.sort(key=_place)
-        most = share * self._layout.shards if evenly else limit
-        keys = [key for _, key in due[:most]] + [key for _, key in ready[:most]]
+        ready = sorted(itertools.chain(*pools, *of_tasks), key=_place)
+        # A shard that gave its whole share may have more, whatever the others have.
+        full = [some[-1][0] for some in (*pools, *of_tasks) if len(some) == share]
+        lowest = HIGHEST_PRIORITY - min((int(place.partition("#")[0]) for place in full), default=HIGHEST_PRIORITY)
+        most = share * len(shards) if evenly else limit
+        due_keys, limits = self._split([key for _, key in due])
+        keys = due_keys[:most] + [key for _, key in ready[:most]]
         kept = [job for job in self._jobs(keys) if job.expires_at > now]
-        jobs = sorted(kept, key=lambda job: (-job.priority, job.run_at, job.id))
-        return Claimable(tuple(jobs), next_at, is_more or len(due) + len(ready) >= limit)
+        jobs = sorted((job for job in kept if job.priority >= lowest or not _is_ready(job)), key=claim_order)
+        is_more = bool(full) or len(due) >= share or len(due) + len(ready) >= limit
+        empty_tasks = tuple(task for task, some in zip(tasks, of_tasks, strict=True) if not some)
+        return Claimable(tuple(jobs), next_at, is_more, tuple(limits), empty_tasks)
 
-    def find_unattended(self, queue: str, since: float, now: float) -> Iterator[Job]:
-        """Jobs that wait for others and should be looked after now, and those that could have begun since then."""
+    def _split(self, keys: list[Item]) -> tuple[list[Item], list[str]]:
+        """The keys of jobs, and the concurrency keys of limits, which stand in the claim index too."""
+        name = self._key_names[0]
+        jobs = [key for key in keys if not key[name]["S"].startswith(LIMIT_PREFIX)]
+        if len(jobs) == len(keys):
+            return jobs, []
+        return jobs, [key[name]["S"].removeprefix(LIMIT_PREFIX) for key in keys if key not in jobs]
+
+    def first_of_pool(self, pool: str, limit: int, now: float) -> list[Job]:
+        """The jobs that come first in a pool, as many as that."""
+        return [job for job in self._jobs([key for _, key in self._pool(pool, limit)]) if job.expires_at > now]
+
+    def first_turn(self, queue: str, priority: int) -> float | None:
+        """The turn of the first ready job of a priority; None where there is none."""
+        rank = HIGHEST_PRIORITY - priority
+        turns = []
+        for shard in range(self._layout.shards):
+            request = {**self._between(f"{queue}#ready#{shard}", f"{rank}#", f"{rank}#{_TOP}"), "Limit": 1}
+            found = self._db.execute("Query", request)["Items"]
+            turns += [utc_seconds(item[self._layout.claim_index.order]["S"].split("#")[1]) for item in found]
+        return min(turns, default=None)
+
+    def count_ahead(self, job: Job) -> Ahead:
+        """The jobs that a worker would claim before this one; counted no further than MOST_COUNTED in each pool."""
+        order = ready_order(job)
+        pools = [f"{job.queue}#ready#{shard}" for shard in range(self._layout.shards)]
+        if job.pool == TASK_POOL:
+            pools.append(task_pool(job.queue, job.task))
+        urgent = sum(self._count(pool, f"{order[0]}#") for pool in pools)
+        key = job.concurrency_key
+        return Ahead(
+            sum(self._count(pool, order) for pool in pools),
+            urgent,
+            0 if key is None else self._count(limit_pool(key), order),
+        )
+
+    def _count(self, pool: str, before: str) -> int:
+        request = self._pool_query(pool)
+        request["KeyConditionExpression"] += " AND #order < :before"
+        request["ExpressionAttributeNames"]["#order"] = self._layout.claim_index.order
+        request["ExpressionAttributeValues"][":before"] = {"S": before}
+        counted: int = self._db.execute("Query", {**request, "Select": "COUNT", "Limit": MOST_COUNTED})["Count"]
+        return counted
+
+    def find_unattended(self, queue: str, since: float, now: float) -> Iterator[Job | str]:
+        """Jobs that wait for others and should be looked after now, and those that could have begun since then.
+
+        And the concurrency keys of limits that should have been looked at since.
+        """
         for shard in range(self._layout.shards):
             keys = itertools.chain(
                 self._range(f"{queue}#keep#{shard}", " ", utc_text(now)),
@@ -191,7 +273,15 @@ class JobReader:
                 self._ready_since(f"{queue}#ready#{shard}", utc_text(since)),
             )
             while some := list(itertools.islice(keys, BATCH_KEYS)):
-                yield from self._jobs(some)
+                jobs, limits = self._split(some)
+                yield from self._jobs(jobs)
+                yield from limits
+
+    def find_in_pool(self, pool: str, since: float) -> Iterator[Job]:
+        """The jobs of a limit's or a task's pool that could have begun since then."""
+        keys = self._ready_since(pool, utc_text(since))
+        while some := list(itertools.islice(keys, BATCH_KEYS)):
+            yield from self._jobs(some)
 
     def _ready_since(self, partition: str, since: str) -> Iterator[Item]:
         """Only the priorities that there are are asked for: most queues have one."""

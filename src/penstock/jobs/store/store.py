@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -19,10 +20,12 @@ from penstock.client.database import Database
 from penstock.clock import Clock, SystemClock
 from penstock.errors import PenstockError, ResourceNotFoundException
 from penstock.files import Files
-from penstock.jobs.layouts.item_collection import CollectionLayout
+from penstock.jobs.layouts.item_collection import CollectionLayout, limit_pool, task_pool
 from penstock.jobs.layouts.layout import Item, Layout, Record
 from penstock.jobs.model import transitions
 from penstock.jobs.model.job import (
+    LIMIT_POOL,
+    TASK_POOL,
     BadJob,
     Checkpoint,
     Entry,
@@ -48,9 +51,10 @@ from penstock.jobs.store.conditional_writes import Guarded, JobWriter
 from penstock.jobs.store.dependencies import Dependencies
 from penstock.jobs.store.patience import PatientDatabase
 from penstock.jobs.store.payloads import RECORD_BYTES, NotJson, Payloads, from_json, to_json
-from penstock.jobs.store.queries import Claimable, JobFilter, JobReader
+from penstock.jobs.store.queries import Ahead, Claimable, JobFilter, JobReader
 from penstock.jobs.store.retention import Expiry
-from penstock.jobs.store.side_items import Action, Queue, SideItems
+from penstock.jobs.store.side_items import Action, Limit, Queue, SideItems
+from penstock.jobs.store.turns import Turns
 from penstock.leases import LeaseLost, grant
 from penstock.optimistic import Conflict, Contention
 from penstock.retry import Outage
@@ -64,6 +68,18 @@ _ENQUEUED_TOGETHER: Final = 100
 _SHORT_CHARACTERS: Final = 1_024
 _LOOK_AFTER_SECONDS: Final = 24 * 3600.0
 _FREE_SLOTS_SECONDS: Final = 60.0
+_LOOK_SECONDS: Final = 300.0
+"""How often a limit whose jobs wait is looked at, though nobody has released a slot."""
+_INDEX_SECONDS: Final = 5.0
+"""An index shows every write that is as old as this."""
+_UNBLOCKED_TOGETHER: Final = 25
+_UNBLOCK_TRIES: Final = 5
+_NAMED_SECONDS: Final = 20.0
+_TASK_POOL_SECONDS: Final = 120.0
+"""Much longer than twice the above: then no job can have moved to a task's pool that its index does not show."""
+_MOST_REMEMBERED: Final = 10_000
+_MOST_TASK_POOLS: Final = 100
+"""Of a queue: their names are in one item, which every poll reads."""
 _MESSAGE_CHARACTERS: Final = 10_000
 _SUMMARY_CHARACTERS: Final = 1_000
 _FILE_NAME_BYTES: Final = 1_000
@@ -117,12 +133,18 @@ class JobStore:
         db = PatientDatabase(db)
         self._reader = JobReader(db, self.layout)
         self._writer = JobWriter(db, self.layout)
-        self.side_items = SideItems(db, self.layout.table, self.layout.main_key)
+        claims = self.layout.claim_index, self.layout.shards
+        self.side_items = SideItems(db, self.layout.table, self.layout.main_key, *claims)
+        self._turns = Turns(self.side_items, self._reader.first_turn, self.layout.ttl_name)
         self.payloads = Payloads(db, self.layout, files)
         self._expiry = Expiry(db, self.layout, self.side_items, self._reader, self._writer, keep_seconds)
         self._dependencies = Dependencies(self, self._reader, self._writer)
         self._looked_after: dict[str, float] = {}
         self._freed: dict[str, float] = {}
+        self._blocked: dict[str, str] = {}
+        """Concurrency keys that were blocked when they were last seen, and the queue that is told of a free slot."""
+        self._named_tasks: dict[str, tuple[frozenset[str], float]] = {}
+        """The tasks that this process has named in queues' items, and when."""
 
     @classmethod
     def of_table(cls, db: Database, table: str, *, files: Files | None = None) -> JobStore:
@@ -195,6 +217,9 @@ class JobStore:
             job = self._dependencies.check_parents(job)
         if job.tenant:
             self.side_items.note_tenant(job.tenant)
+        if not job.waiting_for and job.run_at <= job.created_at and self.side_items.has_tenants(job.created_at):
+            turn = self._turns.next_turn(job.queue, job.priority, job.tenant, job.created_at)
+            job = replace(job, turn=turn)
         return job, text
 
     def _create(self, new: NewJob, job: Job, text: str) -> tuple[Job, bool]:
@@ -284,9 +309,16 @@ class JobStore:
 
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
-    def claimable(self, queue: str, limit: int, *, evenly: bool = False, wake: bool = True) -> Claimable:
+    def claimable(
+        self, queue: str, limit: int, *, evenly: bool = False, wake: bool = True, tasks: Sequence[str] = ()
+    ) -> Claimable:
+        """`tasks`: those of whose pools jobs are wanted too."""
         self.look_after(queue)
-        return self._reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake)
+        return self._reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake, tasks=tasks)
+
+    def count_ahead(self, job: Job) -> Ahead:
+        """The jobs that come before one that is queued."""
+        return self._reader.count_ahead(job)
 
     def look_after(self, queue: str) -> None:
         """Keeps the queue's jobs from expiring before they could begin; done once in a while, else it costs nothing.
@@ -298,9 +330,23 @@ class JobStore:
             return
         often = self.keep_seconds / 8
         self._looked_after[queue] = now + min(_LOOK_AFTER_SECONDS, often)
-        for job in self._reader.find_unattended(queue, now - often, now):
+        for found in self._reader.find_unattended(queue, now - often, now):
+            if isinstance(found, str):
+                self.unblock(found)
+            elif not found.is_terminal and found.expires_at > now and self._is_near_expiry(found, now):
+                self._dependencies.look_after(self._expiry.extend(found, now, now))
+        for task in self.side_items.queue(queue).tasks:
+            self._look_after_pool(task_pool(queue, task), now)
+
+    def _look_after_pool(self, pool: str, now: float) -> None:
+        """The same for the jobs of a limit's or a task's pool, as seldom."""
+        if now < self._looked_after.get(pool, 0.0):
+            return
+        often = self.keep_seconds / 8
+        self._looked_after[pool] = now + min(_LOOK_AFTER_SECONDS, often)
+        for job in self._reader.find_in_pool(pool, now - often):
             if not job.is_terminal and job.expires_at > now and self._is_near_expiry(job, now):
-                self._dependencies.look_after(self._expiry.extend(job, now, now))
+                self._expiry.extend(job, now, now)
 
     def claim(
         self, job: Job, owner: str, lease_seconds: float, *, max_crashes: int = transitions.MOST_CRASHES
@@ -338,19 +384,123 @@ class JobStore:
         """Now and then: a job that was deleted while it ran would hold its slot for ever."""
         if concurrency_key and now >= self._freed.get(concurrency_key, 0.0):
             self._freed[concurrency_key] = now + _FREE_SLOTS_SECONDS
-            self.side_items.free_slots(concurrency_key)
+            self.side_items.free_slots(concurrency_key, now)
+
+    # ── jobs that cannot start ───────────────────────────────────────────────────────────────────
+
+    def set_aside_limited(self, jobs: Sequence[Job]) -> bool:
+        """Moves jobs of one concurrency key, whose limit refuses them, to the key's pool: one write for all of them.
+
+        False where a slot is free, or somebody has changed one of them.
+        """
+        now = self.clock.now()
+        most = max(job.max_concurrent for job in jobs)
+        guard = self.side_items.block(jobs[0], most, now, now + _LOOK_SECONDS)
+        is_moved = self._move_to_pool(jobs, LIMIT_POOL, guard, now)
+        if is_moved:
+            if len(self._blocked) >= _MOST_REMEMBERED:
+                self._blocked.clear()
+            self._blocked[jobs[0].concurrency_key or ""] = jobs[0].queue
+        return is_moved
+
+    def set_aside_unknown(self, jobs: Sequence[Job]) -> bool:
+        """Moves jobs of one queue and task, which this worker does not have, to the task's pool: one write for all.
+
+        False if somebody has changed one of them, or there are very many such tasks.
+        """
+        now = self.clock.now()
+        queue, task = jobs[0].queue, jobs[0].task
+        named, at = self._named_tasks.get(queue, (frozenset[str](), 0.0))
+        if task not in named or now > at + _NAMED_SECONDS:
+            if task not in named and len(named | self.side_items.queue(queue).tasks) >= _MOST_TASK_POOLS:
+                return False
+            self.side_items.add_tasks(queue, frozenset({task}), now)
+            self._named_tasks[queue] = (frozenset({task}) | (named if now <= at + _NAMED_SECONDS else frozenset()), now)
+        guard = self.side_items.names_task(queue, task, now - 2 * _NAMED_SECONDS)
+        if self._move_to_pool(jobs, TASK_POOL, guard, now):
+            return True
+        self._named_tasks.pop(queue, None)
+        return False
+
+    def _move_to_pool(self, jobs: Sequence[Job], pool: str, guard: Action, now: float) -> bool:
+        pairs = [(job, transitions.move_to_pool(job, pool, now)) for job in jobs]
+        try:
+            self._writer.change_as_one(pairs, guard)
+        except (Guarded, Conflict):
+            return False
+        return True
+
+    def forget_task(self, queue: Queue, task: str) -> None:
+        """The pool of the task is empty: workers need not read it, if no job can have moved there lately."""
+        if self.clock.now() > queue.tasks_at + _TASK_POOL_SECONDS:
+            self.side_items.remove_task(queue, task)
+
+    def unblock(self, concurrency_key: str) -> None:
+        """Brings jobs of the key's pool back to the ready ones, as many as there are slots (side_items.py, 3).
+
+        Any number may do it at once, and it may be done again: who comes back too early is refused once more.
+        """
+        for _ in range(_UNBLOCK_TRIES):
+            limit = self.side_items.limit(concurrency_key)
+            if not limit.order or self._unblock(limit, self.clock.now()):
+                break
+
+    def _unblock(self, limit: Limit, now: float) -> bool:
+        """False if a slot was released, or a job was moved to the pool, meanwhile."""
+        key, holding = limit.key, len(limit.holders)
+        self._look_after_pool(limit_pool(key), now)
+        found = self._reader.first_of_pool(limit_pool(key), _UNBLOCKED_TOGETHER, now)
+        waiting = [job for job in found if job.state is State.QUEUED and job.pool == LIMIT_POOL]
+        moved = 0
+        for job in waiting:
+            if holding + moved < job.max_concurrent:
+                with suppress(Conflict):  # it was cancelled, or somebody else has brought it back
+                    self._writer.change(job, transitions.move_to_pool(job, "", now))
+                    moved += 1
+        if waiting and not moved:
+            self._free_slots(key, now)
+        # An index may lag: a pool into which a job has just been moved may seem to be empty.
+        is_empty = len(found) == moved
+        is_settled = not self.db.capabilities.metered or now > limit.blocked_at + _INDEX_SECONDS
+        if is_empty and is_settled:
+            self._blocked.pop(key, None)
+            return self.side_items.end_look(limit, "", None, "")
+        soon = is_empty and not moved and not holding
+        queue = waiting[-1].queue if waiting else limit.blocked
+        look_at = now + (_INDEX_SECONDS if soon else _LOOK_SECONDS)
+        return self.side_items.end_look(limit, queue, look_at, limit.moves)
 
     def _take_over(self, job: Job, owner: str, lease_seconds: float, now: float, max_crashes: int) -> ChangedJob:
         if job.cancel_reason is not None:
             changed = transitions.cancel(job, job.cancel_reason, now)
         else:
             changed = transitions.take_over(job, owner, lease_seconds, now, max_crashes)
-        actions = self.side_items.release(job, changed.job)
-        try:
-            self._writer.change(job, changed, (), actions)
-        except Guarded:  # its unique key is another job's, after its own guard was lost
-            self._writer.change(job, changed, (), self.side_items.release_slot(job))
+        self._write_end(job, changed)
         return changed
+
+    def _write_end(
+        self, job: Job, changed: ChangedJob, records: Sequence[Record] = (), checks: Sequence[Action] = ()
+    ) -> None:
+        """Writes a change with what the job lets go of by it. Raises Conflict; Guarded if a check is refused."""
+        key = job.concurrency_key or ""
+        blocked = self._blocked.get(key, "")
+        without_key = False
+        while True:
+            now = self.clock.now()
+            actions = self.side_items.release(job, changed.job, without_key=without_key, blocked=blocked, now=now)
+            try:
+                self._writer.change(job, changed, records, [*actions, *checks])
+                break
+            except Guarded as refusal:
+                if refusal.place >= len(actions):
+                    raise
+                if "Update" not in actions[refusal.place]:
+                    without_key = True  # the unique key is another job's, after this one's own guard was lost
+                else:
+                    blocked = (refusal.item or {}).get("blocked", {}).get("S") or job.queue
+        if blocked and job.lease is not None and changed.job.lease is None:
+            with suppress(PenstockError):  # a worker that polls the queue does it otherwise
+                self.unblock(key)
 
     def is_plain(self, candidate: Job) -> bool:
         """Whether it can be claimed together with others: by one write, and not alone."""
@@ -604,32 +754,29 @@ class JobStore:
         checks: Sequence[Action] = (),
     ) -> Job:
         """Makes a change of the job as it is, again if somebody was quicker. Raises Guarded if a check is refused."""
-        kept_key = False
         contention = Contention(job.id)
+        actions: list[Action] = []
         while True:
             changed = change(job)
             now = self.clock.now()
             if self._is_near_expiry(job, max(now, changed.job.run_at)) and not job.is_terminal:
                 job = self._extend(job, change, now)
                 changed = change(job)
-            actions: list[Action] = []
-            if guards:
-                actions = guards(changed.job)
-            elif ending:
-                actions = self.side_items.release(job, changed.job, without_key=kept_key)
             try:
-                self._writer.change(job, changed, list(records), [*actions, *checks])
+                if ending:
+                    self._write_end(job, changed, list(records), checks)
+                else:
+                    actions = guards(changed.job) if guards else []
+                    self._writer.change(job, changed, list(records), [*actions, *checks])
                 return changed.job
             except Conflict as conflict:
                 if conflict.current is None:
                     raise JobNotFound(job.id) from None
                 job = conflict.current
             except Guarded as refusal:
-                if refusal.place >= len(actions):
+                if ending or refusal.place >= len(actions):
                     raise
-                if not guards:
-                    kept_key = True  # the unique key is another job's, after this one's own guard was lost
-                elif self._unique_holder(job, refusal.item) is not None:
+                if self._unique_holder(job, refusal.item) is not None:
                     raise BadJob(f"{job.id}: another job holds its unique key {job.unique_key!r} now.") from None
             contention.wait()
 

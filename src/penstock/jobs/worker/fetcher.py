@@ -6,7 +6,8 @@ The numbers continue those of worker.py, which cites them.
 6. When there is nothing to do, it polls less and less often, down to once in `idle_seconds`: an idle worker costs next
    to nothing. It knows when the next lease runs out or the next job is due, and polls then; a job that this process
    enqueues wakes it at once, and so does what others write, where the database tells of it (wake_up.py).
-7. What it holds are candidates: a job is a worker's only when its claim has been written.
+7. What it holds are candidates: a job is a worker's only when its claim has been written. They are dropped when they
+   are 100 ms old, so that an urgent job is next and a pause holds; it reads about as many as are used in that time.
 8. Where the worker's threads write one at a time, one more begins only while the gate is mostly open: short jobs are
    then run by one or two threads, which do not share the interpreter with the others; long ones soon by all.
 9. Jobs that are claimed and wait for a thread (Batch) go first; whoever is given one of them writes what has ended
@@ -25,6 +26,10 @@ A job may be what its worker has died of (a suspect: registry.runs_alone):
     ended, or has written a newer checkpoint: if it kills again, it alone is charged.
 14. Suspects go before all others, the oldest first, one after the other. While one waits for the worker to become
     empty nothing else begins, so it waits no longer than for the jobs that run already.
+
+15. A job that its limit keeps from starting, or whose task this worker does not have, is moved to a pool of its
+    concurrency key or its task (side_items.py, 3 and 4): what a poll reads does not grow with the number of those.
+    Jobs of other workers' tasks are moved only where there are so many that they could hide others.
 """
 
 from __future__ import annotations
@@ -34,14 +39,16 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Literal, NamedTuple
 
 from penstock.jobs.context import Attempt
 from penstock.jobs.model.job import Job
-from penstock.jobs.store.queries import Claimable
+from penstock.jobs.model.state import State
+from penstock.jobs.store.queries import Claimable, claim_order
+from penstock.jobs.store.side_items import Queue
 from penstock.jobs.store.store import JobStore
 from penstock.jobs.worker.registry import Peers, runs_alone
 from penstock.retry import Backoff
@@ -50,7 +57,9 @@ _LOG = logging.getLogger("penstock.jobs")
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
 DEFAULT_IDLE_SECONDS: Final = 1.0
-_CANDIDATES: Final = 96
+_FRESH_SECONDS: Final = 0.1
+_FEWEST_READ: Final = 16
+_MOST_READ: Final = 96
 _WAKE_SECONDS: Final = 0.25
 _WATCH_SECONDS: Final = 0.004
 _LONGEST_WATCH_SECONDS: Final = 0.016
@@ -59,13 +68,17 @@ LATER_SECONDS: Final = 0.5
 _ALONE_SECONDS: Final = 0.1
 _DRAIN_SECONDS: Final = 1.0
 _EMPTY_QUERY_UNITS: Final = 0.5
+_MOVED_TOGETHER: Final = 96
+_TRANSACTION_CHARACTERS: Final = 1_000_000
+_RECORD_CHARACTERS: Final = 8_000
+"""A transaction takes 100 items and 4 MB: of text beyond ASCII, a character is up to four bytes."""
 _MOSTLY: Final = 0.4
 MOST_TOGETHER: Final = 16
 LINGER_SECONDS: Final = 0.003
 """How long an end may wait for others to be written with it, where its thread goes on."""
 
-Verdict = Literal["take", "later", "leave"]
-"""What a worker says of a candidate: that it can run it, that it can later, or that it never can."""
+Verdict = Literal["take", "limit", "later", "leave"]
+"""What a worker says of a candidate: that it can run it, that its limit is reached, that it can later, or never."""
 
 
 def _suspects_first(job: Job) -> tuple[bool, float, str]:
@@ -153,6 +166,7 @@ class Fetcher:
         verdict: Callable[[Job], Verdict],
         peers: Peers | None = None,
         attempts: Callable[[], Iterable[Attempt]] = tuple,
+        tasks: Container[str] = (),
         idle_seconds: float = DEFAULT_IDLE_SECONDS,
         burst: bool = False,
         until_empty: bool = False,
@@ -163,14 +177,17 @@ class Fetcher:
         self._verdict = verdict
         self._peers = peers
         self._attempts = attempts
+        self._tasks = tasks
         self.alone: str | None = None
         """The suspect that runs, beside which nothing may (13)."""
         self._has_suspects = False
-        self._filled_at = 0.0
         self._burst = burst or until_empty
         self._until_empty = until_empty
         self._changed = threading.Condition()
         self._candidates: deque[Job] = deque()
+        self._read_at = 0.0
+        self._popped = 0
+        """How many of the candidates that were read last have been handed out."""
         self._in_hand: set[str] = set()
         self.batch = Batch()
         self._gate = gate
@@ -190,6 +207,7 @@ class Fetcher:
         self._stopped = False
         self.polls = 0
         """How often the database was asked for a queue's jobs."""
+        self._jobs_read = 0
 
     @property
     def poll_units(self) -> float:
@@ -198,8 +216,8 @@ class Fetcher:
 
     @property
     def read_units(self) -> float:
-        """What polling has cost at least."""
-        return self.polls * self.poll_units
+        """What polling has cost at least, with the jobs that were read."""
+        return self.polls * self.poll_units + self._jobs_read
 
     def fetch(self, *, is_back: bool = False) -> Attempt | Job | None:
         """A job that is claimed, or a candidate; None when the worker stops, or (in a burst) when there is no more.
@@ -244,6 +262,7 @@ class Fetcher:
         """Candidates that are there already and can be claimed together, as they come."""
         taken: list[Job] = []
         with self._changed:
+            self._drop_old()
             while (
                 self.alone is None
                 and len(taken) < most
@@ -277,13 +296,23 @@ class Fetcher:
         return bool(self.active or self._in_hand or self.batch.waiting or any(self._attempts()))
 
     def _pop(self) -> Job | None:
+        self._drop_old()
         if self._stopped or not self._candidates or self._must_wait():
             return None
         if self._suspect_is_next():
             self.alone = self._candidates[0].id
         job = self._candidates.popleft()
+        self._popped += 1
         self._in_hand.add(job.id)
         return job
+
+    def _drop_old(self) -> None:
+        """Candidates that were read a while ago say nothing of what is urgent, paused or cancelled now (7)."""
+        # A suspect that waits for an empty worker is kept longer; another worker may have it by then.
+        seconds = _DRAIN_SECONDS if self._suspect_is_next() else _FRESH_SECONDS
+        if self._candidates and time.monotonic() - self._read_at > seconds:
+            self._candidates.clear()
+            self._poll_at = 0.0
 
     def end_claim(self, job_id: str) -> None:
         """The claim of a candidate has been written, or refused: until then, it is not handed out again."""
@@ -294,11 +323,9 @@ class Fetcher:
     def _wait(self) -> bool:
         """Waits for a job or the end: True. False if it is for this thread to poll now."""
         while not self._stopped:
+            self._drop_old()
             if self._must_wait() and not self.batch.waiting:
                 self._changed.wait(_ALONE_SECONDS)
-                if self.alone is None and time.monotonic() - self._filled_at > _DRAIN_SECONDS:
-                    self._candidates.clear()  # another worker may have the suspect by now
-                    self._poll_at = 0.0
                 continue
             if self._candidates or self.batch.waiting:
                 if not self.active or self._gate is None or self._is_needed(self._gate):
@@ -337,44 +364,64 @@ class Fetcher:
             is_sure = not self.active and not self._in_hand and not self.batch.waiting
             self._is_outdated = False
         try:
-            found, next_at = self._poll_queues()
+            found = self._poll_queues()
         except BaseException:
-            self._end_poll([], None, is_sure=False)
+            self._end_poll(Claimable((), None, more=False), is_sure=False)
             raise
-        self._end_poll(found, next_at, is_sure=is_sure)
+        self._end_poll(found, is_sure=is_sure)
 
-    def _poll_queues(self) -> tuple[list[Job], float | None]:
-        jobs: list[Job] = []
+    def _poll_queues(self) -> Claimable:
         abandoned = [] if self._peers is None else self._peers.find_abandoned()
-        next_at: float | None = None
         # A busy worker looks often; at what becomes due by time it need not look each time.
         wake = not self._was_filled or time.monotonic() >= self._wake_at
         if wake:
             self._wake_at = time.monotonic() + _WAKE_SECONDS
+        found: list[Claimable] = []
         for queue in self._queues:
             self.polls += 1
-            if self._store.side_items.queue(queue).paused:
+            settings = self._store.side_items.queue(queue)
+            if settings.paused:
                 self._store.look_after(queue)
                 continue
-            jobs += [job for job in abandoned if job.queue == queue and job.id not in self._in_hand]
-            found = self._poll_queue(queue, jobs, wake)
-            if found.next_at is not None:
-                next_at = found.next_at if next_at is None else min(next_at, found.next_at)
+            mine = tuple(job for job in abandoned if job.queue == queue and job.id not in self._in_hand)
+            found += [Claimable(mine, None, more=False), self._poll_queue(settings, wake)]
+        jobs = tuple(job for one in found for job in one.jobs)
         if not jobs and not wake:
             self._wake_at = 0.0
             return self._poll_queues()
-        return jobs, next_at
+        next_at = min((one.next_at for one in found if one.next_at is not None), default=None)
+        return Claimable(jobs, next_at, more=any(one.more for one in found))
 
-    def _poll_queue(self, queue: str, jobs: list[Job], wake: bool) -> Claimable:
-        """Past jobs that this worker cannot run: others' tasks must not hide its own."""
-        limit = _CANDIDATES
+    def _likely_used(self) -> int:
+        """As many candidates as are handed out before they are too old, by what became of the last ones."""
+        if not self._was_filled and self._gate is not None:
+            return _MOST_READ  # nothing is known, and reads of the engine in this process cost little
+        elapsed = time.monotonic() - self._read_at
+        likely = self._popped * _FRESH_SECONDS / max(elapsed, _FRESH_SECONDS / _MOST_READ)
+        return min(max(int(1.5 * likely), _FEWEST_READ), _MOST_READ)
+
+    def _poll_queue(self, queue: Queue, wake: bool) -> Claimable:
+        """Candidates; jobs that cannot start are moved out of their way, so that no poll reads them again (15)."""
+        limit = self._likely_used()
+        tasks = [task for task in queue.tasks if task in self._tasks]
         while True:
-            found = self._store.claimable(queue, limit, evenly=True, wake=wake)
+            found = self._store.claimable(queue.name, limit, evenly=True, wake=wake, tasks=tasks)
+            self._jobs_read += len(found.jobs)
+            for key in found.limits:
+                self._store.unblock(key)
+            for task in found.empty_tasks:
+                self._store.forget_task(queue, task)
             some = found.jobs if self._peers is None else self._peers.judge(found.jobs)
             verdicts = [(job, self._verdict(job)) for job in some if job.id not in self._in_hand]
             wanted = [job for job, verdict in verdicts if verdict == "take"]
-            if wanted or not found.more or limit >= _MOST_CANDIDATES:
-                jobs += wanted
+            wanted += self._set_aside_limited([job for job, verdict in verdicts if verdict == "limit"])
+            others = [job for job, verdict in verdicts if verdict == "leave"] if found.more else []
+            is_moved = self._set_aside_unknown(others) or bool(found.limits)
+            if wanted or is_moved or not found.more or limit >= _MOST_CANDIDATES:
+                wanted.sort(key=claim_order)
+                found = replace(found, jobs=tuple(wanted))
+                if is_moved:
+                    return replace(found, next_at=self._store.clock.now())
                 return self._poll_again_later(found, verdicts)
             limit *= 8
 
@@ -385,23 +432,41 @@ class Fetcher:
         later = self._store.clock.now() + LATER_SECONDS
         return replace(found, next_at=later if found.next_at is None else min(later, found.next_at))
 
-    def _end_poll(self, found: list[Job], next_at: float | None, *, is_sure: bool) -> None:
+    def _set_aside_limited(self, jobs: list[Job]) -> list[Job]:
+        """Moves jobs to the pools of their concurrency keys; those whose limit is not reached any more."""
+        free: list[Job] = []
+        for group in _groups(jobs, lambda job: job.concurrency_key or ""):
+            if not self._store.set_aside_limited(group):
+                free += group
+        return free
+
+    def _set_aside_unknown(self, jobs: list[Job]) -> bool:
+        """Moves jobs to the pools of their tasks; whether any has been moved."""
+        queued = [job for job in jobs if job.state is State.QUEUED and not job.is_waiting]
+        moved = [self._store.set_aside_unknown(group) for group in _groups(queued, lambda job: job.task)]
+        return any(moved)
+
+    def _end_poll(self, found: Claimable, *, is_sure: bool) -> None:
+        jobs, next_at = found.jobs, found.next_at
         with self._changed:
             self._polling = False
-            self._has_suspects = any(map(runs_alone, found)) or (self._has_suspects and bool(self._candidates))
-            self._candidates.extend(sorted(found, key=_suspects_first) if self._has_suspects else found)
-            self._filled_at = time.monotonic()
-            self._was_filled = bool(found)
-            self._empty_polls = 0 if found else self._empty_polls + 1
+            self._has_suspects = any(map(runs_alone, jobs)) or (self._has_suspects and bool(self._candidates))
+            self._candidates.extend(sorted(jobs, key=_suspects_first) if self._has_suspects else jobs)
+            self._read_at = time.monotonic()
+            self._popped = 0
+            self._was_filled = bool(jobs)
+            self._empty_polls = 0 if jobs else self._empty_polls + 1
             pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
-            if not found:
+            if not jobs:
                 pause = max(pause, self.quiet_seconds)
             if self._is_outdated:  # what came during the poll may not be in it
                 pause = 0.0
             elif next_at is not None:
                 pause = min(pause, max(next_at - self._store.clock.now(), 0.001))
+            if jobs and found.more:
+                pause = 0.0
             self._poll_at = time.monotonic() + pause
-            if self._burst and not found and is_sure and not self._waits_until(next_at):
+            if self._burst and not jobs and is_sure and not self._waits_until(next_at):
                 self._stopped = True
             self._changed.notify_all()
 
@@ -414,7 +479,7 @@ class Fetcher:
         with self._changed:
             rest = list(self._candidates)
             random.shuffle(rest)
-            rest.sort(key=_suspects_first)
+            rest.sort(key=lambda job: (_suspects_first(job), -job.priority))
             self._candidates = deque(rest)
 
     def wake(self) -> None:
@@ -440,3 +505,18 @@ class Fetcher:
             self._stopped = True
             self._candidates.clear()
             self._changed.notify_all()
+
+
+def _groups(jobs: list[Job], key: Callable[[Job], str]) -> list[list[Job]]:
+    """The jobs by key, in groups that fit into one transaction."""
+    by_key: dict[str, list[Job]] = {}
+    groups: list[list[Job]] = []
+    room: dict[str, int] = {}
+    for job in jobs:
+        name, size = key(job), len(job.args.text or "") + _RECORD_CHARACTERS
+        if name not in by_key or size > room[name] or len(by_key[name]) == _MOVED_TOGETHER:
+            by_key[name], room[name] = [], _TRANSACTION_CHARACTERS
+            groups.append(by_key[name])
+        by_key[name].append(job)
+        room[name] -= size
+    return groups

@@ -133,7 +133,8 @@ class Outcomes:
         """One more; and the fetcher is woken where that lets other jobs begin."""
         with self._counting:
             setattr(self.counts, how, getattr(self.counts, how) + 1)
-        if job.concurrency_key is not None and self.blocked.pop(job.concurrency_key, None) is not None:
+        if job.concurrency_key is not None:  # a job that waited for its slot may be ready now
+            self.blocked.pop(job.concurrency_key, None)
             self._wake_fetcher()
         if job.has_children and job.is_terminal:
             self._wake_fetcher()

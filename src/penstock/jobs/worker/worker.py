@@ -114,6 +114,7 @@ class Worker:
             verdict=self._verdict,
             peers=self._peers,
             attempts=lambda: list(self._attempts),
+            tasks=app.tasks,
             idle_seconds=idle_seconds,
             burst=burst,
             until_empty=until_empty,
@@ -286,8 +287,13 @@ class Worker:
             return "later"  # its function still runs here, or it is about to be given back (A)
         if job.state is State.PROCESSING and not self._peers.may_take(job):
             return "later"
-        is_free = job.concurrency_key is None or self._outcomes.blocked.get(job.concurrency_key, 0.0) < time.monotonic()
-        return "take" if is_free else "later"
+        return "limit" if job.state is State.QUEUED and self._is_blocked(job) else "take"
+
+    def _is_blocked(self, job: Job) -> bool:
+        """Whether as many jobs with its concurrency key run as may, by what was seen a moment ago."""
+        return (
+            job.concurrency_key is not None and self._outcomes.blocked.get(job.concurrency_key, 0.0) >= time.monotonic()
+        )
 
     def _work(self) -> None:
         taken: Attempt | Job | None = None
@@ -337,6 +343,8 @@ class Worker:
                 self._store.settle(candidate)
                 return None
             task = self.app.tasks[candidate.task]
+            if self._verdict(candidate) == "limit" and self._store.set_aside_limited([candidate]):
+                return None
             settings, asked_at = task.settings, time.monotonic()
             job = self._store.claim(candidate, self.name, settings.lease_seconds, max_crashes=settings.max_crashes)
             if job is None:
@@ -344,6 +352,7 @@ class Worker:
                 return None
         except LimitReached as reached:
             self._outcomes.blocked[reached.concurrency_key or ""] = time.monotonic() + LATER_SECONDS
+            self._store.set_aside_limited([candidate])
             return None
         finally:
             self.fetcher.end_claim(candidate.id)
@@ -421,7 +430,7 @@ class Worker:
         """Ends what has returned, and claims as many as there is room for of those at hand, with one commit."""
         with self._gate:
             returned = self.fetcher.batch.take_returned()
-            candidates = self.fetcher.pop_plain(room)
+            candidates = self.fetcher.pop_plain(min(room, self._room()))  # another thread may have filled it
             if not returned and not candidates:
                 return
             asked_at = time.monotonic()

@@ -1,0 +1,65 @@
+"""`jobs why`: what keeps a job from running, as it is."""
+
+from __future__ import annotations
+
+import pytest
+from job_worlds import QUICK, claimed, made
+
+from penstock.jobs.explain import explain, gather
+from penstock.jobs.model.job import Job
+from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.registry import WorkerInfo, WorkerRegistry
+
+pytestmark = pytest.mark.parametrize("db", QUICK, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def worker(store: JobStore) -> None:
+    """One with free places that has one task."""
+    now = store.clock.now()
+    WorkerRegistry(store.db, store.layout).beat(WorkerInfo("w1", now, now, ("default",), ("report",), 8, 0, 0, 0.0))
+
+
+def why(store: JobStore, job: Job) -> str:
+    found = store.get(job.id)
+    return explain(found, gather(store, found)).removeprefix(f"{job.id} ")
+
+
+def test_a_job_that_waits_for_a_slot_says_who_holds_it_and_how_many_come_first(store: JobStore) -> None:
+    holder, *rest = [made(store, concurrency_key="k", max_concurrent=1) for _ in range(4)]
+    claimed(store, holder)
+    reason = f"waits because 1 with the concurrency key 'k' is running already: {holder.id}"
+    assert why(store, rest[0]) == f"{reason}."
+    assert store.set_aside_limited(rest)
+    assert why(store, rest[0]) == f"{reason}."
+    assert why(store, rest[2]) == f"{reason}; 2 that wait for the same come first."
+    store.complete(store.get(holder.id))
+    assert why(store, rest[0]) == "is next: a worker is about to take it."
+    assert why(store, rest[1]) == "is about to be ready: the concurrency key 'k' has a free slot."
+
+
+def test_a_job_for_a_task_that_no_worker_has_says_so_wherever_it_waits(store: JobStore) -> None:
+    job = made(store, task="elsewhere")
+    reason = "waits because no worker of the queue default has a task named elsewhere."
+    assert why(store, job) == reason
+    assert store.set_aside_unknown([job])
+    assert why(store, job) == reason
+
+
+def test_a_job_in_line_says_how_many_come_first(store: JobStore) -> None:
+    first = [made(store, priority=7) for _ in range(2)]
+    own = [made(store, tenant="a") for _ in range(3)]
+    other = made(store, tenant="b")
+    urgent = made(store, priority=9)
+    assert why(store, urgent) == "is next: a worker is about to take it."
+    assert why(store, first[0]) == "is in line: 1 come first, with a higher priority."
+    assert why(store, own[2]) == "is in line: 6 come first, 3 of them with a higher priority."
+    assert int(why(store, other).split()[3]) <= 4  # its tenant's turn is before the other's second
+
+
+def test_a_job_behind_very_many_is_not_said_to_be_next(store: JobStore) -> None:
+    for _ in range(150):
+        made(store)
+    assert why(store, made(store)) == "is in line: 150 come first."
+    store.pause("default", "lunch")
+    assert why(store, made(store)) == "waits because the queue default is paused (lunch)."
