@@ -151,7 +151,7 @@ def _sql_delete(storage: str, rows: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _sql_put_index(storage: str, rows: int) -> str:
-    return f"INSERT OR REPLACE INTO {storage} (key, item_key) VALUES {_marks(rows, '(?, ?)')}"  # noqa: S608
+    return f"INSERT OR IGNORE INTO {storage} (key, item_key) VALUES {_marks(rows, '(?, ?)')}"  # noqa: S608
 
 
 def _marks(rows: int, one: str = "(?, ?, ?)") -> str:
