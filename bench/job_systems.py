@@ -37,6 +37,7 @@ class System:
     default_worker: str | None = None  # the one of the crash, where it differs; `worker` if None
     crashes: bool = True
     share: int = 1  # of the jobs, one in so many: for those that would take minutes
+    synced: bool = False  # whether each commit waits for the disk; compared with each other only
 
     @property
     def package(self) -> str:
@@ -54,7 +55,18 @@ SYSTEMS = (
         "penstock",
         "-m penstock worker bench.job_peers.penstock:app --concurrency {concurrency} --quiet",
         None,
-        "one process of threads; events, leases and results stored; a lease of 5 s in the crash (30 by default)",
+        "one process of threads; events, leases and results stored; a lease of 5 s in the crash (30 by default); "
+        "synchronous=normal: a commit survives a kill, but perhaps not a power cut",
+    ),
+    System(
+        "penstock-synced",
+        "Penstock, synced",
+        "penstock",
+        "-m penstock worker bench.job_peers.penstock:app --concurrency {concurrency} --quiet",
+        None,
+        "as the other, with synchronous=full: each commit is synced",
+        crashes=False,
+        synced=True,
     ),
     System(
         "huey",
@@ -62,7 +74,17 @@ SYSTEMS = (
         "huey",
         "-m huey.bin.huey_consumer bench.job_peers.huey.app -w {concurrency} -k thread -q",
         None,
-        "threads; `fsync=False`",
+        "threads; `fsync=False`, which is synchronous=off: nothing is ever synced",
+    ),
+    System(
+        "huey-synced",
+        "Huey, SQLite, synced",
+        "huey",
+        "-m huey.bin.huey_consumer bench.job_peers.huey.app -w {concurrency} -k thread -q",
+        None,
+        "threads; its default for `fsync`, which is SQLite's own, synchronous=full: each commit is synced",
+        crashes=False,
+        synced=True,
     ),
     System(
         "rq",
@@ -241,6 +263,7 @@ def bench(system: System, interpreter: str, store: Store | None, *, tuned: bool)
             "BENCH_JOBS_URL": url,
             "BENCH_JOBS_CONCURRENCY": str(CONCURRENCY),
             "BENCH_JOBS_TUNED": "1" if tuned else "0",
+            "BENCH_JOBS_SYNCED": "1" if system.synced else "0",
         }
         yield Bench(system, interpreter, Path(place), store, url, environment, tuned)
 

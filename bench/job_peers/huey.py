@@ -6,7 +6,7 @@ from huey import SqliteHuey  # type: ignore[import-not-found]
 
 from bench.job_peers import work
 
-app = SqliteHuey(filename=str(work.place / "huey.db"), fsync=False if work.tuned else None)
+app = SqliteHuey(filename=str(work.place / "huey.db"), fsync=False if work.tuned and not work.synced else None)
 no_op = app.task()(work.no_op)
 steps = app.task()(work.all_steps)
 

@@ -6,9 +6,11 @@ from functools import partial
 
 import penstock
 from bench.job_peers import work
+from penstock.engine.settings import Settings
 from penstock.jobs.model.state import State
 
-app = penstock.App(work.place / "jobs.db")
+settings = Settings(synchronous="full" if work.synced else "normal")
+app = penstock.App(penstock.connect(work.place / "jobs.db", settings=settings))
 
 
 @app.task()

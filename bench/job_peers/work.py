@@ -17,6 +17,8 @@ url = os.environ.get("BENCH_JOBS_URL", "")
 concurrency = int(os.environ.get("BENCH_JOBS_CONCURRENCY", "8"))
 # Where defaults suit no load of short jobs, the peer's file sets what its documentation advises; never for a crash.
 tuned = os.environ.get("BENCH_JOBS_TUNED") == "1"
+# Whether each commit is to wait for the disk, in the systems that are measured both ways.
+synced = os.environ.get("BENCH_JOBS_SYNCED") == "1"
 
 
 def no_op() -> None:
