@@ -119,9 +119,12 @@ def condition_of(request: Request, between: Between | None = None, *, transactio
         between()
     if text is None:
         return legacy.expected_of(get("Expected") or {}, get("ConditionalOperator"))
-    usual = None if known is None else known.placeholders(get("ExpressionAttributeValues"))
+    usual = None if known is None else known.check_values(get("ExpressionAttributeValues"))
     if known is not None and usual is not None:
-        return _refusing("ConditionExpression", lambda: known.condition(usual.values))
+        try:
+            return known.condition(usual[0])
+        except ExpressionError as problem:
+            raise ValidationException(problem.text("ConditionExpression")) from None
     placeholders = Placeholders.of(request)
     condition = _refusing("ConditionExpression", lambda: _bind_condition(text, placeholders))
     placeholders.refuse_unused()
@@ -506,8 +509,13 @@ class _Named:
 
     def placeholders(self, values: Item | None) -> Placeholders | None:
         """The names and these values, checked; None where they are not what the expressions use."""
+        checked = self.check_values(values)
+        return None if checked is None else Placeholders(self._names, *checked)
+
+    def check_values(self, values: Item | None) -> tuple[Item, int] | None:
+        """These values, checked, and their size with the names'; None as above."""
         if values is None:
-            return None if self.values else Placeholders(self._names, {}, self.names_size)
+            return None if self.values else ({}, self.names_size)
         if values.keys() != self.values or not values:
             return None
         try:
@@ -515,7 +523,7 @@ class _Named:
         except DynamoDBError:
             return None
         size += self.names_size
-        return None if size > EXPRESSION_VALUES_BYTES else Placeholders(self._names, checked, size)
+        return None if size > EXPRESSION_VALUES_BYTES else (checked, size)
 
 
 class NamedExpressions(_Named):

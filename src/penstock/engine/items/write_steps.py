@@ -101,8 +101,10 @@ class Put(Write):
     __slots__ = ("item", "unread")
 
     def __init__(self, request: Request, item: Item, size: int, condition: Condition | None) -> None:
-        super().__init__(request, item, condition)
-        self.item = item
+        self.request = request
+        self.key_values = self.item = item
+        self.condition = condition
+        self.old = self.new = None
         self.size = size
         self.unread = False
 
