@@ -275,7 +275,7 @@ class Engine:
             try:
                 called = called or _unknown()
                 response = called.run(context, request if called.check is None else called.check(request))
-                answers.append(response if type(response) is bytes else orjson.dumps(response))
+                answers.append(response if type(response) is bytes else orjson.dumps(response) if response else b"{}")
             except DynamoDBError as error:
                 if not is_fresh or db.total_changes != before:
                     raise _Undo from error

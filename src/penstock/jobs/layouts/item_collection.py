@@ -408,7 +408,6 @@ def task_pool(queue: str, task: str) -> str:
     return f"{queue}#{TASK_POOL}#{task}"
 
 
-_MAIN: Final = {"S": "main"}
 _REMEMBERED: Final = 4_096
 """Events are written again with each change of their job's main record."""
 
@@ -421,24 +420,17 @@ _REMEMBERED: Final = 4_096
 
 def item_of(job: Job, shards: int) -> Item:
     shard = crc32(job.id.encode()) % shards  # as shard_of: every write of every job comes here
-    state = job.state._value_
-    created, tenant = utc_text(job.created_at), job.tenant
+    created = utc_text(job.created_at)
     item: Item = {
         **job.others,
+        **_shared_values(job.task, job.state._value_, job.queue, job.tenant, shard),
         "job_id": {"S": job.id},
-        "record": _MAIN,
-        "task": {"S": job.task},
-        "state": {"S": state},
         "created_at": {"S": created},
         "updated_at": {"S": utc_text(job.updated_at)},
         "run_at": {"S": utc_text(job.run_at)},
         "ttl": {"N": str(job.expires_at)},
-        "queue": {"S": job.queue},
         "args": _payload_value(job.args),
         "version": {"N": str(job.version)},
-        "state_shard": {"S": f"{tenant}#{state}#{shard}"},
-        "task_shard": {"S": f"{tenant}#{job.task}#{shard}"},
-        "time_shard": {"S": f"{tenant}#{shard}"},
         "listed_at": {"S": f"{created}#{job.id}"},
     }
     place = claim_place(job)
@@ -463,6 +455,20 @@ def item_of(job: Job, shards: int) -> Item:
         if value is not absent and value != absent:  # most are absent, and the very same object
             item[attribute] = wire(value)
     return item
+
+
+@lru_cache(_REMEMBERED)
+def _shared_values(task: str, state: str, queue: str, tenant: str, shard: int) -> Item:
+    """What is the same in the records of many jobs; nobody changes it."""
+    return {
+        "record": {"S": "main"},
+        "task": {"S": task},
+        "state": {"S": state},
+        "queue": {"S": queue},
+        "state_shard": {"S": f"{tenant}#{state}#{shard}"},
+        "task_shard": {"S": f"{tenant}#{task}#{shard}"},
+        "time_shard": {"S": f"{tenant}#{shard}"},
+    }
 
 
 @lru_cache(_REMEMBERED)
