@@ -29,7 +29,7 @@ from trust.ledger_rules import violations
 from trust.soak_world import World, account_of
 
 _MOST_SHOWN = 20
-_DRAIN_SECONDS = 180.0
+_DRAIN_SECONDS = 300.0
 
 
 def main() -> int:
@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="chooses jobs, faults and harm")
     parser.add_argument("--rate", type=float, default=8.0, help="jobs made in a second")
     parser.add_argument("--jump", type=float, default=8.0, help="seconds that clocks are wrong by, at most")
+    parser.add_argument("--lease", type=float, default=1.0, help="seconds of a job's lease; more on a busy machine")
     parser.add_argument("--calm", action="store_true", help="hurt no worker and no clock; faults stay")
     parser.add_argument("--over", choices=["both", "file", "http"], default="both")
     parser.add_argument("--url", help="a running endpoint, in place of a file and a server of its own")
@@ -58,7 +59,7 @@ def soak(way: str, options: argparse.Namespace, seconds: float) -> list[str]:
     folder = Path(tempfile.mkdtemp(prefix="penstock-soak-"))
     draw = random.Random(f"{options.seed}:{way}")
     began = time.monotonic()
-    with World(folder, way, options, draw) as world:
+    with World(folder, way, options, draw, seconds) as world:
         world.live_through(seconds)
         world.calm_down()
         waiting = world.wait_for_ends(_DRAIN_SECONDS)
