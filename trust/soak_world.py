@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -26,6 +27,7 @@ from penstock.jobs.model.job import History
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.jobs.store.store import JobStore
+from penstock.testing.fault_lab import held_file
 from penstock.testing.invariants import broken_rules
 from trust.ledger import POISONED, Account, Ledger, StoredJob
 from trust.soak_producer import LIMITS, SIDE_QUEUE, Producer
@@ -43,14 +45,6 @@ _OUTAGE_SECONDS: Final = (0.5, 10.0)
 _PAUSED_SECONDS: Final = (4.0, 8.0)
 _HARM_CHANCE: Final = 0.75
 """That a run has a harm: where one is left out, what the others do is not excused by it."""
-_LOCKED: Final = """
-import sqlite3, sys, time
-file = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
-file.execute("BEGIN IMMEDIATE")
-time.sleep(float(sys.argv[2]))
-file.execute("ROLLBACK")
-"""
-"""Another program that holds a database file for so long."""
 
 
 class Process:
@@ -150,7 +144,7 @@ class World:
             poisons=not options.calm and draw.random() < _HARM_CHANCE,
         )
         self._is_away = self._is_paused = False
-        self._locked: subprocess.Popen[bytes] | None = None
+        self._held = ExitStack()
         self._rare_from = time.monotonic() + seconds / 2
         self._workers: list[Process] = []
         self._later: list[tuple[float, int, Callable[[], None]]] = []
@@ -172,6 +166,7 @@ class World:
         for worker in self._workers:
             if worker.ended_with is None:
                 worker.kill()
+        self._held.close()
         self._app.close()
         self._db.close()
         if self._served is not None:
@@ -283,8 +278,8 @@ class World:
 
     def _stop_database(self) -> None:
         """The server is killed or hangs; on a file, somebody else holds its lock. Most are as short as a restart."""
-        if self._is_away:
-            return
+        if self._is_away or (self._served is None and any(worker.is_frozen for worker in self._workers)):
+            return  # a frozen worker may hold the file's lock already
         self._is_away = True
         least, most = _OUTAGE_SECONDS
         seconds = self._draw.uniform(least, self._draw.choice([2 * least, 2 * least, most]))
@@ -293,8 +288,7 @@ class World:
         self.ledger.note("hurt", how=how, seconds=round(seconds, 3))
         self.ledger.note("away")
         if self._served is None:
-            command = [sys.executable, "-c", _LOCKED, str(self._folder / "soak.db"), str(seconds)]
-            self._locked = subprocess.Popen(command)
+            self._held.enter_context(held_file(self._folder / "soak.db"))
         elif hangs:
             self._served.signal(signal.SIGSTOP)
         else:
@@ -302,10 +296,8 @@ class World:
         self._after(seconds, lambda: self._start_database(was_killed=not hangs))
 
     def _start_database(self, *, was_killed: bool) -> None:
-        if self._locked is not None:
-            self._locked.wait()
-            self._locked = None
-        elif self._served is not None and was_killed:
+        self._held.close()
+        if self._served is not None and was_killed:
             self._served.start()
         elif self._served is not None:
             self._served.signal(signal.SIGCONT)
