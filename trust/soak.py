@@ -43,6 +43,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="chooses jobs, faults and harm")
     parser.add_argument("--rate", type=float, default=8.0, help="jobs made in a second")
     parser.add_argument("--jump", type=float, default=8.0, help="seconds that clocks are wrong by, at most")
+    parser.add_argument("--pace", type=float, default=0.7, help="seconds between two harms; more on a busy machine")
     parser.add_argument("--lease", type=float, default=1.0, help="seconds of a job's lease; more on a busy machine")
     parser.add_argument("--calm", action="store_true", help="hurt no worker and no clock; faults stay")
     parser.add_argument("--over", choices=["both", "file", "http"], default="both")

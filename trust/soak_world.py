@@ -33,8 +33,6 @@ from trust.ledger import POISONED, Account, Ledger, StoredJob
 from trust.soak_producer import LIMITS, SIDE_QUEUE, Producer
 from trust.soak_worker import failing
 
-_PAUSE: Final = (0.2, 1.2)
-"""Between two harms."""
 _SLOTS: Final = 4
 _LOOK_SECONDS: Final = 0.3
 _PATIENT: Final = RequestRetries(attempts=50, cap_seconds=1.0)
@@ -201,7 +199,7 @@ class World:
         while (now := time.monotonic()) < end:
             if now >= harm_at and not self._options.calm:
                 self._hurt()
-                harm_at = time.monotonic() + self._draw.uniform(*_PAUSE)
+                harm_at = time.monotonic() + self._options.pace * self._draw.uniform(0.3, 1.7)
             if now >= look_at:
                 self._look()
                 look_at = time.monotonic() + _LOOK_SECONDS
@@ -209,7 +207,7 @@ class World:
             time.sleep(0.02)
 
     def _chosen_harms(self) -> list[tuple[int, Callable[[], None]]]:
-        """With their weights; some of all, so that runs differ."""
+        """With their weights; some of all, so that runs differ. The others do not come more often instead."""
         harms: list[tuple[int, Callable[[], None]]] = [
             (4, self._kill),
             (3, self._freeze),
@@ -218,7 +216,7 @@ class World:
             (0 if self._options.url else 1, self._stop_database),
             (1, self._pause_queue),
         ]
-        return [harm for harm in harms if self._draw.random() < _HARM_CHANCE] or harms
+        return [(weight, do if self._draw.random() < _HARM_CHANCE else _do_nothing) for weight, do in harms]
 
     def _hurt(self) -> None:
         (_, harm), *_ = self._draw.choices(self._harms, [weight for weight, _ in self._harms])
@@ -388,6 +386,10 @@ class World:
             code = worker.stop()
             if code not in _GOOD_ENDS:
                 self.troubles.append(f"{worker.name} was asked to stop, and ended with {code}")
+
+
+def _do_nothing() -> None:
+    """In place of a harm that a run does not have."""
 
 
 def _has_killed_workers(job: Any) -> bool:

@@ -12,8 +12,8 @@
 Beside `kill`, a worker can be frozen and thawed (a zombie that wakes up after its lease), started beside another
 (overlap), with a clock that is wrong (`skew_seconds`), and with a database that throttles, times out or loses answers
 (`faults`, the rates of penstock.client.wrappers.faults). `with lab.outage():` lets nobody write to the database file,
-as a hung program does. When the test ends, all workers are ended and the rules of penstock.testing.invariants are checked
-for every job that the lab has seen.
+as a hung program does. When the test ends, all workers are ended and the rules of penstock.testing.invariants are
+checked for every job that the lab has seen.
 """
 
 from __future__ import annotations
