@@ -440,20 +440,19 @@ def urgent_jobs_go_first(facts: Sequence[Fact], account: Account) -> Iterator[st
     wrong = {fact["worker"] for fact in _of(facts, "hurt") if fact["how"] == "jump" and fact.get("seconds")}
     enqueued = {fact["job"]: fact for fact in _of(facts, "enqueued") if _is_ready_at_once(fact)}
     firsts = [fact for fact in _of(facts, "began") if fact["attempt"] == 1 and fact["job"] in enqueued]
-    low = [fact for fact in firsts if _priority(enqueued[fact["job"]]) < _URGENT and fact["worker"] not in wrong]
+    others = [fact for fact in firsts if fact["worker"] not in wrong]
+    times = [fact["at"] for fact in others]
     for urgent in firsts:
-        asked_at = enqueued[urgent["job"]]["at"]
-        if _priority(enqueued[urgent["job"]]) < _URGENT or disturbances.excuse(
-            urgent["worker"], asked_at, urgent["at"]
-        ):
+        asked = enqueued[urgent["job"]]
+        if disturbances.excuse(urgent["worker"], asked["at"], urgent["at"]):
             continue
-        for fact in low:
-            is_before = enqueued[fact["job"]]["at"] < asked_at and asked_at + GRACE_SECONDS < fact["at"] < urgent["at"]
-            if is_before and not disturbances.excuse(fact["worker"], asked_at, fact["at"]):
+        for fact in others[bisect(times, asked["at"] + GRACE_SECONDS) : bisect(times, urgent["at"])]:
+            other = enqueued[fact["job"]]
+            is_lower = _priority(other) < _priority(asked) and other["at"] < asked["at"]
+            if is_lower and not disturbances.excuse(fact["worker"], asked["at"], fact["at"]):
                 yield f"{fact['job']} began before {urgent['job']}, which is more urgent and had waited"
 
 
-_URGENT: Final = 9
 _NORMAL: Final = 5
 
 
