@@ -440,7 +440,7 @@ def urgent_jobs_go_first(facts: Sequence[Fact], account: Account) -> Iterator[st
     wrong = {fact["worker"] for fact in _of(facts, "hurt") if fact["how"] == "jump" and fact.get("seconds")}
     enqueued = {fact["job"]: fact for fact in _of(facts, "enqueued") if _is_ready_at_once(fact)}
     firsts = [fact for fact in _of(facts, "began") if fact["attempt"] == 1 and fact["job"] in enqueued]
-    others = [fact for fact in firsts if fact["worker"] not in wrong]
+    others = sorted((fact for fact in firsts if fact["worker"] not in wrong), key=lambda fact: fact["at"])
     times = [fact["at"] for fact in others]
     for urgent in firsts:
         asked = enqueued[urgent["job"]]
