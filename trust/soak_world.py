@@ -355,6 +355,8 @@ class World:
         while True:
             self._retry_failed()
             waiting = [job.id for state in (State.QUEUED, State.PROCESSING) for job in self._found(state)]
+            if not waiting:  # a job that goes to and fro between these two may be in neither list
+                waiting = [job.id for job in self._found(None) if not job.is_terminal]
             failed = [job.id for job in self._found(State.FAILED) if _has_killed_workers(job)]
             pending = [one for one, record in records_of(self.store).items() if record.get("done") == 0]
             if not waiting and not failed and not pending:
