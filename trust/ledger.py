@@ -4,17 +4,22 @@
    as `note` returns, whatever happens to the process or to the database afterwards.
 2. A fact is noted after what it tells has been acknowledged, so that a ledger never says more than is true.
 3. A line that a killed process has left half written stands alone, and is not read.
+4. Each has the time (`at`) of a clock that all processes of a machine share, and that nobody sets.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
+
+POISONED: Final = 66
+"""What a worker ends with whose job has ended it."""
 
 Fact = Mapping[str, Any]
 """`{"fact": "kept", "job": …}`; what else it has depends on its kind: see `trust.ledger_rules`."""
@@ -28,7 +33,7 @@ class Ledger:
 
     def note(self, fact: str, **values: Any) -> None:
         # The line's end comes first: what a killed process left half written is then a line of its own (3).
-        os.write(self._file, b"\n" + orjson.dumps({"fact": fact, **values}))
+        os.write(self._file, b"\n" + orjson.dumps({"fact": fact, "at": time.monotonic(), **values}))
 
 
 def read(path: Path) -> list[Fact]:
@@ -62,6 +67,11 @@ class StoredJob:
     """What happened, and in which attempt."""
     broken: Sequence[str] = ()
     """What penstock.testing.invariants has found."""
+    failures: Sequence[tuple[int, str]] = ()
+    """Attempts that have failed, and the kinds of their errors."""
+    charged: Sequence[str] = ()
+    """Workers for whose ends it was charged with a crash."""
+    error_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

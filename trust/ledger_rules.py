@@ -3,10 +3,13 @@
 Facts, beside `fact` itself:
 
     asked       key                                 somebody is about to enqueue with this key
-    enqueued    key job ends [after] [unique]       acknowledged; `ends` is the state that it must end in
-                [limit_key limit]
+    enqueued    key job task ends [after policy]    acknowledged; `ends` is the state that it must end in, `fails` are
+                [unique] [limit_key limit] [queue]  the kinds of errors that its task raises itself, `failures` how
+                [priority] [fails failures]         often at most
     cancelled   job                                 acknowledged
-    began       job attempt worker                  a body begins
+    retried     job                                 an operator has retried it, acknowledged
+    began       job attempt worker queue            a body begins
+    raised      job attempt kind                    it has raised an error of its own
     ended       job attempt value                   it is about to return this value
     did         job step index attempt              the body of a step begins
     kept        job step attempt value              the step is a checkpoint, acknowledged
@@ -17,11 +20,18 @@ Facts, beside `fact` itself:
     slots       limit_key limit holders             who held a limit's slots, as the store told at a moment
     put         record value                        a record was written, acknowledged
     ran         record value                        a record's function returned this
-    hurt        how [worker]                        kill, freeze, jump, stop, faults, server
+    hurt        how [worker] [seconds] [locks]      kill, freeze, jump, stop, faults, poison, pause, server, hang, lock;
+                                                    `locks`: it may hold the database's file
+    thawed      worker                              a frozen one is about to go on
+    away, back                                      the database is about to be stopped; it is there again
+    paused      queue                               acknowledged
+    resuming    queue                               somebody is about to resume it
 """
 
 from __future__ import annotations
 
+import math
+from bisect import bisect, insort
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -54,14 +64,8 @@ def nothing_acknowledged_is_lost(facts: Sequence[Fact], account: Account) -> Ite
         job = account.jobs.get(job_id)
         if job is None:
             yield f"{job_id} was acknowledged, and is lost"
-        elif job.state != wanted and not (job.state == "cancelled" and _has_failed(fact.get("after") or [], account)):
+        elif job.state != wanted and not fact.get("after"):  # of those, children_end_as_their_policy_says
             yield f"{job_id} ({job.task}) should be {wanted}, and is {job.state}"
-
-
-def _has_failed(parents: Iterable[str], account: Account) -> bool:
-    """Whether one of these has ever failed: those that wait for it are cancelled then."""
-    events = [type_ for parent in parents if parent in account.jobs for type_, _ in account.jobs[parent].events]
-    return "failed" in events or "parked" in events
 
 
 def nothing_comes_from_nowhere(facts: Sequence[Fact], account: Account) -> Iterator[str]:
@@ -87,8 +91,9 @@ def each_job_ends_once(facts: Sequence[Fact], account: Account) -> Iterator[str]
         if counts["completed"] > 1:
             yield f"{job.id} has completed {counts['completed']} times"
         ends = sum(counts[end] for end in _ENDS)
-        if ends != 1 + counts["retried"]:
-            yield f"{job.id} has ended {ends} times, and was retried {counts['retried']} times"
+        if ends != 1 + counts["retried"] + counts["revived"]:
+            again = counts["retried"] + counts["revived"]
+            yield f"{job.id} has ended {ends} times, and was retried {again} times"
 
 
 def results_are_those_of_the_last_attempt(facts: Sequence[Fact], account: Account) -> Iterator[str]:
@@ -210,21 +215,40 @@ def _entries_out_of_order(job: StoredJob) -> Iterator[str]:
 
 
 def dependencies_come_first(facts: Sequence[Fact], account: Account) -> Iterator[str]:
-    """A body begins after all that it waits for have ended, and is given their results."""
+    """A body begins after all that it waits for have ended (or any, by its policy), and is given their results."""
     after = {fact["job"]: fact.get("after") or [] for fact in _of(facts, "enqueued")}
-    ended: set[str] = set()
-    for fact in _of(facts, "began", "ended", "results"):
+    policies = {fact["job"]: fact.get("policy") for fact in _of(facts, "enqueued")}
+    ended = {job.id for job in account.jobs.values() if any(type_ == "parked" for type_, _ in job.events)}
+    completed: set[str] = set()
+    for fact in _of(facts, "began", "ended", "raised", "results"):
         parents = after.get(fact["job"], [])
-        if fact["fact"] == "ended":
+        if fact["fact"] in ("ended", "raised"):
             ended.add(fact["job"])
+            completed |= {fact["job"]} if fact["fact"] == "ended" else set()
         elif fact["fact"] == "began":
-            early = [parent for parent in parents if parent not in ended]
-            if early:
+            policy = policies.get(fact["job"])
+            early = [parent for parent in parents if parent not in (ended if policy == "all_ended" else completed)]
+            if len(early) > (len(parents) - 1 if policy == "any_completed" else 0):
                 yield f"{fact['job']} began before {', '.join(early)} had ended"
         else:
             wanted = {parent: account.jobs[parent].result for parent in parents if parent in account.jobs}
             if fact["parents"] != wanted:
                 yield f"{fact['job']} was given {fact['parents']}, and {wanted} is stored"
+
+
+def children_end_as_their_policy_says(facts: Sequence[Fact], account: Account) -> Iterator[str]:
+    """By the states that those before it have at the end: a parent that was retried and completed has completed."""
+    for fact in _of(facts, "enqueued"):
+        child = account.jobs.get(fact["job"])
+        if child is None or not fact.get("after"):
+            continue
+        done = [parent in account.jobs and account.jobs[parent].state == "completed" for parent in fact["after"]]
+        policy = fact.get("policy") or "all_completed"
+        goes_on = {"all_completed": all(done), "any_completed": any(done), "all_ended": True}[policy]
+        wanted = "completed" if goes_on else "cancelled"
+        if child.state != wanted:
+            number = f"{sum(done)} of the {len(done)} jobs that it waited for"
+            yield f"{child.id}: {number} have completed ({policy}); it should be {wanted}, not {child.state}"
 
 
 def unique_jobs_are_alone(facts: Sequence[Fact], account: Account) -> Iterator[str]:
@@ -289,6 +313,154 @@ def records_are_marked_once(facts: Sequence[Fact], account: Account) -> Iterator
             yield f"the record {record} has {stored.get('value')}, which no run has returned"
 
 
+def failures_are_the_tasks_own(facts: Sequence[Fact], account: Account) -> Iterator[str]:
+    """An attempt fails by what its task raises, and no outage, fault or lost lease uses up a retry."""
+    for fact in {fact["job"]: fact for fact in _of(facts, "enqueued")}.values():
+        job = account.jobs.get(fact["job"])
+        if job is None:
+            continue
+        own = [(attempt, kind) for attempt, kind in job.failures if kind in (fact.get("fails") or ())]
+        yield from (
+            f"{job.id} ({job.task}) failed in attempt {attempt} by {kind}, which is not its task's error"
+            for attempt, kind in job.failures
+            if (attempt, kind) not in own
+        )
+        if len(own) > fact.get("failures", 0):
+            yield f"{job.id} ({job.task}) failed {len(own)} times, and has no retries for more than {fact['failures']}"
+
+
+_POISON: Final = "poison"
+_WORKER_DIED: Final = "WorkerDied"
+
+
+def only_poison_is_charged(facts: Sequence[Fact], account: Account) -> Iterator[str]:
+    """A job that ends its workers fails by that. One beside it is not charged: only for harm of its worker's own."""
+    hurt = {fact["worker"] for fact in _of(facts, "hurt") if fact["how"] in ("kill", "freeze")}
+    # To a clock that is ahead, every lease has run out; its worker takes jobs of workers that live.
+    clocks_jump = any(fact["how"] == "jump" and fact.get("seconds") for fact in _of(facts, "hurt"))
+    for job in account.jobs.values():
+        if job.task == _POISON:
+            if job.error_kind != _WORKER_DIED:
+                yield f"{job.id} has ended its workers, and failed by {job.error_kind}"
+        elif not clocks_jump:
+            for worker in job.charged:
+                if worker not in hurt:
+                    yield f"{job.id} ({job.task}) is charged for the end of {worker}, which others have caused"
+
+
+STALL_SECONDS: Final = 30.0
+MOST_OVERTAKEN: Final = 200
+
+
+def blocked_jobs_block_no_others(facts: Sequence[Fact], account: Account) -> Iterator[str]:
+    """While jobs wait that any worker can run, one begins now and then; none is overtaken by very many of its rank."""
+    ready = {fact["job"]: fact for fact in _of(facts, "enqueued") if _is_ready_at_once(fact)}
+    waiting: dict[str, float] = {}
+    overtakers: dict[int, list[float]] = defaultdict(list)
+    since, is_away = -math.inf, False
+    for fact in facts:
+        now = fact.get("at")
+        if now is None:
+            continue
+        if waiting and not is_away and now - max(since, min(waiting.values())) > STALL_SECONDS:
+            yield f"nothing began for {STALL_SECONDS:g} s, and {next(iter(waiting))} was ready"
+            since = now
+        if fact["fact"] in ("away", "back"):
+            is_away, since = fact["fact"] == "away", now
+        elif fact["fact"] == "enqueued" and fact["job"] in ready:
+            waiting[fact["job"]] = now
+        elif fact["fact"] == "began" and fact["job"] in waiting:
+            since, enqueued = now, waiting.pop(fact["job"])
+            rank = overtakers[ready[fact["job"]].get("priority") or 0]
+            later = len(rank) - bisect(rank, enqueued)
+            if later > MOST_OVERTAKEN:
+                yield f"{fact['job']} was overtaken by {later} jobs"
+            insort(rank, enqueued)
+
+
+def _is_ready_at_once(fact: Fact) -> bool:
+    """Whether nothing keeps it: no limit, no other job, no pause, no delay, no task that workers lack."""
+    kept_by = fact.get("limit_key") or fact.get("after") or fact.get("queue") or fact.get("unique")
+    return not kept_by and fact["ends"] == "completed" and fact.get("task") != "rare" and "at" in fact
+
+
+class _Disturbances:
+    """When the database was away, and when workers were frozen."""
+
+    def __init__(self, facts: Sequence[Fact]) -> None:
+        self._database: list[tuple[float, float]] = []
+        self._frozen: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        away_at, frozen_at = math.inf, dict[str, float]()
+        for fact in facts:
+            if fact["fact"] == "away":
+                away_at = fact["at"]
+            elif fact["fact"] == "back":
+                self._database.append((away_at, fact["at"] + GRACE_SECONDS))
+            elif fact["fact"] == "hurt" and fact["how"] == "freeze" and "at" in fact:
+                frozen_at[fact["worker"]] = fact["at"]
+            elif fact["fact"] == "thawed":
+                began = frozen_at.pop(fact["worker"], fact["at"])
+                self._frozen[fact["worker"]].append((began, fact["at"] + GRACE_SECONDS))
+        if any(fact.get("locks") for fact in facts):
+            self._database += [span for spans in self._frozen.values() for span in spans]
+
+    def excuse(self, worker: str, begin: float, end: float) -> bool:
+        """Whether something kept this worker between these times."""
+        spans = [*self._database, *self._frozen.get(worker, ())]
+        return any(from_ <= end and until >= begin for from_, until in spans)
+
+
+GRACE_SECONDS: Final = 3.0
+"""For a claim that was on its way: a call that fails is repeated for up to two seconds."""
+
+
+def pauses_hold(facts: Sequence[Fact], account: Account) -> Iterator[str]:
+    """Nothing of a queue begins after its pause was acknowledged and before it is resumed."""
+    paused: dict[str, float] = {}
+    disturbances = _Disturbances(facts)
+    for fact in _of(facts, "paused", "resuming", "began"):
+        queue = fact.get("queue")
+        if fact["fact"] == "paused":
+            paused[fact["queue"]] = fact["at"]
+        elif fact["fact"] == "resuming":
+            paused.pop(fact["queue"], None)
+        elif queue in paused:
+            seconds = fact["at"] - paused[queue]
+            if seconds > GRACE_SECONDS and not disturbances.excuse(fact["worker"], paused[queue], fact["at"]):
+                yield f"{fact['job']} began {seconds:.1f} s after its queue {queue} was paused"
+
+
+def urgent_jobs_go_first(facts: Sequence[Fact], account: Account) -> Iterator[str]:
+    """No first attempt of a job of lower priority, enqueued before, begins while an urgent one waits to be claimed.
+
+    Only workers whose clocks are right count, and urgent jobs that their first claim began: what was claimed by a
+    worker that died is not waiting.
+    """
+    disturbances = _Disturbances(facts)
+    wrong = {fact["worker"] for fact in _of(facts, "hurt") if fact["how"] == "jump" and fact.get("seconds")}
+    enqueued = {fact["job"]: fact for fact in _of(facts, "enqueued") if _is_ready_at_once(fact)}
+    firsts = [fact for fact in _of(facts, "began") if fact["attempt"] == 1 and fact["job"] in enqueued]
+    others = sorted((fact for fact in firsts if fact["worker"] not in wrong), key=lambda fact: fact["at"])
+    times = [fact["at"] for fact in others]
+    for urgent in firsts:
+        asked = enqueued[urgent["job"]]
+        if disturbances.excuse(urgent["worker"], asked["at"], urgent["at"]):
+            continue
+        for fact in others[bisect(times, asked["at"] + GRACE_SECONDS) : bisect(times, urgent["at"])]:
+            other = enqueued[fact["job"]]
+            is_lower = _priority(other) < _priority(asked) and other["at"] < asked["at"]
+            if is_lower and not disturbances.excuse(fact["worker"], asked["at"], fact["at"]):
+                yield f"{fact['job']} began before {urgent['job']}, which is more urgent and had waited"
+
+
+_NORMAL: Final = 5
+
+
+def _priority(fact: Fact) -> int:
+    priority: int = fact.get("priority", _NORMAL)
+    return priority
+
+
 RULES: Final[tuple[Rule, ...]] = (
     nothing_acknowledged_is_lost,
     nothing_comes_from_nowhere,
@@ -300,8 +472,14 @@ RULES: Final[tuple[Rule, ...]] = (
     checkpoints_never_go_back,
     logs_are_whole_and_in_order,
     dependencies_come_first,
+    children_end_as_their_policy_says,
     unique_jobs_are_alone,
     limits_hold,
     schedules_fire_once_a_time,
     records_are_marked_once,
+    failures_are_the_tasks_own,
+    only_poison_is_charged,
+    blocked_jobs_block_no_others,
+    pauses_hold,
+    urgent_jobs_go_first,
 )

@@ -15,6 +15,7 @@ of `trust.ledger_rules` are checked. Ends with 0 if they hold, with 1 if not; th
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import random
 import shutil
@@ -29,7 +30,7 @@ from trust.ledger_rules import violations
 from trust.soak_world import World, account_of
 
 _MOST_SHOWN = 20
-_DRAIN_SECONDS = 180.0
+_DRAIN_SECONDS = 300.0
 
 
 def main() -> int:
@@ -42,11 +43,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="chooses jobs, faults and harm")
     parser.add_argument("--rate", type=float, default=8.0, help="jobs made in a second")
     parser.add_argument("--jump", type=float, default=8.0, help="seconds that clocks are wrong by, at most")
+    parser.add_argument("--pace", type=float, default=0.7, help="seconds between two harms; more on a busy machine")
+    parser.add_argument("--lease", type=float, default=1.0, help="seconds of a job's lease; more on a busy machine")
     parser.add_argument("--calm", action="store_true", help="hurt no worker and no clock; faults stay")
     parser.add_argument("--over", choices=["both", "file", "http"], default="both")
     parser.add_argument("--url", help="a running endpoint, in place of a file and a server of its own")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
+    logging.getLogger("penstock").setLevel(logging.CRITICAL)  # what it would warn of is what is done to it
     ways = ["url"] if options.url else ["file", "http"] if options.over == "both" else [options.over]
     found = [fault for way in ways for fault in soak(way, options, options.seconds / len(ways))]
     print("Nothing was lost, doubled or reordered." if not found else f"{len(found)} violations.", flush=True)
@@ -58,7 +62,7 @@ def soak(way: str, options: argparse.Namespace, seconds: float) -> list[str]:
     folder = Path(tempfile.mkdtemp(prefix="penstock-soak-"))
     draw = random.Random(f"{options.seed}:{way}")
     began = time.monotonic()
-    with World(folder, way, options, draw) as world:
+    with World(folder, way, options, draw, seconds) as world:
         world.live_through(seconds)
         world.calm_down()
         waiting = world.wait_for_ends(_DRAIN_SECONDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -19,28 +20,52 @@ from trust.ledger import Ledger
 _LONGEST_BODY_SECONDS: Final = 0.15
 _KEYS: Final = 3
 LIMIT: Final = 2
+LIMITS: Final = {**{f"limit{key}": LIMIT for key in range(_KEYS)}, "narrow": 1}
+SIDE_QUEUE: Final = "side"
+"""The one that is paused now and then."""
+_LOW, _URGENT = 1, 9
+_LOW_SECONDS: Final = 0.5
+_BACKLOG: Final = 150
+_TOGETHER: Final = 5
+_POLICIES: Final = ("all_completed", "all_ended", "any_completed")
 
 
 class Producer:
     """A thread. What it could not have done when it is ended, it says in `undone`."""
 
-    def __init__(self, app: App, ledger: Ledger, draw: random.Random, *, rate: float) -> None:
+    def __init__(
+        self, app: App, ledger: Ledger, draw: random.Random, *, rate: float, seconds: float, poisons: bool
+    ) -> None:
         self._app = app
         self._ledger = ledger
         self._draw = draw
         self._rate = rate
         self._number = 0
         self._to_cancel: list[tuple[float, str]] = []
+        self._to_retry: list[tuple[float, str]] = []
+        self._size = int(min(_BACKLOG, 2 * seconds))
+        self._backlog: deque[Callable[[], object]] = deque()
+        for make in draw.sample([self._narrow, self._low, self._rare], 3):
+            make()
         self._ending = threading.Event()
         self._give_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="producer", daemon=True)
         self.undone: list[str] = []
-        self._shapes: tuple[tuple[int, Callable[[], None]], ...] = (
+        self._shapes: tuple[tuple[float, Callable[[], object]], ...] = (
             (4, lambda: self._simple("steps")),
             (4, lambda: self._simple("counter")),
             (3, lambda: self._simple("talker")),
-            (3, lambda: self._simple("shaky")),
-            (1, lambda: self._simple("hopeless", ends="failed")),
+            (3, lambda: self._simple("shaky", fails=["ConnectionError"], failures=2)),
+            (1, lambda: self._simple("hopeless", ends="failed", fails=["ValueError"], failures=1)),
+            (0.5, lambda: self._simple("overrunner", ends="failed", fails=["TimeoutError"], failures=2)),
+            (0.05, lambda: self._simple("requeuer", ends="failed", fails=["RequeueLimit"], failures=1)),
+            (0.4 if poisons else 0, lambda: self._simple("poison", ends="failed")),
+            (1, lambda: self._enqueue("plain", {"priority": _URGENT}, priority=_URGENT)),
+            (3, lambda: self._enqueue("plain", {"queue": SIDE_QUEUE}, queue=SIDE_QUEUE)),
+            (2, self._chances),
+            (0.1, self._narrow),
+            (0.1, self._low),
+            (0.1, self._rare),
             (2, lambda: self._simple("pipeline")),
             (3, self._limited),
             (3, self._unique),
@@ -64,8 +89,12 @@ class Producer:
         while not self._ending.wait(self._draw.random() * 2 / self._rate):
             (_, make), *_ = self._draw.choices(self._shapes, weights)
             make()
+            for _ in range(min(_TOGETHER, len(self._backlog))):
+                self._backlog.popleft()()
             self._cancel_due(time.monotonic())
+            self._retry_due(time.monotonic())
         self._cancel_due(float("inf"))
+        self._retry_due(float("inf"))
 
     # ── shapes ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,6 +105,34 @@ class Producer:
         key = f"limit{self._draw.randrange(_KEYS)}"
         options = {"concurrency_key": key, "max_concurrent": LIMIT}
         self._enqueue("plain", options, limit_key=key, limit=LIMIT)
+
+    def _narrow(self) -> None:
+        """Many that can only run one after the other."""
+        options = {"concurrency_key": "narrow", "max_concurrent": LIMITS["narrow"]}
+        facts = {"limit_key": "narrow", "limit": LIMITS["narrow"], "seconds": 0.01}
+        self._backlog += [lambda: self._enqueue("plain", options, **facts)] * self._size
+
+    def _low(self) -> None:
+        """Many that anything else goes before."""
+        low = {"priority": _LOW}
+        self._backlog += [lambda: self._enqueue("plain", low, seconds=_LOW_SECONDS, **low)] * self._size
+
+    def _rare(self) -> None:
+        """Many that most workers cannot run."""
+        self._backlog += [lambda: self._enqueue("rare", {})] * self._size
+
+    def _chances(self) -> None:
+        """A job that waits for some that fail, of which one is retried."""
+        some = [self._enqueue("second_chance", {}, fails=["ValueError"], failures=1)]
+        some += [self._enqueue("plain", {}) for _ in range(self._draw.randrange(2))]
+        if self._draw.random() < 0.3:
+            some.append(self._enqueue("hopeless", {}, ends="failed", fails=["ValueError"], failures=1))
+        ids = [one.id for one in some if one is not None]
+        if some[0] is not None:
+            self._to_retry.append((time.monotonic() + self._draw.random() * 5, some[0].id))
+        if ids:
+            policy = self._draw.choice(_POLICIES)
+            self._enqueue("after_some", {"depends_on": ids, "depends_on_policy": policy}, after=ids, policy=policy)
 
     def _unique(self) -> None:
         unique = {"unique_key": f"only{self._draw.randrange(_KEYS)}"}
@@ -108,19 +165,27 @@ class Producer:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
     def _enqueue(
-        self, task: str, options: dict[str, Any], *, ends: str = "completed", same: bool = False, **facts: Any
+        self,
+        task: str,
+        options: dict[str, Any],
+        *,
+        ends: str = "completed",
+        same: bool = False,
+        seconds: float | None = None,
+        **facts: Any,
     ) -> Job | None:
         """`same`: arguments that any other job has too, so that a unique key may answer with another job."""
         self._number += 1
         key = f"{task}-{self._number}"
-        seconds = round(self._draw.random() * _LONGEST_BODY_SECONDS, 3)
+        if seconds is None:
+            seconds = round(self._draw.random() * _LONGEST_BODY_SECONDS, 3)
         arguments = {"number": 1 if same else self._number, "seconds": seconds}
         wanted = self._app.tasks[task].options(idempotency_key=key, **options)
         self._ledger.note("asked", key=key)
         made = self._until_told(lambda: wanted.enqueue(**arguments), key)
         if not isinstance(made, Job):
             return None
-        self._ledger.note("enqueued", key=key, job=made.id, ends=ends, **facts)
+        self._ledger.note("enqueued", key=key, job=made.id, task=task, ends=ends, **facts)
         return made
 
     def _until_told(self, ask: Callable[[], Any], what: str) -> Any:
@@ -142,6 +207,27 @@ class Producer:
                 self._to_cancel.remove((due, job_id))
                 if self._until_told(lambda job_id=job_id: self._cancel(job_id), f"cancelling {job_id}") is not None:  # type: ignore[misc]
                     self._ledger.note("cancelled", job=job_id)
+
+    def _retry_due(self, now: float) -> None:
+        for due, job_id in list(self._to_retry):
+            if due <= now and (self._has_failed(job_id) or self._ending.is_set()):
+                self._to_retry.remove((due, job_id))
+                if self._until_told(lambda job_id=job_id: self._retry(job_id), f"retrying {job_id}") is not None:  # type: ignore[misc]
+                    self._ledger.note("retried", job=job_id)
+
+    def _has_failed(self, job_id: str) -> bool:
+        try:
+            return self._app.get(job_id).state is State.FAILED
+        except PenstockError:
+            return False
+
+    def _retry(self, job_id: str) -> None:
+        """When it has failed. It completes then: that tells that an answer was lost."""
+        if self._app.get(job_id).state is not State.COMPLETED:
+            try:
+                self._app.retry(job_id)
+            except BadTransition:
+                raise PenstockError("not yet") from None
 
     def _cancel(self, job_id: str) -> None:
         try:

@@ -15,35 +15,39 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 import penstock
 from penstock.pipelines import Pipeline, PipelineFile, StepContext
 from penstock.retry import RetryPolicy
-from trust.ledger import Ledger
+from trust.ledger import POISONED, Ledger
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LEASE_SECONDS: Final = 1.0
+LEASE_SECONDS: Final = float(os.environ.get("SOAK_LEASE", "1"))
 STEPS: Final = 4
-_AGAIN: Final = RetryPolicy(1_000, base_seconds=0.02, cap_seconds=0.5)
-"""Whatever the database does to an attempt, another one follows."""
+_AGAIN: Final = RetryPolicy(3, base_seconds=0.02, cap_seconds=0.5)
+"""Only for what tasks raise themselves: whatever the database does to an attempt uses up no retry."""
 
 app = penstock.App()
 ledger = Ledger(Path(os.environ["SOAK_LEDGER"]))
-_worker = f"pid {os.getpid()}"
+_worker = os.environ.get("SOAK_WORKER") or f"pid {os.getpid()}"
 
 
 def noted(body: Callable[Concatenate[penstock.JobContext, P], R]) -> Callable[Concatenate[penstock.JobContext, P], R]:
-    """Notes that a body begins, and what it is about to return."""
+    """Notes that a body begins, and what it is about to return or has raised."""
 
     @wraps(body)
     def noting(ctx: penstock.JobContext, *args: P.args, **kwargs: P.kwargs) -> R:
-        ledger.note("began", job=ctx.id, attempt=ctx.attempt, worker=_worker)
-        value = body(ctx, *args, **kwargs)
+        ledger.note("began", job=ctx.id, attempt=ctx.attempt, worker=_worker, queue=ctx.job.queue)
+        try:
+            value = body(ctx, *args, **kwargs)
+        except (ConnectionError, ValueError) as error:
+            ledger.note("raised", job=ctx.id, attempt=ctx.attempt, kind=type(error).__name__)
+            raise
         ledger.note("ended", job=ctx.id, attempt=ctx.attempt, value=value)
         return value
 
     return noting  # type: ignore[return-value]  # wraps names the run, which is passed by its place
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
+@app.task(lease_seconds=LEASE_SECONDS)
 @noted
 def steps(ctx: penstock.JobContext, number: int, seconds: float) -> list[int]:
     """Each step is done once and kept."""
@@ -66,7 +70,7 @@ def _step(ctx: penstock.JobContext, index: int, value: int, seconds: float) -> i
     return kept
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
+@app.task(lease_seconds=LEASE_SECONDS)
 @noted
 def counter(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """One checkpoint that grows, and progress with it."""
@@ -79,20 +83,19 @@ def counter(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     return number
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
+@app.task(lease_seconds=LEASE_SECONDS)
 @noted
 def talker(ctx: penstock.JobContext, number: int, seconds: float) -> int:
-    """Words. A report that the database would not take is lost, and nobody says that it is there."""
+    """Words."""
     for line in range(STEPS):
         time.sleep(seconds)
-        text, lost = f"line {line} of {number}", ctx.lost_reports
+        text = f"line {line} of {number}"
         ctx.log(text)
-        if ctx.lost_reports == lost:
-            ledger.note("entry", job=ctx.id, number=ctx.job.entries, text=text, attempt=ctx.attempt)
+        ledger.note("entry", job=ctx.id, number=ctx.job.entries, text=text, attempt=ctx.attempt)
     return number
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
+@app.task(lease_seconds=LEASE_SECONDS)
 @noted
 def plain(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """Nothing but time: for parts, limits and unique keys."""
@@ -100,7 +103,7 @@ def plain(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     return number
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
+@app.task(lease_seconds=LEASE_SECONDS)
 @noted
 def gather(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """What the jobs before it have returned."""
@@ -124,7 +127,7 @@ def hopeless(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     raise ValueError(f"{number} cannot be done")
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
+@app.task(lease_seconds=LEASE_SECONDS)
 @noted
 def endless(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     """Until it is cancelled."""
@@ -133,7 +136,58 @@ def endless(ctx: penstock.JobContext, number: int, seconds: float) -> int:
         ctx.progress(1)
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN, cron="* * * * *")
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted
+def second_chance(ctx: penstock.JobContext, number: int, seconds: float) -> int:
+    """Fails for good, until an operator retries it."""
+    if ctx.resume("tried", 0):
+        return number
+    time.sleep(seconds)
+    ctx.checkpoint("tried", 1)
+    raise ValueError(f"{number} cannot be done yet")
+
+
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted
+def after_some(ctx: penstock.JobContext, number: int, seconds: float) -> int:
+    """Waits for others, by one of the policies."""
+    return number
+
+
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted
+def rare(ctx: penstock.JobContext, number: int, seconds: float) -> int:
+    """A task that most workers do not have."""
+    return number
+
+
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted
+def poison(ctx: penstock.JobContext, number: int, seconds: float) -> int:
+    """Ends its worker, whatever else runs there."""
+    time.sleep(seconds)
+    ledger.note("hurt", how="poison", job=ctx.id, worker=_worker)
+    os._exit(POISONED)
+
+
+@app.task(lease_seconds=LEASE_SECONDS)
+@noted
+def requeuer(ctx: penstock.JobContext, number: int, seconds: float) -> int:
+    """Would be requeued for ever."""
+    ctx.requeue("once more")
+    return number
+
+
+@app.task(lease_seconds=LEASE_SECONDS, retries=RetryPolicy(1, base_seconds=0.02), time_limit_seconds=0.5)
+@noted
+def overrunner(ctx: penstock.JobContext, number: int, seconds: float) -> int:
+    """Overruns its time limit in every attempt, with reports and without a checkpoint."""
+    while True:
+        time.sleep(0.05)
+        ctx.progress(1)
+
+
+@app.task(lease_seconds=LEASE_SECONDS, cron="* * * * *")
 @noted
 def tick(ctx: penstock.JobContext) -> str:
     return ctx.id
@@ -167,7 +221,7 @@ def add(context: StepContext, lengths: list[int], seconds: float) -> int:
     return sum(lengths)
 
 
-@app.task(lease_seconds=LEASE_SECONDS, retries=_AGAIN)
+@app.task(lease_seconds=LEASE_SECONDS)
 @noted
 def pipeline(ctx: penstock.JobContext, number: int, seconds: float) -> int:
     total: int = words.run_in(ctx, inputs={"text": "so much depends upon " * number, "seconds": seconds})["total"]

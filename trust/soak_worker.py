@@ -81,7 +81,16 @@ def _patiently(make: Callable[[], T]) -> T:
 
 
 def _work(app: penstock.App, clock: Clock, orders: dict[str, Any]) -> None:
-    worker = Worker(app, name=orders["name"], concurrency=orders["slots"], idle_seconds=0.2, grace_seconds=10)
+    for task in orders["lacks"]:
+        del app.tasks[task]
+    worker = Worker(
+        app,
+        queues=("default", "side"),
+        name=orders["name"],
+        concurrency=orders["slots"],
+        idle_seconds=0.2,
+        grace_seconds=10,
+    )
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
     worker.run()
 

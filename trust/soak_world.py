@@ -6,11 +6,13 @@ import argparse
 import heapq
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -21,22 +23,26 @@ import penstock
 from penstock.client.database import connect
 from penstock.client.wrappers.retries import RequestRetries
 from penstock.errors import PenstockError
+from penstock.jobs.model.job import History
 from penstock.jobs.model.state import State
 from penstock.jobs.model.transitions import KILLED_WORKERS
 from penstock.jobs.store.store import JobStore
+from penstock.testing.fault_lab import held_file
 from penstock.testing.invariants import broken_rules
-from trust.ledger import Account, Ledger, StoredJob
-from trust.soak_producer import Producer
+from trust.ledger import POISONED, Account, Ledger, StoredJob
+from trust.soak_producer import LIMITS, SIDE_QUEUE, Producer
 from trust.soak_worker import failing
 
-_PAUSE: Final = (0.2, 1.2)
-"""Between two harms."""
 _SLOTS: Final = 4
 _LOOK_SECONDS: Final = 0.3
 _PATIENT: Final = RequestRetries(attempts=50, cap_seconds=1.0)
-_GOOD_ENDS: Final = (0, -signal.SIGTERM)
+_GOOD_ENDS: Final = (0, -signal.SIGTERM, POISONED)
 """Of a worker that was asked to stop; the second if it had only just been started."""
 _ROOT: Final = Path(__file__).parent.parent
+_OUTAGE_SECONDS: Final = (0.5, 10.0)
+_PAUSED_SECONDS: Final = (4.0, 8.0)
+_HARM_CHANCE: Final = 0.75
+"""That a run has a harm: where one is left out, what the others do is not excused by it."""
 
 
 class Process:
@@ -91,11 +97,16 @@ class Served:
         self._process.kill()
         self._process.communicate()
 
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
 
 class World:
     """See above; `with World(…) as world`. `troubles` is what went wrong outside of the database."""
 
-    def __init__(self, folder: Path, way: str, options: argparse.Namespace, draw: random.Random) -> None:
+    def __init__(
+        self, folder: Path, way: str, options: argparse.Namespace, draw: random.Random, seconds: float
+    ) -> None:
         self._folder = folder
         self._options = options
         self._draw = draw
@@ -107,6 +118,7 @@ class World:
             "PENSTOCK_DB": url,
             "PENSTOCK_FILES": str(folder / "files"),
             "SOAK_LEDGER": str(self.ledger_path),
+            "SOAK_LEASE": str(options.lease),
         }
         os.environ.update(self._environment)
         sys.modules.pop("trust.soak_tasks", None)  # its app belongs to one world's database
@@ -120,7 +132,18 @@ class World:
         app: penstock.App = soak_tasks.app
         app.use(failing(app.store.db, options.faults, options.seed))
         self._app = app
-        self._producer = Producer(app, self.ledger, random.Random(draw.random()), rate=options.rate)
+        self._harms = self._chosen_harms()
+        self._producer = Producer(
+            app,
+            self.ledger,
+            random.Random(draw.random()),
+            rate=options.rate,
+            seconds=seconds,
+            poisons=not options.calm and draw.random() < _HARM_CHANCE,
+        )
+        self._is_away = self._is_paused = False
+        self._held = ExitStack()
+        self._rare_from = time.monotonic() + seconds / 2
         self._workers: list[Process] = []
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._started = 0
@@ -141,13 +164,17 @@ class World:
         for worker in self._workers:
             if worker.ended_with is None:
                 worker.kill()
+        self._held.close()
         self._app.close()
         self._db.close()
         if self._served is not None:
             self._served.kill()
 
-    def _start(self, what: str) -> Process:
+    def _start(self, what: str, *, lacks: list[str] | None = None) -> Process:
+        """`lacks`: tasks that it does not have; later in a run, some workers have all."""
         self._started += 1
+        if lacks is None:
+            lacks = ["rare"] if time.monotonic() < self._rare_from or self._draw.random() < 0.5 else []
         name = f"{what}-{self._started}"
         orders = {
             "name": name,
@@ -155,9 +182,10 @@ class World:
             "clock": str(self._clock_of(name)),
             "faults": self._options.faults,
             "seed": self._options.seed + self._started,
+            "lacks": lacks,
         }
         command = [sys.executable, "-m", "trust.soak_worker", what, orjson.dumps(orders).decode()]
-        return Process(name, command, self._environment)
+        return Process(name, command, self._environment | {"SOAK_WORKER": name})
 
     def _clock_of(self, name: str) -> Path:
         return self._folder / f"{name}.clock"
@@ -171,22 +199,27 @@ class World:
         while (now := time.monotonic()) < end:
             if now >= harm_at and not self._options.calm:
                 self._hurt()
-                harm_at = time.monotonic() + self._draw.uniform(*_PAUSE)
+                harm_at = time.monotonic() + self._options.pace * self._draw.uniform(0.3, 1.7)
             if now >= look_at:
                 self._look()
                 look_at = time.monotonic() + _LOOK_SECONDS
             self._do_due(now)
             time.sleep(0.02)
 
-    def _hurt(self) -> None:
+    def _chosen_harms(self) -> list[tuple[int, Callable[[], None]]]:
+        """With their weights; some of all, so that runs differ. The others do not come more often instead."""
         harms: list[tuple[int, Callable[[], None]]] = [
             (4, self._kill),
             (3, self._freeze),
             (3, self._jump),
             (1, self._replace),
-            (1 if self._served else 0, self._kill_server),
+            (0 if self._options.url else 1, self._stop_database),
+            (1, self._pause_queue),
         ]
-        (_, harm), *_ = self._draw.choices(harms, [weight for weight, _ in harms])
+        return [(weight, do if self._draw.random() < _HARM_CHANCE else _do_nothing) for weight, do in harms]
+
+    def _hurt(self) -> None:
+        (_, harm), *_ = self._draw.choices(self._harms, [weight for weight, _ in self._harms])
         harm()
 
     def _kill(self) -> None:
@@ -201,12 +234,14 @@ class World:
         worker = self._draw.choice(self._workers)
         if worker.is_frozen:
             return
-        self.ledger.note("hurt", how="freeze", worker=worker.name)
+        # On a file, it may be in the middle of a write, which nobody else can do then.
+        self.ledger.note("hurt", how="freeze", worker=worker.name, locks=self._served is None)
         worker.signal(signal.SIGSTOP)
         self._after(self._draw.uniform(0.5, 3.5), lambda: self._thaw(worker))
 
     def _thaw(self, worker: Process) -> None:
         if worker.ended_with is None:
+            self.ledger.note("thawed", worker=worker.name)
             worker.signal(signal.SIGCONT)
 
     def _jump(self) -> None:
@@ -239,12 +274,49 @@ class World:
         elif worker.ended_with not in _GOOD_ENDS:
             self.troubles.append(f"{worker.name} was asked to stop, and ended with {worker.ended_with}")
 
-    def _kill_server(self) -> None:
-        assert self._served is not None
-        self.ledger.note("hurt", how="server")
-        self._served.kill()
-        time.sleep(self._draw.uniform(0, 1.0))
-        self._served.start()
+    def _stop_database(self) -> None:
+        """The server is killed or hangs; on a file, somebody else holds its lock. Most are as short as a restart."""
+        if self._is_away or (self._served is None and any(worker.is_frozen for worker in self._workers)):
+            return  # a frozen worker may hold the file's lock already
+        self._is_away = True
+        least, most = _OUTAGE_SECONDS
+        seconds = self._draw.uniform(least, self._draw.choice([2 * least, 2 * least, most]))
+        hangs = self._draw.random() < 0.3
+        how = "lock" if self._served is None else "hang" if hangs else "server"
+        self.ledger.note("hurt", how=how, seconds=round(seconds, 3))
+        self.ledger.note("away")
+        if self._served is None:
+            self._held.enter_context(held_file(self._folder / "soak.db"))
+        elif hangs:
+            self._served.signal(signal.SIGSTOP)
+        else:
+            self._served.kill()
+        self._after(seconds, lambda: self._start_database(was_killed=not hangs))
+
+    def _start_database(self, *, was_killed: bool) -> None:
+        self._held.close()
+        if self._served is not None and was_killed:
+            self._served.start()
+        elif self._served is not None:
+            self._served.signal(signal.SIGCONT)
+        self._is_away = False
+        self.ledger.note("back")
+
+    def _pause_queue(self) -> None:
+        if not self._is_away and not self._is_paused:
+            self._is_paused = True
+            self.store.pause(SIDE_QUEUE, "soaked")
+            self.ledger.note("hurt", how="pause")
+            self.ledger.note("paused", queue=SIDE_QUEUE)
+            self._after(self._draw.uniform(*_PAUSED_SECONDS), self._resume_queue)
+
+    def _resume_queue(self) -> None:
+        if self._is_away:
+            self._after(0.5, self._resume_queue)
+        elif self._is_paused:
+            self.ledger.note("resuming", queue=SIDE_QUEUE)
+            self.store.resume(SIDE_QUEUE)
+            self._is_paused = False
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         heapq.heappush(self._later, (time.monotonic() + seconds, len(self._later), action))
@@ -255,20 +327,22 @@ class World:
 
     def _look(self) -> None:
         """Who holds the limits' slots, and which workers have ended by themselves."""
-        from trust.soak_producer import _KEYS, LIMIT
-
-        for key in range(_KEYS):
-            holders = self.store.side_items.slot_holders(f"limit{key}")
-            self.ledger.note("slots", limit_key=f"limit{key}", limit=LIMIT, holders=holders)
+        for key, limit in {} if self._is_away else LIMITS.items():
+            self.ledger.note("slots", limit_key=key, limit=limit, holders=self.store.side_items.slot_holders(key))
         for place, worker in enumerate(self._workers):
             if worker.ended_with is not None:
-                self.troubles.append(f"{worker.name} ended by itself, with {worker.ended_with}")
+                if worker.ended_with != POISONED:
+                    self.troubles.append(f"{worker.name} ended by itself, with {worker.ended_with}")
                 self._workers[place] = self._start(worker.name.partition("-")[0])
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────
 
     def calm_down(self) -> None:
-        """No more harm: all wake up, and clocks are right again."""
+        """No more harm: the database is there, all wake up, and clocks are right again."""
+        while self._is_away or self._is_paused:
+            self._do_due(time.monotonic())
+            time.sleep(0.02)
+        self._workers.append(self._start("jobs", lacks=[]))
         for worker in self._workers:
             self._thaw(worker)
             self._set_clock(worker.name, 0.0)
@@ -281,6 +355,8 @@ class World:
         while True:
             self._retry_failed()
             waiting = [job.id for state in (State.QUEUED, State.PROCESSING) for job in self._found(state)]
+            if not waiting:  # a job that goes to and fro between these two may be in neither list
+                waiting = [job.id for job in self._found(None) if not job.is_terminal]
             failed = [job.id for job in self._found(State.FAILED) if _has_killed_workers(job)]
             pending = [one for one, record in records_of(self.store).items() if record.get("done") == 0]
             if not waiting and not failed and not pending:
@@ -295,7 +371,7 @@ class World:
 
     def _retry_failed(self) -> None:
         for job in self._found(State.FAILED):
-            if _has_killed_workers(job):
+            if _has_killed_workers(job) or job.task == "second_chance":
                 try:
                     self.store.retry(job.id)
                     self.ledger.note("retried", job=job.id)
@@ -314,8 +390,13 @@ class World:
                 self.troubles.append(f"{worker.name} was asked to stop, and ended with {code}")
 
 
+def _do_nothing() -> None:
+    """In place of a harm that a run does not have."""
+
+
 def _has_killed_workers(job: Any) -> bool:
-    return job.error is not None and job.error.kind == KILLED_WORKERS
+    """Whether the harm of the soak has made an innocent job fail."""
+    return job.task != "poison" and job.error is not None and job.error.kind == KILLED_WORKERS
 
 
 def jobs_of(store: JobStore, state: State | None = None) -> list[Any]:
@@ -353,4 +434,20 @@ def _stored(store: JobStore, job_id: str) -> StoredJob:
         entries=[(entry.number, entry.attempt, entry.message, entry.progress) for entry in history.entries],
         events=[(event.type, event.attempt) for event in history.events],
         broken=broken_rules(history),
+        failures=[
+            (event.attempt, event.detail.partition(":")[0])
+            for event in history.events
+            if event.type in ("retrying", "failed")
+        ],
+        charged=list(_charged(history)),
+        error_kind=None if job.error is None else job.error.kind,
     )
+
+
+def _charged(history: History) -> Iterator[str]:
+    """The workers whose ends the job was charged with, by its events."""
+    for event in history.events:
+        found = re.match(r"from (\S+), .*: crash \d+ of", event.detail) if event.type == "taken_over" else None
+        name = event.owner if event.type == "parked" else found[1] if found is not None else ""
+        if name:
+            yield name.partition(":")[0]

@@ -68,6 +68,18 @@ def test_a_frozen_workers_writes_are_refused_when_it_wakes_up(lab: FaultLab) -> 
     assert sorted(int(line.split()[2]) for line in steps) == list(range(8)), "each step was kept once"
 
 
+def test_an_outage_of_the_database_uses_up_no_retry(lab: FaultLab) -> None:
+    job = tasks().count.enqueue(steps=6, seconds=0.1)
+    lab.start()
+    lab.wait_for_entries(job.id, 2)
+    with lab.outage():
+        before = lab.app.get(job.id).entries
+        time.sleep(1.5)  # longer than its lease
+        assert lab.app.get(job.id).entries == before
+    (ended,) = lab.wait(job.id)
+    assert (ended.state, ended.failures, ended.crashes) == (State.COMPLETED, 0, 0)
+
+
 def test_two_workers_side_by_side_run_each_job_once(lab: FaultLab) -> None:
     jobs = [tasks().steady.enqueue(steps=2, seconds=0.01) for _ in range(20)]
     lab.start(concurrency=4, idle_seconds=0.05)

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # trust/ lies beside tests/, and is not installed
 
 from trust.ledger import Account, Ledger, StoredJob, read
-from trust.ledger_rules import RULES, violations
+from trust.ledger_rules import MOST_OVERTAKEN, RULES, pauses_hold, urgent_jobs_go_first, violations
 
 Fact = dict[str, Any]
 
@@ -37,12 +37,15 @@ TICKS = [
 ACCOUNT = Account({job.id: job for job in (WORK, CHILD, GONE, *TICKS)}, {"r1": {"marks": 1, "value": "v"}})
 
 
+FAILED = replace(WORK, state="failed", result=None, events=[*EVENTS[:-1], ("failed", 2)])
+
+
 def fact(kind: str, **values: Any) -> Fact:
     return {"fact": kind, **values}
 
 
 FACTS: list[Fact] = [
-    fact("hurt", how="kill"),
+    fact("hurt", how="kill", worker="a"),
     fact("asked", key="k1"),
     fact("enqueued", key="k1", job="work", ends="completed", unique="u", limit_key="l", limit=1),
     fact("enqueued", key="k2", job="child", ends="completed", after=["work"]),
@@ -103,9 +106,26 @@ def beside(**enqueued: Any) -> list[Fact]:
     return [*FACTS[: began + 1], *more, *FACTS[began + 1 :]]
 
 
+def later(*facts: Fact) -> list[Fact]:
+    return [*FACTS, *facts]
+
+
+def ready(job: str, at: float, **values: Any) -> Fact:
+    return fact("enqueued", key=f"k-{job}", job=job, task="plain", ends="completed", at=at, **values)
+
+
+def began(job: str, at: float, **values: Any) -> Fact:
+    return fact("began", job=job, attempt=1, worker="a", at=at, **values)
+
+
+EARLY, LATE = ready("early", 1.0, priority=1), ready("late", 2.0, priority=9)
+OVERTAKEN = [ready(f"j{number}", float(number)) for number in range(MOST_OVERTAKEN + 2)]
+PAUSED = fact("paused", queue="side", at=10.0)
+POISON = StoredJob("p", "poison", "failed", attempt=1, error_kind="ValueError", events=[("created", 0), ("failed", 0)])
+
 BAD: dict[str, tuple[list[Fact], Account, str]] = {
     "an acknowledged job is not there": (FACTS, without("child"), "child was acknowledged, and is lost"),
-    "a job never ended": (FACTS, with_job(CHILD, state="processing"), "child (gather) should be completed"),
+    "a job never ended": (FACTS, with_job(WORK, state="processing"), "work (steps) should be completed"),
     "a cancelled job went on": (FACTS, with_job(GONE, state="completed"), "gone (endless) should be cancelled"),
     "a key has two jobs": ([*FACTS, fact("enqueued", key="k1", job="child", ends="completed")], ACCOUNT, "key k1"),
     "a job that nobody asked for": (FACTS, with_job(replace(CHILD, id="x")), "nobody asked for some of these jobs"),
@@ -165,6 +185,49 @@ BAD: dict[str, tuple[list[Fact], Account, str]] = {
     ),
     "a child before its parent": (moved("began", 2, to=6), ACCOUNT, "child began before work had ended"),
     "a child with another result": (changed("results", parents={"work": [8]}), ACCOUNT, "child was given"),
+    "a child that stays cancelled": (FACTS, with_job(CHILD, state="cancelled"), "should be completed, not cancelled"),
+    "a child that its policy lets run": (
+        changed("enqueued", 1, policy="all_ended"),
+        replace(with_job(CHILD, state="cancelled"), jobs={**with_job(CHILD, state="cancelled").jobs, "work": FAILED}),
+        "0 of the 1 jobs that it waited for have completed (all_ended); it should be completed",
+    ),
+    "a child that its policy does not let run": (
+        changed("enqueued", 1, policy="any_completed"),
+        with_job(FAILED),
+        "(any_completed); it should be cancelled, not completed",
+    ),
+    "an outage that fails an attempt": (
+        FACTS,
+        with_job(WORK, failures=[(1, "ConnectionFailed")]),
+        "work (steps) failed in attempt 1 by ConnectionFailed",
+    ),
+    "more failures than retries": (
+        changed("enqueued", fails=["ValueError"], failures=1),
+        with_job(WORK, failures=[(1, "ValueError"), (2, "ValueError")]),
+        "failed 2 times",
+    ),
+    "an innocent job charged": (FACTS, with_job(CHILD, charged=["b"]), "child (gather) is charged for the end of b"),
+    "a poison job that did not fail by it": (FACTS, with_job(POISON), "p has ended its workers, and failed by Value"),
+    "nothing begins": (
+        later(EARLY, fact("slots", limit_key="l", limit=1, holders=[], at=40.0)),
+        ACCOUNT,
+        "nothing began for 30 s, and early was ready",
+    ),
+    "a job that others overtake": (
+        later(*OVERTAKEN, *(began(f"j{number}", 300.0) for number in [*range(1, MOST_OVERTAKEN + 2), 0])),
+        ACCOUNT,
+        "j0 was overtaken by 201 jobs",
+    ),
+    "a start in a paused queue": (
+        later(PAUSED, began("work", 14.0, queue="side"), fact("resuming", queue="side", at=15.0)),
+        ACCOUNT,
+        "work began 4.0 s after its queue side was paused",
+    ),
+    "a low job before an urgent one": (
+        later(EARLY, LATE, began("early", 6.0), began("late", 7.0)),
+        ACCOUNT,
+        "early began before late",
+    ),
     "two with one unique key": (beside(unique="u"), BESIDE, "the unique key u had second, work at once"),
     "more than a limit": (beside(limit_key="l", limit=1), BESIDE, "second, work ran at once"),
     "more slots than a limit": (changed("slots", holders=["work", "child"]), ACCOUNT, "was held by work, child"),
@@ -202,12 +265,55 @@ def test_what_a_zombie_does_before_it_is_refused_is_no_violation() -> None:
     assert violations([*FACTS, *late], ACCOUNT) == []
 
 
-def test_a_job_whose_parent_has_failed_may_be_cancelled() -> None:
-    parked = [("created", 0), ("started", 1), ("parked", 1), ("retried", 1), ("started", 2), ("completed", 2)]
+def test_a_job_whose_parent_has_failed_is_cancelled() -> None:
     child = replace(CHILD, state="cancelled", attempt=0, events=[("created", 0), ("cancelled", 0)])
-    account = replace(ACCOUNT, jobs={**ACCOUNT.jobs, "work": replace(WORK, events=parked), "child": child})
-    facts = [one for one in FACTS if one.get("job") != "child" or one["fact"] == "enqueued"]
+    account = replace(ACCOUNT, jobs={**ACCOUNT.jobs, "work": FAILED, "child": child})
+    facts = changed("enqueued", 0, ends="failed")
+    facts = [one for one in facts if one.get("job") != "child" or one["fact"] == "enqueued"]
     assert violations(facts, account) == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param([PAUSED, began("work", 12.0, queue="side")], id="a claim that was on its way"),
+        pytest.param(
+            [PAUSED, fact("resuming", queue="side", at=14.0), began("work", 14.1, queue="side")], id="a resume"
+        ),
+        pytest.param(
+            [
+                fact("hurt", how="freeze", worker="a", at=9.0),
+                PAUSED,
+                fact("thawed", worker="a", at=13.5),
+                began("work", 14.0, queue="side"),
+            ],
+            id="a worker that was frozen",
+        ),
+        pytest.param(
+            [fact("away", at=9.0), PAUSED, fact("back", at=13.5), began("work", 14.0, queue="side")], id="an outage"
+        ),
+    ],
+)
+def test_a_pause_does_not_hold_what_was_claimed_before(facts: list[Fact]) -> None:
+    assert list(pauses_hold(facts, ACCOUNT)) == []
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param([EARLY, LATE, began("early", 3.0), began("late", 7.0)], id="a claim that was on its way"),
+        pytest.param(
+            [LATE, ready("early", 3.0, priority=1), began("early", 6.0), began("late", 7.0)], id="a younger one"
+        ),
+        pytest.param([EARLY, LATE, began("late", 5.5), began("early", 6.0)], id="in order"),
+        pytest.param(
+            [fact("hurt", how="jump", worker="a", seconds=-8.0), EARLY, LATE, began("early", 6.0), began("late", 7.0)],
+            id="a clock that is behind",
+        ),
+    ],
+)
+def test_an_urgent_job_may_begin_after(facts: list[Fact]) -> None:
+    assert list(urgent_jobs_go_first(facts, ACCOUNT)) == []
 
 
 def test_a_line_that_a_killed_process_left_half_written_is_passed_over(tmp_path: Path) -> None:

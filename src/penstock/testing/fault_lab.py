@@ -11,8 +11,9 @@
 
 Beside `kill`, a worker can be frozen and thawed (a zombie that wakes up after its lease), started beside another
 (overlap), with a clock that is wrong (`skew_seconds`), and with a database that throttles, times out or loses answers
-(`faults`, the rates of penstock.client.wrappers.faults). When the test ends, all workers are ended and the rules of
-penstock.testing.invariants are checked for every job that the lab has seen.
+(`faults`, the rates of penstock.client.wrappers.faults). `with lab.outage():` lets nobody write to the database file,
+as a hung program does. When the test ends, all workers are ended and the rules of penstock.testing.invariants are
+checked for every job that the lab has seen.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +40,26 @@ from penstock.testing.invariants import check
 _LOOK_SECONDS: Final = 0.02
 PATIENCE_SECONDS: Final = 60.0
 """How long the lab waits for anything: long, because machines that run tests are busy."""
+
+
+_HOLD: Final = """
+import sqlite3, sys
+file = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+file.execute("BEGIN IMMEDIATE")
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_file(path: str | Path) -> Iterator[None]:
+    """Another program holds the write lock of this database file."""
+    command = [sys.executable, "-c", _HOLD, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:  # noqa: S603
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise TimeoutError(f"{path} could not be locked: another program holds it.")
+        yield  # it ends, and the kernel frees the lock, when its input is closed
 
 
 class LabWorker:
@@ -102,6 +124,10 @@ class FaultLab:
         worker = LabWorker(process, name)
         self._workers.append(worker)
         return worker
+
+    def outage(self) -> AbstractContextManager[None]:
+        """While it lasts nobody can write to the database, which is a file."""
+        return held_file(self._environment["PENSTOCK_DB"])
 
     def wait(self, *job_ids: str, timeout_seconds: float = PATIENCE_SECONDS) -> list[Job]:
         """The jobs when they have ended."""

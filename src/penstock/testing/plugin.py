@@ -81,7 +81,7 @@ def penstock_server(penstock_db: Database) -> Iterator[str]:
 
 @pytest.fixture
 def fault_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., FaultLab]]:
-    """`lab = fault_lab("reports:app")`: workers as processes to kill, freeze, overlap, skew and throttle.
+    """`lab = fault_lab("reports:app")`: workers as processes to kill, freeze, overlap, skew and throttle, and outages.
 
     The app's database is PENSTOCK_DB, which is a fresh file unless `url` names another: write `App()` in the module
     under test. When the test has passed, the rules that every job must keep are checked.
