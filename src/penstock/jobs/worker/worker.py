@@ -2,8 +2,8 @@
 
 1. A job is run only under a lease that this worker was granted, and what it writes is fenced by its token.
 2. Leases are renewed beside the task, by one thread for all; a task that reports renews its own.
-3. When the worker is asked to stop it takes nothing more. Tasks finish, or are requeued at their next report; what has
-   done neither when the grace is over is requeued here, and fenced.
+3. When the worker is asked to stop it takes nothing more. Tasks finish, or are requeued at their next report, and
+   coroutines at their `await`; what has done neither when the grace is over is requeued here, and fenced.
 4. The worker's loop is the one place that catches everything a task may raise, and it is stored with the job.
 A. A database that is away stops nothing: what the worker itself asks of it waits until it is back or the worker stops,
    what a task asks waits as context.py says (4). A job whose function still runs here is not taken by this worker.
