@@ -94,6 +94,17 @@ def test_a_cancelled_job_is_told_at_its_await(app: penstock.App, swallows: bool)
     check(app.store, [job.id], ended=True)
 
 
+def test_a_worker_that_reads_no_hints_is_given_a_limited_number(app: penstock.App) -> None:
+    @app.task()
+    def nothing() -> None: ...
+
+    claimed = [app.store.claim(nothing.enqueue(), "w1", 30.0) for _ in range(120)]
+    for job in claimed:
+        assert job is not None
+        assert app.cancel(job.id).cancel_reason is not None
+    assert len(app.store.side_items.cancelled_jobs("w1")) == 100
+
+
 def test_a_cancel_over_a_server_reaches_an_await(db: Database) -> None:
     with penstock.App(db, table="jobs-of-async") as app:
         sleeper = Sleeper(app)

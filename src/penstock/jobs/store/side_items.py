@@ -33,6 +33,7 @@ Action = dict[str, Any]
 SEPARATOR: Final = "#"
 _TENANTS_SECONDS: Final = 60.0
 _NOTED_SECONDS: Final = 3600
+_MOST_NOTED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +124,15 @@ class SideItems:
     # ── cancelled jobs that run ──────────────────────────────────────────────────────────────────
 
     def note_cancelled(self, owner: str, job: Job, ttl_name: str) -> None:
-        """Names a job in an item of the worker that runs it (coroutines.py, 19). Nobody may ever read that."""
-        values = {":ids": {"SS": [job.id]}, ":ttl": {"N": str(int(job.updated_at) + _NOTED_SECONDS)}}
+        """Names a job in an item of the worker that runs it (coroutines.py, 19).
+
+        Raises ConditionalCheckFailedException if there are many already: a worker without coroutines reads none.
+        """
+        ttl = int(job.updated_at) + _NOTED_SECONDS
+        values: Item = {":ids": {"SS": [job.id]}, ":ttl": {"N": str(ttl)}, ":most": {"N": str(_MOST_NOTED)}}
         names = {"#ids": "ids", "#ttl": ttl_name}
-        self.update(f"cancelled{SEPARATOR}{owner}", "ADD #ids :ids SET #ttl = :ttl", names, values)
+        condition = "attribute_not_exists(#ids) OR size(#ids) < :most"
+        self.update(f"cancelled{SEPARATOR}{owner}", "ADD #ids :ids SET #ttl = :ttl", names, values, condition)
 
     def cancelled_jobs(self, owner: str) -> frozenset[str]:
         item = self.read(f"cancelled{SEPARATOR}{owner}") or {}

@@ -79,8 +79,8 @@ class Coroutines:
     def cancel_ended_jobs(self, owner: str, attempts: Iterable[Attempt]) -> None:
         """Cancels the coroutines whose jobs have been cancelled, or are another's (19). The heartbeat calls it."""
         if self._running and time.monotonic() >= self._look_at and self._store.outage.began_at is None:
-            self._look_at = time.monotonic() + _LOOK_SECONDS
-            self._look(owner, attempts)
+            there_may_be_more = self._look(owner, attempts)
+            self._look_at = time.monotonic() + (0.0 if there_may_be_more else _LOOK_SECONDS)
         for attempt in list(self._running):
             if attempt.lost is not None or attempt.job.cancel_reason is not None:
                 self.cancel(attempt)
@@ -91,7 +91,8 @@ class Coroutines:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    def _look(self, owner: str, attempts: Iterable[Attempt]) -> None:
+    def _look(self, owner: str, attempts: Iterable[Attempt]) -> bool:
+        """Whether any were named: a limited number at a time."""
         cancelled = self._store.side_items.cancelled_jobs(owner)
         seen = set(cancelled)
         for attempt in attempts if cancelled else ():
@@ -101,6 +102,7 @@ class Coroutines:
                         seen.discard(attempt.id)
         if seen:
             self._store.side_items.forget_cancelled(owner, seen)
+        return bool(cancelled)
 
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         with self._opening:

@@ -254,14 +254,15 @@ class Fetcher:
     def add_ended(self, ended: EndedCoroutine) -> None:
         """A coroutine has ended: the next thread that is free is given it."""
         with self._changed:
-            self._ended.append(ended)
-            self._changed.notify()
+            if self.awaiting:  # otherwise nobody is there any more to store it
+                self._ended.append(ended)
+                self._changed.notify()
 
     def release_thread(self, *, awaiting: bool = False) -> None:
         """A thread is done with what it fetched, or (`awaiting`) a coroutine: its job has ended, or is another's."""
         with self._changed:
             self.active -= 1
-            self.awaiting -= awaiting
+            self.awaiting = max(0, self.awaiting - awaiting)
             if self.active + 1 == self._concurrency or awaiting:
                 self._changed.notify()
             if not self.active and (self.alone is not None or self._suspect_is_next()):
