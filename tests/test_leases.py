@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -133,6 +134,33 @@ def test_6_where_the_database_is_away_one_lease_asks_for_all(caplog: pytest.LogC
     assert (first.lost, second.lost) == (None, None)
     assert over.lost is not None
     assert [record.message[:28] for record in caplog.records] == ["The database does not answer"]
+
+
+def test_6_many_leases_are_renewed_side_by_side() -> None:
+    together = threading.Barrier(4)
+
+    class Slow(Attempt):
+        def renew(self) -> None:
+            super().renew()
+            together.wait(30)
+
+    held = [Slow(str(number), 0) for number in range(100)]
+    LeaseRenewer(lambda: held, side_by_side=4).round()
+    assert [one.renewals for one in held] == [1] * 100
+
+
+def test_6_what_could_not_be_renewed_together_is_renewed_one_by_one() -> None:
+    due, left, later = Attempt("a", 0), Attempt("b", 0), Attempt("c", 0.5)
+    asked: list[list[str]] = []
+
+    def together(leases: Sequence[Attempt]) -> None:
+        asked.append([lease.id for lease in leases])
+        due._due_in = 10
+        raise OSError("away")
+
+    LeaseRenewer(lambda: [due, left, later], together=together).round()
+    assert asked == [["a", "b"]]
+    assert (due.renewals, left.renewals, later.renewals) == (0, 1, 0)
 
 
 def test_what_goes_on_beside_says_when_it_is_wanted_again_and_its_failure_stops_nothing() -> None:

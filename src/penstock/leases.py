@@ -22,10 +22,12 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from penstock.errors import PenstockError, TransportError
 from penstock.retry import Outage
@@ -43,6 +45,8 @@ RENEWALS: Final = 3
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 _SHORTEST_PAUSE_SECONDS: Final = 0.01
 _AGAIN_SECONDS: Final = 0.2
+_RENEWED_ALONE: Final = 16
+"""Of more renewals than this, some are made side by side where the database is worth it."""
 
 _log = logging.getLogger(__name__)
 
@@ -196,9 +200,17 @@ class LeaseRenewer:
         beside: Callable[[], float] | None = None,
         name: str = "penstock-leases",
         outage: Outage | None = None,
+        together: Callable[[Sequence[Any]], None] | None = None,
+        side_by_side: int = 1,
     ) -> None:
-        """`outage` is told where the database does not answer; one is made where none is given."""
+        """`outage` is told where the database does not answer; one is made where none is given.
+
+        `together` renews many with few writes, and leaves those alone that need a look; these, and all where there is
+        no such function, are renewed one by one, or `side_by_side` at a time where they are many.
+        """
         self._held = held
+        self._together = together
+        self._side_by_side = side_by_side
         self._outage = outage or Outage(_log)
         self._beside = beside
         self._woken = threading.Event()
@@ -239,20 +251,51 @@ class LeaseRenewer:
         """Renews what is due; how many seconds until something is due again."""
         try:
             pause = min(_LONGEST_PAUSE_SECONDS, self._beside() if self._beside is not None else _LONGEST_PAUSE_SECONDS)
-            away: TransportError | None = None
+            due: list[Renewable] = []
             for lease in self._held():
                 due_in = lease.renewal_due_in()
                 if due_in <= 0:
-                    # Where the database is away, one of them asks: the others would only wait for the same answer.
-                    away = away or self._renew(lease)
-                    if away is not None and lease.has_expired:
-                        lease.give_up(LeaseLost(lease.id, None, f"it could not be renewed: {away}"))
+                    due.append(lease)
                     due_in = _AGAIN_SECONDS
                 pause = min(pause, due_in)
+            self._renew_all(due)
         except Exception as error:
             _log.warning("The upkeep of leases failed, and is tried again: %s", error)
             pause = _AGAIN_SECONDS
         return max(pause, _SHORTEST_PAUSE_SECONDS)
+
+    def _renew_all(self, due: list[Renewable]) -> None:
+        if self._together is not None and len(due) > 1:
+            with suppress(Exception):  # what is wrong is said of each below
+                self._together(due)
+            due = [lease for lease in due if lease.renewal_due_in() <= 0]
+        left = deque(due)
+        away: list[TransportError] = []
+
+        def renew() -> None:
+            # Where the database is away, one of them asks: the others would only wait for the same answer.
+            while not away:
+                try:
+                    lease = left.popleft()
+                except IndexError:
+                    return
+                error = self._renew(lease)
+                if error is not None:
+                    away.append(error)
+                    left.append(lease)
+
+        helpers = [
+            threading.Thread(target=renew, name="penstock-renewal", daemon=True)
+            for _ in range(min(self._side_by_side - 1, len(due) // _RENEWED_ALONE))
+        ]
+        for helper in helpers:
+            helper.start()
+        renew()
+        for helper in helpers:
+            helper.join()
+        for lease in left:
+            if lease.has_expired:
+                lease.give_up(LeaseLost(lease.id, None, f"it could not be renewed: {away[0]}"))
 
     def _renew(self, lease: Renewable) -> TransportError | None:
         """Renews one; why not, if no answer came."""

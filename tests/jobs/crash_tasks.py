@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -20,6 +21,16 @@ def good(ctx: penstock.JobContext) -> int:
     while ctx.attempt == 1:
         time.sleep(0.01)
     time.sleep(0.05)
+    trace(f"ended {ctx.id}")
+    return ctx.attempt
+
+
+@app.task(lease_seconds=HOUR)
+async def good_async(ctx: penstock.AsyncJobContext) -> int:
+    trace(f"began {ctx.id}")
+    while ctx.attempt == 1:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
     trace(f"ended {ctx.id}")
     return ctx.attempt
 

@@ -86,8 +86,9 @@ def test_only_the_job_that_kills_is_failed_and_those_beside_it_complete(lab: Fau
     ]
 
 
-def test_suspects_run_one_by_one(lab: FaultLab) -> None:
-    jobs = [tasks().good.enqueue() for _ in range(4)]
+@pytest.mark.parametrize("kinds", [("good",) * 4, ("good_async",) * 4, ("good", "good_async") * 2], ids="-".join)
+def test_suspects_run_one_by_one(lab: FaultLab, kinds: tuple[str, ...]) -> None:
+    jobs = [getattr(tasks(), kind).enqueue() for kind in kinds]
     first = lab.start(concurrency=4)
     wait_until(lambda: len(tasks().traced()) == 4, "all of them run at once")
     first.kill()

@@ -497,7 +497,7 @@ def selection_options(function: Callable[..., None]) -> Callable[..., None]:
 @selection_options
 @click.option("--reason", default="", metavar="TEXT", help="Kept with the job.")
 def cancel(selection: Selection, reason: str) -> None:
-    """Cancel jobs: queued ones at once, running ones at their next report.
+    """Cancel jobs: queued ones at once, running ones at their next report, async tasks at their await.
 
     \b
     Examples:

@@ -58,7 +58,7 @@ def _refuse_database(ctx: click.Context, param: click.Parameter, value: str | No
 @click.argument("app", metavar="MODULE:APP")
 @click.option(
     "--concurrency", type=click.IntRange(1, MOST_CONCURRENCY), default=DEFAULT_CONCURRENCY, show_default=True,
-    help="Jobs at once, each in a thread.",
+    help="Jobs at once: each in a thread, async tasks on one event loop.",
 )  # fmt: skip
 @click.option(
     "--processes", type=click.IntRange(1, 256), default=1, show_default=True,
@@ -110,7 +110,8 @@ def command(
       penstock worker reports:app --processes 2   work that needs the CPU
       penstock worker reports:app --burst         until no job is due
 
-    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report. A second one
+    Ctrl-C (or SIGTERM) stops it calmly: running tasks finish, or are requeued at their next report, async tasks at
+    their await. A second one
     stops it at once; other workers of the machine then take its jobs at once, others when their leases have expired.
     """
     loaded = load_app(app)

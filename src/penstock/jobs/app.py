@@ -167,7 +167,10 @@ class App:
         return self.store.get(job_id)
 
     def cancel(self, job_id: str, reason: str = "") -> Job:
-        """Cancels a job that has not ended; one that runs is told at its next report. Raises BadTransition."""
+        """Cancels a job that has not ended; one that runs is told at its next report, an async task at its `await`.
+
+        Raises BadTransition.
+        """
         return self.store.cancel(job_id, reason)
 
     def retry(self, job_id: str) -> Job:

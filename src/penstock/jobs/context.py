@@ -15,7 +15,11 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, TypeVar, cast
 
 from penstock.errors import PenstockError, StorageError, TransportClosed
@@ -37,6 +41,7 @@ _LOOK_SECONDS: Final = 1.0
 OUTAGE_SECONDS: Final = 60.0
 """So long at least, a task's call waits for a database that is away (4)."""
 CALL_AGAIN: Final = Backoff(0.1, 2.0, 1.0)
+_RENEWED_TOGETHER: Final = 100
 _NOTICE_SECONDS: Final = 0.1
 """So soon, a wait notices that the worker stops."""
 
@@ -195,6 +200,14 @@ class Attempt:
             reason = "its soft time limit is over" if left is None else f"{left:.1f} s before its time limit"
             raise JobRequeued(reason, "soft limit")
 
+    def reason_to_end(self) -> PenstockError | None:
+        """Why its coroutine was cancelled; None where nobody of ours has asked for that."""
+        if self.lost is not None:
+            return self.lost
+        if self.job.cancel_reason is not None:
+            return JobCancelled(self.job.id, self.job.cancel_reason)
+        return None if self._stop_reason is None else JobRequeued(self._stop_reason, "worker")
+
     def is_cancelled(self) -> bool:
         """Whether somebody has cancelled the job, or it is lost."""
         is_old = time.monotonic() - self._looked_at > _LOOK_SECONDS
@@ -238,6 +251,24 @@ class Attempt:
 
     has_expired: Final = False
     """Never by this machine's own clock: while nobody could be asked, nobody could take it either (4)."""
+
+    @staticmethod
+    def renew_together(attempts: Sequence[Attempt]) -> None:
+        """Renews many leases with few commits. What was changed by others, or is being written, is left to `renew`."""
+        for start in range(0, len(attempts), _RENEWED_TOGETHER):
+            with ExitStack() as stack:
+                free: list[Attempt] = []
+                for attempt in attempts[start : start + _RENEWED_TOGETHER]:
+                    if attempt.lock.acquire(blocking=False):
+                        stack.callback(attempt.lock.release)
+                        if attempt.lost is None and attempt.job.cancel_reason is None and attempt.job.lease is not None:
+                            free.append(attempt)
+                asked_at = time.monotonic()
+                renewed = free[0].store.renew_together([attempt.job for attempt in free]) if free else ()
+                for attempt, job in zip(free, renewed, strict=True):
+                    if job is not None:
+                        attempt.job = job
+                        attempt._renewed_at = attempt._looked_at = asked_at
 
 
 class _AttemptView:
@@ -434,33 +465,35 @@ class JobFiles:
 class AsyncJobContext(_AttemptView):
     """The same for `async def` tasks: what writes is awaited, and does not hold up the event loop."""
 
-    def __init__(self, context: JobContext) -> None:
+    def __init__(self, context: JobContext, executor: Executor | None = None) -> None:
+        """Its calls run in threads of the executor; without one, as `asyncio.to_thread` does it."""
         super().__init__(context._attempt)
+        self._executor = executor
         self.blocking = context
         """The context itself, for code that runs in a thread."""
 
     async def results(self) -> dict[str, Any]:
-        return await asyncio.to_thread(lambda: self.blocking.results)
+        return await _in_thread(self._executor, lambda: self.blocking.results)
 
     async def dependencies(self) -> dict[str, Job | None]:
-        return await asyncio.to_thread(lambda: self.blocking.dependencies)
+        return await _in_thread(self._executor, lambda: self.blocking.dependencies)
 
     async def cancelled(self) -> bool:
-        return await asyncio.to_thread(lambda: self.blocking.cancelled)
+        return await _in_thread(self._executor, lambda: self.blocking.cancelled)
 
     async def progress(self, percent: float, step: str | None = None, message: str = "", **data: Any) -> None:
-        await asyncio.to_thread(self.blocking.progress, percent, step, message, **data)
+        await _in_thread(self._executor, self.blocking.progress, percent, step, message, **data)
 
     async def log(self, message: object, **data: Any) -> None:
-        await asyncio.to_thread(self.blocking.log, message, **data)
+        await _in_thread(self._executor, self.blocking.log, message, **data)
 
     async def checkpoint(
         self, name: str, value: Any = None, *, summary: str = "", progress: float | None = None
     ) -> None:
-        await asyncio.to_thread(self.blocking.checkpoint, name, value, summary=summary, progress=progress)
+        await _in_thread(self._executor, self.blocking.checkpoint, name, value, summary=summary, progress=progress)
 
     async def resume(self, name: str, default: Any = None) -> Any:
-        return await asyncio.to_thread(self.blocking.resume, name, default)
+        return await _in_thread(self._executor, self.blocking.resume, name, default)
 
     async def step(self, name: str, function: Callable[[], Awaitable[T]]) -> T:
         _check_function(name, function)
@@ -475,27 +508,34 @@ class AsyncJobContext(_AttemptView):
     @property
     def files(self) -> AsyncJobFiles:
         """The job's files."""
-        return AsyncJobFiles(self.blocking.files)
+        return AsyncJobFiles(self.blocking.files, self._executor)
 
 
 class AsyncJobFiles:
     """The job's files, by name, for `async def` tasks."""
 
-    def __init__(self, files: JobFiles) -> None:
+    def __init__(self, files: JobFiles, executor: Executor | None = None) -> None:
         self._files = files
+        self._executor = executor
 
     async def save(self, name: str, data: Data) -> JobFile:
         """Saves it whole or not at all, then puts it into the job's list of files."""
-        return await asyncio.to_thread(self._files.save, name, data)
+        return await _in_thread(self._executor, self._files.save, name, data)
 
     async def open(self, name: str) -> BinaryIO:
         """A stream of the file, checked against its hash; reading it blocks."""
-        return await asyncio.to_thread(self._files.open, name)
+        return await _in_thread(self._executor, self._files.open, name)
 
     async def read(self, name: str) -> bytes:
         """All of a small file."""
-        return await asyncio.to_thread(self._files.read, name)
+        return await _in_thread(self._executor, self._files.read, name)
 
     async def exists(self, name: str) -> bool:
         """Whether the job has saved such a file."""
-        return await asyncio.to_thread(self._files.exists, name)
+        return await _in_thread(self._executor, self._files.exists, name)
+
+
+async def _in_thread(executor: Executor | None, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """`asyncio.to_thread`, in threads of that executor."""
+    call = partial(copy_context().run, function, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(executor, call)

@@ -17,6 +17,7 @@ gone all the same (deleted by hand) is taken back by the next one that is refuse
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,6 +32,8 @@ Action = dict[str, Any]
 
 SEPARATOR: Final = "#"
 _TENANTS_SECONDS: Final = 60.0
+_NOTED_SECONDS: Final = 3600
+_MOST_NOTED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,27 @@ class SideItems:
         names = {"#tasks": "tasks", "#at": "tasks_at"}
         with suppress(ConditionalCheckFailedException):
             self.update(f"queue{SEPARATOR}{queue.name}", "DELETE #tasks :tasks", names, values, "#at = :at")
+
+    # ── cancelled jobs that run ──────────────────────────────────────────────────────────────────
+
+    def note_cancelled(self, owner: str, job: Job, ttl_name: str) -> None:
+        """Names a job in an item of the worker that runs it (coroutines.py, 19).
+
+        Raises ConditionalCheckFailedException if there are many already: a worker without coroutines reads none.
+        """
+        ttl = int(job.updated_at) + _NOTED_SECONDS
+        values: Item = {":ids": {"SS": [job.id]}, ":ttl": {"N": str(ttl)}, ":most": {"N": str(_MOST_NOTED)}}
+        names = {"#ids": "ids", "#ttl": ttl_name}
+        condition = "attribute_not_exists(#ids) OR size(#ids) < :most"
+        self.update(f"cancelled{SEPARATOR}{owner}", "ADD #ids :ids SET #ttl = :ttl", names, values, condition)
+
+    def cancelled_jobs(self, owner: str) -> frozenset[str]:
+        item = self.read(f"cancelled{SEPARATOR}{owner}") or {}
+        return frozenset(item.get("ids", {}).get("SS", ()))
+
+    def forget_cancelled(self, owner: str, ids: Iterable[str]) -> None:
+        values = {":ids": {"SS": sorted(ids)}}
+        self.update(f"cancelled{SEPARATOR}{owner}", "DELETE #ids :ids", {"#ids": "ids"}, values)
 
     # ── tenants ──────────────────────────────────────────────────────────────────────────────────
 

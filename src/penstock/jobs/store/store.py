@@ -557,6 +557,14 @@ class JobStore:
     def renew(self, job: Job) -> Job:
         return self._change_held(job, transitions.renew_lease)
 
+    def renew_together(self, jobs: Sequence[Job]) -> list[Job | None]:
+        """`renew` of many with one commit; None where it was not done, and is for `renew` to do."""
+        now = self.clock.now()
+        pairs = [(job, transitions.renew_lease(job, now)) for job in jobs if not self._is_near_expiry(job, now)]
+        written = self._writer.change_together(pairs)
+        renewed = {changed.job.id: changed.job for (_, changed), done in zip(pairs, written, strict=True) if done}
+        return [renewed.get(job.id) for job in jobs]
+
     def report(
         self,
         job: Job,
@@ -671,7 +679,10 @@ class JobStore:
     # ── what anybody may do ──────────────────────────────────────────────────────────────────────
 
     def cancel(self, job_id: str, reason: str = "") -> Job:
-        """A queued job is cancelled now; a running one is told at its next report. Raises BadTransition."""
+        """A queued job is cancelled now; a running one is told at its next report, a coroutine at its `await`.
+
+        Raises BadTransition.
+        """
 
         def change(current: Job) -> ChangedJob:
             now = self.clock.now()
@@ -679,7 +690,11 @@ class JobStore:
                 return transitions.request_cancel(current, reason, now)
             return transitions.cancel(current, reason, now)
 
-        return self.change(self.get(job_id), change, ending=True)
+        job = self.change(self.get(job_id), change, ending=True)
+        if job.lease is not None:
+            with suppress(PenstockError):  # its worker sees it later, at its next report or renewal
+                self.side_items.note_cancelled(job.lease.owner, job, self.layout.ttl_name)
+        return job
 
     def retry(self, job_id: str) -> Job:
         """Another attempt for a failed job. Workers revive the jobs that its failure has cancelled, then claim it.

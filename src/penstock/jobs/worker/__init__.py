@@ -2,6 +2,7 @@
 
 worker.py      the threads, from start to stop
 fetcher.py     which job is next; short jobs claimed and ended together
+coroutines.py  async tasks: coroutines on one event loop, and how they are cancelled
 wake_up.py     a write of others wakes it
 invocation.py  how a task's function is called
 log_context.py which job a log record is about

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import threading
 import time
 from collections import deque
@@ -50,6 +51,7 @@ from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable, claim_order
 from penstock.jobs.store.side_items import Queue
 from penstock.jobs.store.store import JobStore
+from penstock.jobs.worker.coroutines import EndedCoroutine
 from penstock.jobs.worker.registry import Peers, runs_alone
 from penstock.retry import Backoff
 
@@ -171,6 +173,7 @@ class Fetcher:
         burst: bool = False,
         until_empty: bool = False,
         gate: WriteGate | None = None,
+        concurrency: int = sys.maxsize,
     ) -> None:
         self._store = store
         self._queues = queues
@@ -191,8 +194,13 @@ class Fetcher:
         self._in_hand: set[str] = set()
         self.batch = Batch()
         self._gate = gate
+        self._concurrency = concurrency
         self.active = 0
-        """How many threads have fetched something and not come back."""
+        """How many jobs are under way: those of threads that have not come back, and coroutines."""
+        self.awaiting = 0
+        """How many of them are coroutines, which have no thread (16)."""
+        self._ended: deque[EndedCoroutine] = deque()
+        """Those of the coroutines that wait for a thread to store their end."""
         self._watching = False
         self._watch = _WATCH_SECONDS
         self._polling = False
@@ -219,8 +227,10 @@ class Fetcher:
         """What polling has cost at least, with the jobs that were read."""
         return self.polls * self.poll_units + self._jobs_read
 
-    def fetch(self, *, is_back: bool = False) -> Attempt | Job | None:
-        """A job that is claimed, or a candidate; None when the worker stops, or (in a burst) when there is no more.
+    def fetch(self, *, is_back: bool = False) -> Attempt | Job | EndedCoroutine | None:
+        """A coroutine that has ended, a job that is claimed, or a candidate.
+
+        None when the worker stops and has no coroutine any more, or (in a burst) when there is nothing more to do.
 
         `is_back` says that the thread is done with the one that it took before.
         """
@@ -230,23 +240,43 @@ class Fetcher:
             with self._changed:
                 if self._wait():
                     taken = self._next_job()
-                    if taken is None and not self._stopped:
+                    if taken is None and (self.awaiting or not self._stopped):
                         continue  # another thread was quicker, or a suspect is next
                     return taken
                 self._polling = True
             self._poll()
 
-    def release_thread(self) -> None:
-        """A thread is done with what it fetched: its job has ended, or is another's."""
+    def detach(self) -> None:
+        """The job of this thread is a coroutine's from now on; the thread may fetch another one (16)."""
+        with self._changed:
+            self.awaiting += 1
+
+    def add_ended(self, ended: EndedCoroutine) -> None:
+        """A coroutine has ended: the next thread that is free is given it."""
+        with self._changed:
+            if self.awaiting:  # otherwise nobody is there any more to store it
+                self._ended.append(ended)
+                self._changed.notify()
+
+    def release_thread(self, *, awaiting: bool = False) -> None:
+        """A thread is done with what it fetched, or (`awaiting`) a coroutine: its job has ended, or is another's."""
         with self._changed:
             self.active -= 1
+            self.awaiting = max(0, self.awaiting - awaiting)
+            if self.active + 1 == self._concurrency or awaiting:
+                self._changed.notify()
             if not self.active and (self.alone is not None or self._suspect_is_next()):
                 self._changed.notify_all()
             if self._burst and not self.active:
                 self._poll_at = 0.0  # whether there is nothing more can be told only now
                 self._changed.notify_all()
 
-    def _next_job(self) -> Attempt | Job | None:
+    def _next_job(self) -> Attempt | Job | EndedCoroutine | None:
+        if self._ended:
+            self.awaiting -= 1
+            if self._stopped:
+                self._changed.notify_all()  # this may have been the last
+            return self._ended.popleft()
         taken = None if self._stopped else self.batch.begin_next() or self._pop()
         self.active += taken is not None
         if self._candidates:
@@ -322,13 +352,18 @@ class Fetcher:
 
     def _wait(self) -> bool:
         """Waits for a job or the end: True. False if it is for this thread to poll now."""
-        while not self._stopped:
+        while self.awaiting or not self._stopped:
+            if self._ended:
+                return True
+            if self._stopped or self.active >= self._concurrency:
+                self._changed.wait()
+                continue
             self._drop_old()
             if self._must_wait() and not self.batch.waiting:
                 self._changed.wait(_ALONE_SECONDS)
                 continue
             if self._candidates or self.batch.waiting:
-                if not self.active or self._gate is None or self._is_needed(self._gate):
+                if self.active == self.awaiting or self._gate is None or self._is_needed(self._gate):
                     return True
                 continue
             if self._polling:
@@ -500,9 +535,13 @@ class Fetcher:
             self._changed.notify_all()
             return self._was_filled
 
-    def stop(self) -> None:
+    def stop(self, *, at_once: bool = False) -> None:
+        """Hands out no more jobs; `at_once`: also no coroutines that end."""
         with self._changed:
             self._stopped = True
+            if at_once:
+                self.awaiting = 0
+                self._ended.clear()
             self._candidates.clear()
             self._changed.notify_all()
 

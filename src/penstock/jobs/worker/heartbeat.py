@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
+from penstock.client.transports.base import Capabilities
 from penstock.clock import utc_text
 from penstock.errors import PenstockError
 from penstock.jobs.app import App
@@ -23,6 +23,8 @@ from penstock.retry import Outage
 
 _LOG = logging.getLogger("penstock.jobs")
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+_RENEWED_SIDE_BY_SIDE: Final = 16
+"""A thousand renewals of 10 ms each take less than a second then."""
 
 
 class Heartbeat:
@@ -38,8 +40,10 @@ class Heartbeat:
         info: Callable[[], WorkerInfo],
         attempts: Callable[[], Iterable[Attempt]],
         fail_at_limit: Callable[[Attempt], None],
+        cancel_coroutines: Callable[[], None],
         requeue_abandoned: Callable[[], None],
         outage: Outage,
+        capabilities: Capabilities,
     ) -> None:
         self._registry = registry
         self.scheduler = scheduler
@@ -48,10 +52,17 @@ class Heartbeat:
         self._info = info
         self._attempts = attempts
         self._fail_at_limit = fail_at_limit
+        self._cancel_coroutines = cancel_coroutines
         self._requeue_abandoned = requeue_abandoned
         self._outage = outage
-        self._renewer = LeaseRenewer(attempts, beside=self._beat, name="penstock-heartbeat", outage=outage)
-        self._futures: dict[Attempt, Future[Any]] = {}
+        self._renewer = LeaseRenewer(
+            attempts,
+            beside=self._beat,
+            name="penstock-heartbeat",
+            outage=outage,
+            together=Attempt.renew_together if capabilities.shares_commits else None,
+            side_by_side=1 if capabilities.parallel_calls == 1 else _RENEWED_SIDE_BY_SIDE,
+        )
         self._beat_at = 0.0
 
     def sign_on(self) -> None:
@@ -87,22 +98,17 @@ class Heartbeat:
         if pause < _LONGEST_PAUSE_SECONDS:
             self._renewer.wake()
 
-    def cancel_at_limit(self, attempt: Attempt, future: Future[Any]) -> None:
-        """Until it is done: a worker that lives for long must not keep what all its async tasks have returned."""
-        if attempt.deadline is not None:
-            self._futures[attempt] = future
-            future.add_done_callback(lambda _: self._futures.pop(attempt, None))
-
     def _beat(self) -> float:
         """Does what is due beside the renewals; how long until something is due again."""
         pause = PEERS_SECONDS
         for attempt in self._attempts():
             left = attempt.seconds_left
             if left is not None and left <= 0:
-                self._end_at_limit(attempt)
+                self._fail_at_limit(attempt)
             elif left is not None:
                 pause = min(pause, left)
         try:
+            self._cancel_coroutines()
             if time.monotonic() >= self._beat_at or self._outage.began_at is not None:  # which this may end
                 self._write_line()
                 self._outage.end()
@@ -117,12 +123,6 @@ class Heartbeat:
             else:
                 _LOG.warning("A worker's heartbeat failed, and is tried again: %s", error)
         return pause
-
-    def _end_at_limit(self, attempt: Attempt) -> None:
-        future = self._futures.pop(attempt, None)
-        self._fail_at_limit(attempt)
-        if future is not None:
-            future.cancel()
 
 
 class Scheduler:

@@ -2,8 +2,8 @@
 
 1. A job is run only under a lease that this worker was granted, and what it writes is fenced by its token.
 2. Leases are renewed beside the task, by one thread for all; a task that reports renews its own.
-3. When the worker is asked to stop it takes nothing more. Tasks finish, or are requeued at their next report; what has
-   done neither when the grace is over is requeued here, and fenced.
+3. When the worker is asked to stop it takes nothing more. Tasks finish, or are requeued at their next report, and
+   coroutines at their `await`; what has done neither when the grace is over is requeued here, and fenced.
 4. The worker's loop is the one place that catches everything a task may raise, and it is stored with the job.
 A. A database that is away stops nothing: what the worker itself asks of it waits until it is back or the worker stops,
    what a task asks waits as context.py says (4). A job whose function still runs here is not taken by this worker.
@@ -17,20 +17,20 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.errors import DatabaseLost, PenstockError
 from penstock.jobs.app import App
-from penstock.jobs.context import CALL_AGAIN, AsyncJobContext, Attempt, JobContext
+from penstock.jobs.context import CALL_AGAIN, Attempt, JobContext
 from penstock.jobs.model.job import Job, JobCancelled, JobRequeued
 from penstock.jobs.model.json_text import from_json
 from penstock.jobs.model.state import State
 from penstock.jobs.store.patience import PatientDatabase, is_outage, patient
 from penstock.jobs.store.store import LimitReached, short_result
 from penstock.jobs.tasks import Task
+from penstock.jobs.worker.coroutines import Coroutines, EndedCoroutine
 from penstock.jobs.worker.fetcher import (
     DEFAULT_IDLE_SECONDS,
     LATER_SECONDS,
@@ -55,6 +55,8 @@ _LOG = logging.getLogger("penstock.jobs")
 DEFAULT_CONCURRENCY: Final = 8
 MOST_CONCURRENCY: Final = 1_000
 DEFAULT_GRACE_SECONDS: Final = 30.0
+_FREE_THREADS: Final = 16
+"""A worker begins with so many, or as many as its concurrency. Further ones are made as tasks take them."""
 _TROUBLE_SECONDS: Final = 1.0
 _LAST_WRITES_SECONDS: Final = 5.0
 """How long a worker that ends tries to tell the database."""
@@ -68,10 +70,12 @@ class _Next:
 
     attempt: Attempt | None = None
     candidate: Job | None = None
+    is_busy: bool = True
+    """Whether the thread still counts as one that has a job: not if it has started a coroutine."""
 
 
 class Worker:
-    """Attempts an app's jobs in threads of this process until it is stopped.
+    """Attempts an app's jobs in threads of this process, and `async def` tasks on an event loop, until it is stopped.
 
     With `burst`, until no job is due; with `until_empty`, also those that are due later, or that a worker which may
     have died still holds.
@@ -119,6 +123,7 @@ class Worker:
             burst=burst,
             until_empty=until_empty,
             gate=gate,
+            concurrency=concurrency,
         )
         self._outcomes = Outcomes(app.store, self.fetcher.wake, on_end)
         self.counts = self._outcomes.counts
@@ -137,8 +142,10 @@ class Worker:
             info=self.info,
             attempts=lambda: list(self._attempts),
             fail_at_limit=self._fail_at_limit,
+            cancel_coroutines=lambda: self._coroutines.cancel_ended_jobs(self.name, list(self._attempts)),
             requeue_abandoned=self._outcomes.requeue_abandoned,
             outage=self._store.outage,
+            capabilities=app.store.db.capabilities,
         )
         # By attempt: the one before, which has overrun its time limit, may still be there beside the next one.
         self._attempts: dict[Attempt, None] = {}
@@ -146,13 +153,13 @@ class Worker:
         self._functions: dict[str, Callable[..., Any]] = {}
         self._stop_reason = "its worker stops"
         self._threads: list[threading.Thread] = []
-        self._opening = threading.Lock()
+        self._changing_threads = threading.Lock()
         self._stopping = threading.Event()
         self._unknown: set[str] = set()
         self._lost = ""
         if app.store.db.capabilities.has_engine:
             app.store.db.engine.when_lost(self._stop_lost)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._coroutines = Coroutines(app.store, self.fetcher.add_ended)
 
     # ── its life ─────────────────────────────────────────────────────────────────────────────────
 
@@ -170,20 +177,19 @@ class Worker:
         if not self._burst:
             wake_up.start()
         self._heartbeat.start()
-        self._threads = [self._new_thread(number) for number in range(self._concurrency)]
+        self._threads = [self._new_thread(number) for number in range(min(self._concurrency, _FREE_THREADS))]
         try:
-            for thread in self._threads:
+            for thread in list(self._threads):
                 thread.start()
             while any(thread.is_alive() for thread in self._threads) and not self._stopping.is_set():
                 self._stopping.wait(0.1)
             self._wind_down()
         finally:
-            self.fetcher.stop()
+            self.fetcher.stop(at_once=True)
             unlisten()
             wake_up.stop()
             self._run_briefly(self._heartbeat.stop)
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
+            self._coroutines.stop()
         if self._lost:
             raise DatabaseLost(self._lost)
         return self.counts
@@ -217,8 +223,9 @@ class Worker:
         self._run_briefly(self._give_back_waiting)
         for attempt in list(self._attempts):
             attempt.stop(self._stop_reason)
+        self._coroutines.cancel_all()
         end = time.monotonic() + self._grace_seconds
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(max(0.0, end - time.monotonic()))
         self._run_briefly(self._give_back)
         for attempt in list(self._attempts):
@@ -254,6 +261,14 @@ class Worker:
     def _new_thread(self, number: int) -> threading.Thread:
         # Daemons: a task that never returns must not keep the process.
         return threading.Thread(target=self._work, name=f"penstock-task-{number}", daemon=True)
+
+    def _keep_threads_free(self) -> None:
+        """A thread runs a task now: some others stay free, for other jobs and for coroutines that end."""
+        with self._changing_threads:
+            if len(self._threads) < min(self._concurrency, len(self._threads_of) + _FREE_THREADS):
+                thread = self._new_thread(len(self._threads))
+                thread.start()
+                self._threads.append(thread)
 
     def info(self) -> WorkerInfo:
         """What it writes down of itself."""
@@ -296,10 +311,13 @@ class Worker:
         )
 
     def _work(self) -> None:
-        taken: Attempt | Job | None = None
+        taken: Attempt | Job | EndedCoroutine | None = None
         is_busy = False
-        while not self._stopping.is_set():
+        while self.fetcher.awaiting or not self._stopping.is_set():
             try:
+                if self._stopping.is_set():  # and there are coroutines, whose ends are to be stored
+                    self.fetcher.stop()
+                    taken = None
                 if taken is None:
                     was_busy, is_busy = is_busy, False
                     with patient(self._wait):
@@ -307,8 +325,11 @@ class Worker:
                     if taken is None:
                         return
                     is_busy = True
-                with patient(self._wait):
-                    attempt = self._attempt_of(taken)
+                if isinstance(taken, EndedCoroutine):
+                    following = self._end_coroutine(taken)
+                else:
+                    with patient(self._wait):
+                        following = _Next(self._attempt_of(taken))
                 self._store.outage.end()
             except Exception as error:
                 if not self._stopping.is_set():
@@ -316,12 +337,12 @@ class Worker:
                     self._stopping.wait(_TROUBLE_SECONDS)
                 taken = None
                 continue
-            taken = None
-            while attempt is not None:
-                following = _Next()
+            while following.attempt is not None:
+                attempt, following = following.attempt, _Next()
                 if not self._perform(attempt, following):
                     return
-                attempt, taken = following.attempt, following.candidate
+                is_busy = following.is_busy
+            taken = following.candidate
 
     def _wait(self, error: PenstockError, failures: int, since: float) -> None:
         """Between two tries of what the worker itself asks of the database (A)."""
@@ -364,7 +385,7 @@ class Worker:
         return attempt
 
     def _perform(self, attempt: Attempt, following: _Next) -> bool:
-        """Runs the job to an end; False if its slot was given to another thread meanwhile."""
+        """Runs the job to an end, or starts its coroutine; False if this thread was replaced meanwhile."""
         task = self.app.tasks[attempt.job.task]
         attempt.begin(task.settings.time_limit_seconds, task.settings.soft_time_limit_seconds)
         if self._stopping.is_set():
@@ -374,7 +395,14 @@ class Worker:
         is_back = False
         try:
             arguments = attempt.load(attempt.job, attempt.job.args)
-            value = self._call(task, attempt, arguments)
+            if task.is_async:
+                is_back = self._has_returned(attempt)
+                if is_back:
+                    self._start_coroutine(task, attempt, arguments, following)
+                return is_back
+            if len(self._threads) < self._concurrency:
+                self._keep_threads_free()
+            value = self._functions[task.name](JobContext(attempt), **arguments)
             is_back = self._has_returned(attempt)
             if is_back:
                 self._end_returned(attempt, value, following)
@@ -385,7 +413,33 @@ class Worker:
                 self._attempts.pop(attempt, None)
         return is_back
 
+    def _start_coroutine(
+        self, task: Task[Any, Any], attempt: Attempt, arguments: dict[str, Any], following: _Next
+    ) -> None:
+        if self.fetcher.active >= self._concurrency:
+            self._write_returned(0)  # this thread may find nothing more to run, and has left that to the next one
+        self.fetcher.detach()
+        following.is_busy = False
+        self._coroutines.start(attempt, self._functions[task.name], arguments)
+        if self._stopping.is_set():
+            self._coroutines.cancel(attempt)
+
+    def _end_coroutine(self, ended: EndedCoroutine) -> _Next:
+        """Stores how it has ended; what this thread does next."""
+        attempt, following, error = ended.attempt, _Next(), ended.error
+        if error is None:
+            try:
+                self._end_returned(attempt, ended.value, following)
+            except BaseException as raised:
+                error = raised
+        if error is not None:
+            self._store_raised(attempt, self.app.tasks[attempt.job.task], error)
+            self._attempts.pop(attempt, None)
+        return following
+
     def _store_raised(self, attempt: Attempt, task: Task[Any, Any], error: BaseException) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            error = attempt.reason_to_end() or error
         match error:
             case LeaseLost():
                 self._outcomes.count_lost(attempt, error)
@@ -475,41 +529,28 @@ class Worker:
             self._outcomes.count("completed", ended)
         self._attempts.pop(one.attempt, None)
 
-    def _call(self, task: Task[Any, Any], attempt: Attempt, arguments: dict[str, Any]) -> Any:
-        function = self._functions[task.name]
-        context = JobContext(attempt)
-        if not task.is_async:
-            return function(context, **arguments)
-        coroutine: Any = function(AsyncJobContext(context), **arguments)
-        future: Future[Any] = asyncio.run_coroutine_threadsafe(coroutine, self._event_loop())
-        self._heartbeat.cancel_at_limit(attempt, future)
-        return future.result()
-
-    def _event_loop(self) -> asyncio.AbstractEventLoop:
-        with self._opening:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="penstock-async", daemon=True).start()
-            return self._loop
-
     def _fail_at_limit(self, attempt: Attempt) -> None:
         """The time limit is over: the attempt has failed, and its thread, which may never end, is replaced."""
         stuck = self._threads_of.pop(attempt, None)
-        if stuck is not None:  # otherwise it has returned at this moment
-            # The heartbeat calls this: while it waited for the database, nobody's lease would be renewed.
-            threading.Thread(target=self._store_timeout, args=(attempt, stuck), daemon=True).start()
+        if self._coroutines.release(attempt):
+            self._coroutines.cancel(attempt, again=True)
+        elif stuck is None:
+            return  # it has returned at this moment
+        # The heartbeat calls this: while it waited for the database, nobody's lease would be renewed.
+        threading.Thread(target=self._store_timeout, args=(attempt, stuck), daemon=True).start()
 
-    def _store_timeout(self, attempt: Attempt, stuck: threading.Thread) -> None:
+    def _store_timeout(self, attempt: Attempt, stuck: threading.Thread | None) -> None:
         task = self.app.tasks[attempt.job.task]
         error = TimeoutError(f"it took longer than its time limit of {task.settings.time_limit_seconds or 0:g} s")
         self._outcomes.store_failure(attempt, task, error)
         attempt.lost = LeaseLost(attempt.job.id, None, "its time limit is over")
         self._attempts.pop(attempt, None)
-        self.fetcher.release_thread()
-        if stuck in self._threads:
-            thread = self._new_thread(len(self._threads))
-            thread.start()  # first: a list without a living thread means that the work is done
-            self._threads = [thread if one is stuck else one for one in self._threads]
+        self.fetcher.release_thread(awaiting=stuck is None)
+        with self._changing_threads:
+            if stuck in self._threads:
+                thread = self._new_thread(len(self._threads))
+                thread.start()  # first: a list without a living thread means that the work is done
+                self._threads = [thread if one is stuck else one for one in self._threads]
 
 
 def _await_database(app: App) -> None:
