@@ -433,6 +433,7 @@ def pauses_hold(facts: Sequence[Fact], account: Account) -> Iterator[str]:
 def urgent_jobs_go_first(facts: Sequence[Fact], account: Account) -> Iterator[str]:
     """No first attempt of a job of lower priority, enqueued before, begins while an urgent one waits to be claimed.
 
+    Two claims of one poll are made side by side, and may be answered in any order.
     Only workers whose clocks are right count, and urgent jobs that their first claim began: what was claimed by a
     worker that died is not waiting.
     """
@@ -446,7 +447,7 @@ def urgent_jobs_go_first(facts: Sequence[Fact], account: Account) -> Iterator[st
         asked = enqueued[urgent["job"]]
         if disturbances.excuse(urgent["worker"], asked["at"], urgent["at"]):
             continue
-        for fact in others[bisect(times, asked["at"] + GRACE_SECONDS) : bisect(times, urgent["at"])]:
+        for fact in others[bisect(times, asked["at"] + GRACE_SECONDS) : bisect(times, urgent["at"] - GRACE_SECONDS)]:
             other = enqueued[fact["job"]]
             is_lower = _priority(other) < _priority(asked) and other["at"] < asked["at"]
             if is_lower and not disturbances.excuse(fact["worker"], asked["at"], fact["at"]):

@@ -224,7 +224,7 @@ BAD: dict[str, tuple[list[Fact], Account, str]] = {
         "work began 4.0 s after its queue side was paused",
     ),
     "a low job before an urgent one": (
-        later(EARLY, LATE, began("early", 6.0), began("late", 7.0)),
+        later(EARLY, LATE, began("early", 6.0), began("late", 10.0)),
         ACCOUNT,
         "early began before late",
     ),
@@ -301,13 +301,14 @@ def test_a_pause_does_not_hold_what_was_claimed_before(facts: list[Fact]) -> Non
 @pytest.mark.parametrize(
     "facts",
     [
-        pytest.param([EARLY, LATE, began("early", 3.0), began("late", 7.0)], id="a claim that was on its way"),
+        pytest.param([EARLY, LATE, began("early", 3.0), began("late", 10.0)], id="a claim that was on its way"),
+        pytest.param([EARLY, LATE, began("early", 6.0), began("late", 7.0)], id="claims side by side"),
         pytest.param(
-            [LATE, ready("early", 3.0, priority=1), began("early", 6.0), began("late", 7.0)], id="a younger one"
+            [LATE, ready("early", 3.0, priority=1), began("early", 6.0), began("late", 10.0)], id="a younger one"
         ),
         pytest.param([EARLY, LATE, began("late", 5.5), began("early", 6.0)], id="in order"),
         pytest.param(
-            [fact("hurt", how="jump", worker="a", seconds=-8.0), EARLY, LATE, began("early", 6.0), began("late", 7.0)],
+            [fact("hurt", how="jump", worker="a", seconds=-8.0), EARLY, LATE, began("early", 6.0), began("late", 10.0)],
             id="a clock that is behind",
         ),
     ],
