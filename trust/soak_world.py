@@ -240,7 +240,7 @@ class World:
         self._after(self._draw.uniform(0.5, 3.5), lambda: self._thaw(worker))
 
     def _thaw(self, worker: Process) -> None:
-        if worker.ended_with is None:
+        if worker.ended_with is None and worker.is_frozen:
             self.ledger.note("thawed", worker=worker.name)
             worker.signal(signal.SIGCONT)
 

@@ -12,7 +12,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # trust/ lies beside tests/, and is not installed
 
 from trust.ledger import Account, Ledger, StoredJob, read
-from trust.ledger_rules import MOST_OVERTAKEN, RULES, pauses_hold, urgent_jobs_go_first, violations
+from trust.ledger_rules import (
+    MOST_OVERTAKEN,
+    RULES,
+    blocked_jobs_block_no_others,
+    pauses_hold,
+    urgent_jobs_go_first,
+    violations,
+)
 
 Fact = dict[str, Any]
 
@@ -209,7 +216,7 @@ BAD: dict[str, tuple[list[Fact], Account, str]] = {
     "an innocent job charged": (FACTS, with_job(CHILD, charged=["b"]), "child (gather) is charged for the end of b"),
     "a poison job that did not fail by it": (FACTS, with_job(POISON), "p has ended its workers, and failed by Value"),
     "nothing begins": (
-        later(EARLY, fact("slots", limit_key="l", limit=1, holders=[], at=40.0)),
+        later(fact("works", worker="a", at=0.0), EARLY, fact("slots", limit_key="l", limit=1, holders=[], at=40.0)),
         ACCOUNT,
         "nothing began for 30 s, and early was ready",
     ),
@@ -271,6 +278,12 @@ def test_a_job_whose_parent_has_failed_is_cancelled() -> None:
     facts = changed("enqueued", 0, ends="failed")
     facts = [one for one in facts if one.get("job") != "child" or one["fact"] == "enqueued"]
     assert violations(facts, account) == []
+
+
+def test_nothing_begins_while_no_worker_is_there() -> None:
+    killed = [fact("works", worker="a", at=0.0), EARLY, fact("hurt", how="kill", worker="a", at=2.0)]
+    started = [fact("works", worker="b", at=40.0), began("early", 41.0)]
+    assert list(blocked_jobs_block_no_others([*killed, *started], ACCOUNT)) == []
 
 
 @pytest.mark.parametrize(
