@@ -346,7 +346,7 @@ class World:
         for worker in self._workers:
             self._thaw(worker)
             self._set_clock(worker.name, 0.0)
-        self._producer.finish(60.0)
+        self._producer.finish(180.0)
         self.troubles += self._producer.undone
 
     def wait_for_ends(self, timeout_seconds: float) -> list[str]:
