@@ -22,6 +22,7 @@ Facts, beside `fact` itself:
     ran         record value                        a record's function returned this
     hurt        how [worker] [seconds] [locks]      kill, freeze, jump, stop, faults, poison, pause, server, hang, lock;
                                                     `locks`: it may hold the database's file
+    works       worker                              a worker of jobs has been started, and is about to take some
     thawed      worker                              a frozen one is about to go on
     away, back                                      the database is about to be stopped; it is there again
     paused      queue                               acknowledged
@@ -353,20 +354,27 @@ MOST_OVERTAKEN: Final = 200
 
 
 def blocked_jobs_block_no_others(facts: Sequence[Fact], account: Account) -> Iterator[str]:
-    """While jobs wait that any worker can run, one begins now and then; none is overtaken by very many of its rank."""
+    """While jobs wait that any worker can run, and one works, some begin; none is overtaken by many of its rank."""
     ready = {fact["job"]: fact for fact in _of(facts, "enqueued") if _is_ready_at_once(fact)}
     waiting: dict[str, float] = {}
     overtakers: dict[int, list[float]] = defaultdict(list)
     since, is_away = -math.inf, False
+    at_work, frozen = set[str](), set[str]()
     for fact in facts:
         now = fact.get("at")
         if now is None:
             continue
-        if waiting and not is_away and now - max(since, min(waiting.values())) > STALL_SECONDS:
+        if waiting and at_work and not is_away and now - max(since, min(waiting.values())) > STALL_SECONDS:
             yield f"nothing began for {STALL_SECONDS:g} s, and {next(iter(waiting))} was ready"
             since = now
         if fact["fact"] in ("away", "back"):
             is_away, since = fact["fact"] == "away", now
+        elif fact["fact"] == "works" or (fact["fact"] == "thawed" and fact["worker"] in frozen):
+            since = since if at_work else now
+            at_work.add(fact["worker"])
+        elif fact["fact"] == "hurt" and fact["how"] in ("kill", "freeze", "stop", "poison"):
+            frozen |= at_work & {fact["worker"]}
+            at_work.discard(fact["worker"])
         elif fact["fact"] == "enqueued" and fact["job"] in ready:
             waiting[fact["job"]] = now
         elif fact["fact"] == "began" and fact["job"] in waiting:
@@ -433,6 +441,7 @@ def pauses_hold(facts: Sequence[Fact], account: Account) -> Iterator[str]:
 def urgent_jobs_go_first(facts: Sequence[Fact], account: Account) -> Iterator[str]:
     """No first attempt of a job of lower priority, enqueued before, begins while an urgent one waits to be claimed.
 
+    Two claims of one poll are made side by side, and may be answered in any order.
     Only workers whose clocks are right count, and urgent jobs that their first claim began: what was claimed by a
     worker that died is not waiting.
     """
@@ -446,7 +455,7 @@ def urgent_jobs_go_first(facts: Sequence[Fact], account: Account) -> Iterator[st
         asked = enqueued[urgent["job"]]
         if disturbances.excuse(urgent["worker"], asked["at"], urgent["at"]):
             continue
-        for fact in others[bisect(times, asked["at"] + GRACE_SECONDS) : bisect(times, urgent["at"])]:
+        for fact in others[bisect(times, asked["at"] + GRACE_SECONDS) : bisect(times, urgent["at"] - GRACE_SECONDS)]:
             other = enqueued[fact["job"]]
             is_lower = _priority(other) < _priority(asked) and other["at"] < asked["at"]
             if is_lower and not disturbances.excuse(fact["worker"], asked["at"], fact["at"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -93,8 +94,8 @@ class Producer:
                 self._backlog.popleft()()
             self._cancel_due(time.monotonic())
             self._retry_due(time.monotonic())
-        self._cancel_due(float("inf"))
-        self._retry_due(float("inf"))
+        self._cancel_due(math.inf)
+        self._retry_due(math.inf)  # waits until they have failed
 
     # ── shapes ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +211,7 @@ class Producer:
 
     def _retry_due(self, now: float) -> None:
         for due, job_id in list(self._to_retry):
-            if due <= now and (self._has_failed(job_id) or self._ending.is_set()):
+            if due <= now and (now == math.inf or self._has_failed(job_id)):
                 self._to_retry.remove((due, job_id))
                 if self._until_told(lambda job_id=job_id: self._retry(job_id), f"retrying {job_id}") is not None:  # type: ignore[misc]
                     self._ledger.note("retried", job=job_id)

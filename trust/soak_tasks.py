@@ -187,7 +187,7 @@ def overrunner(ctx: penstock.JobContext, number: int, seconds: float) -> int:
         ctx.progress(1)
 
 
-@app.task(lease_seconds=LEASE_SECONDS, cron="* * * * *")
+@app.task(lease_seconds=LEASE_SECONDS, cron="* * * * *", cron_overlap=True)
 @noted
 def tick(ctx: penstock.JobContext) -> str:
     return ctx.id

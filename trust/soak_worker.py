@@ -81,6 +81,8 @@ def _patiently(make: Callable[[], T]) -> T:
 
 
 def _work(app: penstock.App, clock: Clock, orders: dict[str, Any]) -> None:
+    from trust.soak_tasks import ledger
+
     for task in orders["lacks"]:
         del app.tasks[task]
     worker = Worker(
@@ -92,6 +94,7 @@ def _work(app: penstock.App, clock: Clock, orders: dict[str, Any]) -> None:
         grace_seconds=10,
     )
     signal.signal(signal.SIGTERM, lambda number, frame: worker.stop())
+    ledger.note("works", worker=orders["name"])
     worker.run()
 
 

@@ -39,6 +39,8 @@ _PATIENT: Final = RequestRetries(attempts=50, cap_seconds=1.0)
 _GOOD_ENDS: Final = (0, -signal.SIGTERM, POISONED)
 """Of a worker that was asked to stop; the second if it had only just been started."""
 _ROOT: Final = Path(__file__).parent.parent
+_LONGEST_FREEZE: Final = 3.5
+"""In leases."""
 _OUTAGE_SECONDS: Final = (0.5, 10.0)
 _PAUSED_SECONDS: Final = (4.0, 8.0)
 _HARM_CHANCE: Final = 0.75
@@ -237,10 +239,10 @@ class World:
         # On a file, it may be in the middle of a write, which nobody else can do then.
         self.ledger.note("hurt", how="freeze", worker=worker.name, locks=self._served is None)
         worker.signal(signal.SIGSTOP)
-        self._after(self._draw.uniform(0.5, 3.5), lambda: self._thaw(worker))
+        self._after(self._draw.uniform(0.5, _LONGEST_FREEZE * self._options.lease), lambda: self._thaw(worker))
 
     def _thaw(self, worker: Process) -> None:
-        if worker.ended_with is None:
+        if worker.ended_with is None and worker.is_frozen:
             self.ledger.note("thawed", worker=worker.name)
             worker.signal(signal.SIGCONT)
 
@@ -346,7 +348,7 @@ class World:
         for worker in self._workers:
             self._thaw(worker)
             self._set_clock(worker.name, 0.0)
-        self._producer.finish(60.0)
+        self._producer.finish(180.0)
         self.troubles += self._producer.undone
 
     def wait_for_ends(self, timeout_seconds: float) -> list[str]:

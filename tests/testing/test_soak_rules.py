@@ -12,7 +12,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # trust/ lies beside tests/, and is not installed
 
 from trust.ledger import Account, Ledger, StoredJob, read
-from trust.ledger_rules import MOST_OVERTAKEN, RULES, pauses_hold, urgent_jobs_go_first, violations
+from trust.ledger_rules import (
+    MOST_OVERTAKEN,
+    RULES,
+    blocked_jobs_block_no_others,
+    pauses_hold,
+    urgent_jobs_go_first,
+    violations,
+)
 
 Fact = dict[str, Any]
 
@@ -209,7 +216,7 @@ BAD: dict[str, tuple[list[Fact], Account, str]] = {
     "an innocent job charged": (FACTS, with_job(CHILD, charged=["b"]), "child (gather) is charged for the end of b"),
     "a poison job that did not fail by it": (FACTS, with_job(POISON), "p has ended its workers, and failed by Value"),
     "nothing begins": (
-        later(EARLY, fact("slots", limit_key="l", limit=1, holders=[], at=40.0)),
+        later(fact("works", worker="a", at=0.0), EARLY, fact("slots", limit_key="l", limit=1, holders=[], at=40.0)),
         ACCOUNT,
         "nothing began for 30 s, and early was ready",
     ),
@@ -224,7 +231,7 @@ BAD: dict[str, tuple[list[Fact], Account, str]] = {
         "work began 4.0 s after its queue side was paused",
     ),
     "a low job before an urgent one": (
-        later(EARLY, LATE, began("early", 6.0), began("late", 7.0)),
+        later(EARLY, LATE, began("early", 6.0), began("late", 10.0)),
         ACCOUNT,
         "early began before late",
     ),
@@ -273,6 +280,12 @@ def test_a_job_whose_parent_has_failed_is_cancelled() -> None:
     assert violations(facts, account) == []
 
 
+def test_nothing_begins_while_no_worker_is_there() -> None:
+    killed = [fact("works", worker="a", at=0.0), EARLY, fact("hurt", how="kill", worker="a", at=2.0)]
+    started = [fact("works", worker="b", at=40.0), began("early", 41.0)]
+    assert list(blocked_jobs_block_no_others([*killed, *started], ACCOUNT)) == []
+
+
 @pytest.mark.parametrize(
     "facts",
     [
@@ -301,13 +314,14 @@ def test_a_pause_does_not_hold_what_was_claimed_before(facts: list[Fact]) -> Non
 @pytest.mark.parametrize(
     "facts",
     [
-        pytest.param([EARLY, LATE, began("early", 3.0), began("late", 7.0)], id="a claim that was on its way"),
+        pytest.param([EARLY, LATE, began("early", 3.0), began("late", 10.0)], id="a claim that was on its way"),
+        pytest.param([EARLY, LATE, began("early", 6.0), began("late", 7.0)], id="claims side by side"),
         pytest.param(
-            [LATE, ready("early", 3.0, priority=1), began("early", 6.0), began("late", 7.0)], id="a younger one"
+            [LATE, ready("early", 3.0, priority=1), began("early", 6.0), began("late", 10.0)], id="a younger one"
         ),
         pytest.param([EARLY, LATE, began("late", 5.5), began("early", 6.0)], id="in order"),
         pytest.param(
-            [fact("hurt", how="jump", worker="a", seconds=-8.0), EARLY, LATE, began("early", 6.0), began("late", 7.0)],
+            [fact("hurt", how="jump", worker="a", seconds=-8.0), EARLY, LATE, began("early", 6.0), began("late", 10.0)],
             id="a clock that is behind",
         ),
     ],
