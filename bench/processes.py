@@ -26,7 +26,8 @@ from bench.sections import alone
 from bench.servers import penstock as penstock_server
 from bench.servers import running
 
-PROCESSES = (1, 2, 4)
+KINDS = (("file", "nothing", (1, 2, 4)), ("file", "compute", (1, 2)), ("server", "nothing", (1,)))
+"""Where, which task, and the numbers of processes."""
 COMPUTED = 40_000
 MODULE = f"""
 import os
@@ -69,10 +70,10 @@ def run(options: Options) -> Section:
         ["where", "jobs", "processes", "jobs a second", "CPU a job, ms"],
     )
     section = Section("processes", "Jobs: several worker processes", [table])
-    kinds = [("file", "nothing", plan.jobs), ("file", "compute", plan.computing), ("server", "nothing", plan.jobs)]
-    for place, task, jobs in kinds:
-        runs = [{number: _measure(place, task, jobs, number) for number in PROCESSES} for _ in range(plan.runs)]
-        for number in PROCESSES:
+    for place, task, numbers in KINDS:
+        jobs = plan.computing if task == "compute" else plan.jobs
+        runs = [{number: _measure(place, task, jobs, number) for number in numbers} for _ in range(plan.runs)]
+        for number in numbers:
             rate = statistics.median(one[number].rate for one in runs)
             cpu = statistics.median(one[number].cpu for one in runs)
             table.rows.append([place, task, str(number), f"{rate:,.0f}", f"{cpu:.2f}"])
@@ -86,7 +87,6 @@ def _measure(place: str, task: str, jobs: int, processes: int) -> Measured:
         folder = Path(name)
         (folder / "processes_app.py").write_text(MODULE)
         with _database(place, folder) as url:
-            _work(folder, url, task, 1, processes)
             started = _cpu_seconds()
             _work(folder, url, task, 1, processes)
             between = _cpu_seconds()

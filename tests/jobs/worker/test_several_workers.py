@@ -113,7 +113,7 @@ def test_every_shard_has_its_turn(store: JobStore) -> None:
     """One that no other worker reads is not left behind."""
     store.create_all([NewJob("task", {}) for _ in range(600)])
     worker = Stepped(store, "w1")
-    worker.fetcher.note_refused(1)
+    worker.fetcher.note_refused(2)
     for _ in range(4):
         worker.step()
         store.clock.advance(0.5)  # type: ignore[attr-defined]
@@ -122,7 +122,7 @@ def test_every_shard_has_its_turn(store: JobStore) -> None:
 
 def test_a_worker_that_finds_nothing_reads_all_shards_again(store: JobStore) -> None:
     worker = Stepped(store, "w1")
-    worker.fetcher.note_refused(1)
+    worker.fetcher.note_refused(2)
     assert worker.fetcher._current_shard() is not None
     assert not worker.step()
     assert worker.fetcher._current_shard() is None

@@ -33,7 +33,7 @@ A job may be what its worker has died of (a suspect: registry.runs_alone):
 
 Several workers at one queue would all try the same candidates first, and all but one would lose:
 
-16. A worker that has lost a claim to another reads one shard at a time instead of all: that of the clock plus an offset
+16. A worker that has lost claims to another reads one shard at a time instead of all: that of the clock plus an offset
     of its own, so that workers with different offsets never read the same one, and every shard has its turn. One that
     goes on losing takes another offset at random; one that finds nothing reads all again. Priorities hold: it leaves a
     shard for one that has something more urgent (queries.claimable).
@@ -71,7 +71,7 @@ _WAKE_SECONDS: Final = 0.25
 _WATCH_SECONDS: Final = 0.004
 _LONGEST_WATCH_SECONDS: Final = 0.016
 _SHARD_SECONDS: Final = 0.5
-_MANY_REFUSED: Final = 2
+_MANY_REFUSED: Final = 2  # one may be a race of its own threads
 _MUCH_REFUSED: Final = 1 / 8
 """Of the candidates that were read together: who loses so many to others has the same shard as one of them."""
 _MOST_CANDIDATES: Final = 2_048
@@ -502,8 +502,7 @@ class Fetcher:
         with self._changed:
             shards = self._store.layout.shards
             self._refused += claims
-            is_lost = self._refused >= max(_MANY_REFUSED, _MUCH_REFUSED * self._popped)
-            if shards > 1 and (self._offset is None or is_lost):
+            if shards > 1 and self._refused >= max(_MANY_REFUSED, _MUCH_REFUSED * self._popped):
                 self._offset = random.choice([one for one in range(shards) if one != self._offset])
                 self._candidates.clear()
                 self._poll_at = 0.0
