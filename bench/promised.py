@@ -187,6 +187,21 @@ JOBS = (
     ),
     Promise("Jobs", "… completions", "jobs", value("completions/penstock"), "=", 1, whole()),
     Promise(
+        "Jobs", "Two and four processes beside one, short jobs on one file", "processes",
+        least(*(ratio(f"file/nothing/{number}/rate", "file/nothing/1/rate") for number in (2, 4))), "≥", 1, times,
+    ),
+    *(
+        Promise(
+            "Jobs", f"… CPU a job, {name}", "processes",
+            ratio(f"file/nothing/{number}/cpu", "file/nothing/1/cpu"), "≤", 1.3, times,
+        )
+        for name, number in (("two", 2), ("four", 4))
+    ),
+    Promise(
+        "Jobs", "Two processes beside one, jobs that compute", "processes",
+        ratio("file/compute/2/rate", "file/compute/1/rate"), "≥", 1.8, times,
+    ),
+    Promise(
         "Jobs", "A job of another process starts, median, at a file and a server", "wakeup",
         most(value("file/idle/median"), value("server/idle/median")), "<", 10, one_digit("ms"),
     ),

@@ -50,6 +50,7 @@ ALL = {
         Bench("tables", "13 tables planned, applied and verified; index builds side by side", "fleet"),
         Bench("rekey", "a table's key changed beside a writer, every write checked"),
         Bench("jobs", "job systems: no-op jobs a second, and a worker that is killed"),
+        Bench("processes", "one, two and four worker processes on one file: jobs a second, CPU a job"),
         Bench("wakeup", "how soon an idle worker starts a job of another process, and what waiting costs"),
         Bench("kills", "2,000 jobs and 200 killed workers: a checker finds nothing lost", long=True),
         Bench("records", "records processed in parallel: efficiency, CPU, chunks, processes"),

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from penstock.clock import SystemClock
+from penstock.jobs.layouts.item_collection import CollectionLayout
 from penstock.jobs.model.job import Job
 from penstock.jobs.model.state import State
 from penstock.jobs.store.queries import Claimable
@@ -18,6 +19,7 @@ class Scripted:
     """A store whose looks find what they are told to."""
 
     clock = SystemClock()
+    layout = CollectionLayout(shards=1)
 
     def __init__(self, looks: list[list[Job]]) -> None:
         self.looks = looks
@@ -107,6 +109,6 @@ def test_another_workers_claims_leave_the_order_of_priorities() -> None:
     jobs = [job for priority in (9, 5, 1) for job in candidates(8, priority=priority)]
     fetcher = Fetcher(Scripted([jobs]), ("default",), verdict=lambda _: "take")  # type: ignore[arg-type]
     fetcher.fetch()
-    fetcher.shuffle()
+    fetcher.note_refused(1)
     rest = [job.priority for job in iter(fetcher.pop_candidate, None)]
     assert rest == sorted(rest, reverse=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -189,33 +190,53 @@ class JobReader:
         now: float,
         *,
         evenly: bool = False,
+        shard: int | None = None,
         wake: bool = True,
         tasks: Sequence[str] = (),
     ) -> Claimable:
         """The first `limit` jobs of all shards, and of the pools of these tasks.
 
         With `evenly`, the same number from each: their order by age is right within each, and none has a lower priority
-        than one that was not read. Without `wake`, only what is ready.
+        than one that was not read. With `shard`, the first of that one, and the same holds; where it is empty, or
+        another has something more urgent, of such another. Without `wake`, only what is ready.
         """
         shards = range(self._layout.shards)
-        share = -(-limit // len(shards)) if evenly else limit
-        pools = [self._pool(f"{queue}#ready#{shard}", share) for shard in shards]
+        share = -(-limit // len(shards)) if evenly and shard is None else limit
+        shares = [share if shard in (None, one) else 1 for one in shards]
+        pools = [self._pool(f"{queue}#ready#{one}", most) for one, most in zip(shards, shares, strict=True)]
+        if shard is not None:
+            shard = self._choose_shard(queue, shard, pools, limit)
+            shares[shard] = limit
         of_tasks = [self._pool(task_pool(queue, task), share) for task in tasks]
-        woken = [found for shard in shards for found in self._pool(f"{queue}#wake#{shard}", share)] if wake else []
-        due = sorted((found for found in woken if _time_of(found[0]) <= now), key=_place)
-        next_at = min((_time_of(place) for place, _ in woken if _time_of(place) > now), default=None)
-        ready = sorted(itertools.chain(*pools, *of_tasks), key=_place)
+        woken = [self._pool(f"{queue}#wake#{one}", share) for one in shards] if wake else []
+        due = [[found for found in some if _time_of(found[0]) <= now] for some in woken]
+        if shard is not None and wake and due[shard]:
+            due = [due[shard]]
+        due_now = sorted(itertools.chain(*due), key=_place)
+        next_at = min((_time_of(place) for some in woken for place, _ in some if _time_of(place) > now), default=None)
         # A shard that gave its whole share may have more, whatever the others have.
-        full = [some[-1][0] for some in (*pools, *of_tasks) if len(some) == share]
+        read = zip((*pools, *of_tasks), (*shares, *([share] * len(of_tasks))), strict=True)
+        full = [some[-1][0] for some, most in read if len(some) == most]
         lowest = HIGHEST_PRIORITY - min((int(place.partition("#")[0]) for place in full), default=HIGHEST_PRIORITY)
-        most = share * len(shards) if evenly else limit
-        due_keys, limits = self._split([key for _, key in due])
+        most = share * len(shards) if evenly and shard is None else limit
+        ready = sorted(itertools.chain(*(pools if shard is None else [pools[shard]]), *of_tasks), key=_place)
+        due_keys, limits = self._split([key for _, key in due_now])
         keys = due_keys[:most] + [key for _, key in ready[:most]]
         kept = [job for job in self._jobs(keys) if job.expires_at > now]
         jobs = sorted((job for job in kept if job.priority >= lowest or not _is_ready(job)), key=claim_order)
-        is_more = bool(full) or len(due) >= share or len(due) + len(ready) >= limit
+        is_more = bool(full) or len(due_now) >= share or len(due_now) + len(ready) >= limit
         empty_tasks = tuple(task for task, some in zip(tasks, of_tasks, strict=True) if not some)
         return Claimable(tuple(jobs), next_at, is_more, tuple(limits), empty_tasks)
+
+    def _choose_shard(self, queue: str, wanted: int, pools: list[list[tuple[str, Item]]], limit: int) -> int:
+        """The wanted shard if none is more urgent; otherwise one of those, which is then read as that one was."""
+        ranks = {shard: int(some[0][0].partition("#")[0]) for shard, some in enumerate(pools) if some}
+        first = min(ranks.values(), default=HIGHEST_PRIORITY)
+        if not ranks or ranks.get(wanted) == first:
+            return wanted
+        chosen = random.choice([shard for shard, rank in ranks.items() if rank == first])
+        pools[chosen] = self._pool(f"{queue}#ready#{chosen}", limit)
+        return chosen
 
     def _split(self, keys: list[Item]) -> tuple[list[Item], list[str]]:
         """The keys of jobs, and the concurrency keys of limits, which stand in the claim index too."""

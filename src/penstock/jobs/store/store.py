@@ -310,11 +310,19 @@ class JobStore:
     # ── claiming ─────────────────────────────────────────────────────────────────────────────────
 
     def claimable(
-        self, queue: str, limit: int, *, evenly: bool = False, wake: bool = True, tasks: Sequence[str] = ()
+        self,
+        queue: str,
+        limit: int,
+        *,
+        evenly: bool = False,
+        shard: int | None = None,
+        wake: bool = True,
+        tasks: Sequence[str] = (),
     ) -> Claimable:
-        """`tasks`: those of whose pools jobs are wanted too."""
+        """`tasks`: those of whose pools jobs are wanted too. `shard`: the one to read first."""
         self.look_after(queue)
-        return self._reader.claimable(queue, limit, self.clock.now(), evenly=evenly, wake=wake, tasks=tasks)
+        now = self.clock.now()
+        return self._reader.claimable(queue, limit, now, evenly=evenly, shard=shard, wake=wake, tasks=tasks)
 
     def count_ahead(self, job: Job) -> Ahead:
         """The jobs that come before one that is queued."""

@@ -30,6 +30,13 @@ A job may be what its worker has died of (a suspect: registry.runs_alone):
 15. A job that its limit keeps from starting, or whose task this worker does not have, is moved to a pool of its
     concurrency key or its task (side_items.py, 3 and 4): what a poll reads does not grow with the number of those.
     Jobs of other workers' tasks are moved only where there are so many that they could hide others.
+
+Several workers at one queue would all try the same candidates first, and all but one would lose:
+
+16. A worker that has lost claims to another reads one shard at a time instead of all: that of the clock plus an offset
+    of its own, so that workers with different offsets never read the same one, and every shard has its turn. One that
+    goes on losing takes another offset at random; one that finds nothing reads all again. Priorities hold: it leaves a
+    shard for one that has something more urgent (queries.claimable).
 """
 
 from __future__ import annotations
@@ -65,6 +72,10 @@ _MOST_READ: Final = 96
 _WAKE_SECONDS: Final = 0.25
 _WATCH_SECONDS: Final = 0.004
 _LONGEST_WATCH_SECONDS: Final = 0.016
+_SHARD_SECONDS: Final = 0.5
+_MANY_REFUSED: Final = 2  # one may be a race of its own threads
+_MUCH_REFUSED: Final = 1 / 8
+"""Of the candidates that were read together: who loses so many to others has the same shard as one of them."""
 _MOST_CANDIDATES: Final = 2_048
 LATER_SECONDS: Final = 0.5
 _ALONE_SECONDS: Final = 0.1
@@ -191,6 +202,12 @@ class Fetcher:
         self._read_at = 0.0
         self._popped = 0
         """How many of the candidates that were read last have been handed out."""
+        self._refused = 0
+        """Of how many of these another worker had the claim."""
+        self._offset: int | None = None
+        """Of the shard that is read, from that of the clock; None while all are (16)."""
+        self._shard: int | None = None
+        """The one that the candidates were read for; None if all."""
         self._in_hand: set[str] = set()
         self.batch = Batch()
         self._gate = gate
@@ -340,7 +357,8 @@ class Fetcher:
         """Candidates that were read a while ago say nothing of what is urgent, paused or cancelled now (7)."""
         # A suspect that waits for an empty worker is kept longer; another worker may have it by then.
         seconds = _DRAIN_SECONDS if self._suspect_is_next() else _FRESH_SECONDS
-        if self._candidates and time.monotonic() - self._read_at > seconds:
+        is_old = time.monotonic() - self._read_at > seconds
+        if self._candidates and (is_old or (self._offset is not None and self._shard != self._current_shard())):
             self._candidates.clear()
             self._poll_at = 0.0
 
@@ -433,14 +451,17 @@ class Fetcher:
             return _MOST_READ  # nothing is known, and reads of the engine in this process cost little
         elapsed = time.monotonic() - self._read_at
         likely = self._popped * _FRESH_SECONDS / max(elapsed, _FRESH_SECONDS / _MOST_READ)
-        return min(max(int(1.5 * likely), _FEWEST_READ), _MOST_READ)
+        if elapsed < _FRESH_SECONDS:
+            likely *= 1.5  # all of them were used: more might have been
+        return min(max(int(likely), _FEWEST_READ), _MOST_READ)
 
     def _poll_queue(self, queue: Queue, wake: bool) -> Claimable:
         """Candidates; jobs that cannot start are moved out of their way, so that no poll reads them again (15)."""
         limit = self._likely_used()
         tasks = [task for task in queue.tasks if task in self._tasks]
+        shard = self._shard = self._current_shard()
         while True:
-            found = self._store.claimable(queue.name, limit, evenly=True, wake=wake, tasks=tasks)
+            found = self._store.claimable(queue.name, limit, evenly=True, shard=shard, wake=wake, tasks=tasks)
             self._jobs_read += len(found.jobs)
             for key in found.limits:
                 self._store.unblock(key)
@@ -458,7 +479,7 @@ class Fetcher:
                 if is_moved:
                     return replace(found, next_at=self._store.clock.now())
                 return self._poll_again_later(found, verdicts)
-            limit *= 8
+            limit, shard = (limit * 8 if shard is None else limit), None
 
     def _poll_again_later(self, found: Claimable, verdicts: list[tuple[Job, Verdict]]) -> Claimable:
         """With the time to look again, where something was put off."""
@@ -488,8 +509,10 @@ class Fetcher:
             self._has_suspects = any(map(runs_alone, jobs)) or (self._has_suspects and bool(self._candidates))
             self._candidates.extend(sorted(jobs, key=_suspects_first) if self._has_suspects else jobs)
             self._read_at = time.monotonic()
-            self._popped = 0
+            self._popped = self._refused = 0
             self._was_filled = bool(jobs)
+            if not jobs:
+                self._offset = None
             self._empty_polls = 0 if jobs else self._empty_polls + 1
             pause = self._polls_pause.bound(1 + self._empty_polls) * random.uniform(0.8, 1.2)
             if not jobs:
@@ -509,13 +532,26 @@ class Fetcher:
         """Whether a burst waits for that time: only for what its limit puts off, unless it runs until all is done."""
         return next_at is not None and (self._until_empty or next_at <= self._store.clock.now() + LATER_SECONDS)
 
-    def shuffle(self) -> None:
-        """Another worker was quicker: the rest is tried in another order than the others try it."""
+    def note_refused(self, claims: int) -> None:
+        """Another worker was quicker with so many candidates: the rest may be lost to it too (16)."""
         with self._changed:
+            shards = self._store.layout.shards
+            self._refused += claims
+            if shards > 1 and self._refused >= max(_MANY_REFUSED, _MUCH_REFUSED * self._popped):
+                self._offset = random.choice([one for one in range(shards) if one != self._offset])
+                self._candidates.clear()
+                self._poll_at = 0.0
+                return
             rest = list(self._candidates)
             random.shuffle(rest)
             rest.sort(key=lambda job: (_suspects_first(job), -job.priority))
             self._candidates = deque(rest)
+
+    def _current_shard(self) -> int | None:
+        """The one to read from now; None if all."""
+        if self._offset is None:
+            return None
+        return (self._offset + int(self._store.clock.now() / _SHARD_SECONDS)) % self._store.layout.shards
 
     def wake(self) -> None:
         """There may be something to do now."""

@@ -369,7 +369,7 @@ class Worker:
             settings, asked_at = task.settings, time.monotonic()
             job = self._store.claim(candidate, self.name, settings.lease_seconds, max_crashes=settings.max_crashes)
             if job is None:
-                self.fetcher.shuffle()
+                self.fetcher.note_refused(1)
                 return None
         except LimitReached as reached:
             self._outcomes.blocked[reached.concurrency_key or ""] = time.monotonic() + LATER_SECONDS
@@ -517,8 +517,8 @@ class Worker:
         except (PenstockError, OSError):
             # Each is tried alone, and what is wrong is told of each; the candidates are still where they were found.
             return [None] * len(returned), []
-        if any(job is None for job in claimed):
-            self.fetcher.shuffle()
+        if None in claimed:
+            self.fetcher.note_refused(claimed.count(None))
         return ended, claimed
 
     def _count_returned(self, one: Returned, ended: Job | None) -> None:
