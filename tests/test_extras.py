@@ -76,7 +76,7 @@ def test_the_core_runs_without_any_extra(tmp_path: Path) -> None:
         app = penstock.App("jobs.db")
 
         @app.task()
-        def double(run, n: int) -> int:
+        def double(ctx, n: int) -> int:
             return 2 * n
 
         job = double.enqueue(n=4)

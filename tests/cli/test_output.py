@@ -120,13 +120,15 @@ def test_our_own_colours_and_progress_get_through() -> None:
 def test_a_message_of_the_log_makes_no_other_and_its_traceback_keeps_its_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = logging.Logger("of this test")
+    root, ours = logging.Logger("of this test"), logging.getLogger("penstock")
     monkeypatch.setattr(logging, "root", root)
+    monkeypatch.setattr(ours, "parent", root)
+    monkeypatch.setattr(ours, "handlers", [])
     log_warnings()
     try:
         raise ValueError("two\nlines")
     except ValueError:
-        root.warning("GET %s: %s", "/jobs/\nERROR all is lost\x1b[2J", EVIL, exc_info=True)
+        ours.warning("GET %s: %s", "/jobs/\nERROR all is lost\x1b[2J", EVIL, exc_info=True)
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("WARNING GET /jobs/\\u000aERROR all is lost\\u001b[2J: ")
     assert told[1] == "Traceback (most recent call last):"

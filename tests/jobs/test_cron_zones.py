@@ -175,7 +175,7 @@ def test_the_two_runs_of_a_repeated_hour_are_two_jobs(tmp_path: Path) -> None:
     clock = ManualClock(datetime(2026, 10, 25, 0, 25, tzinfo=UTC).timestamp())
     with penstock.App(tmp_path / "jobs.db", clock=clock) as app:
 
-        @app.task(cron="30 * * * *", timezone="Europe/Paris")
+        @app.task(cron="30 * * * *", timezone="Europe/Paris", cron_overlap=True)
         def hourly(ctx: penstock.JobContext) -> None: ...
 
         scheduler = Worker(app)._heartbeat.scheduler

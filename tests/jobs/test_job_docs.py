@@ -26,7 +26,7 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_the_first_job_runs_as_it_is_written(tmp_path: Path) -> None:
-    first, further, fan_in = blocks("first-job.md", "python")
+    first, _plain, _async, _logging, further, fan_in = blocks("first-job.md", "python")
     (tmp_path / "reports.py").write_text(first.replace("time.sleep(0.5)", "time.sleep(0.01)"))
     job = run(tmp_path, sys.executable, "reports.py").strip()
     assert re.fullmatch(r"job_[0-9a-z]+_[0-9a-z]{6}", job)

@@ -51,7 +51,7 @@ def version_now(client: RawClient) -> str:
     """The version after all that was written: the first wait is answered at once, because nobody has looked before."""
     version = ""
     while True:
-        client.send(wait_call(Since=version, WaitSeconds=0.3))
+        client.send(wait_call(Since=version, WaitSeconds=1))
         answer = client.read().json()
         if answer["Version"] == version:
             return version
@@ -138,9 +138,9 @@ def test_no_more_than_so_many_wait_and_one_that_has_gone_makes_room(
 
 def test_a_call_waits_no_longer_than_it_may(server: ServerThread, monkeypatch: pytest.MonkeyPatch) -> None:
     """(1)"""
-    monkeypatch.setattr(change_waits, "LONGEST_SECONDS", 0.01)
     with RawClient(server.url) as client:
         version = version_now(client)
+        monkeypatch.setattr(change_waits, "LONGEST_SECONDS", 0.01)
         client.send(wait_call(Since=version, WaitSeconds=1e9))
         assert client.read().json() == {"Version": version}
 
