@@ -34,7 +34,7 @@ class Surroundings:
     holder_has_ended: bool = False
     """There is proof, on this machine, that the process of the worker that holds it has ended."""
     suspects: tuple[Job, ...] = ()
-    """Jobs of its queue that may have killed a worker: those that run alone, and of the others the first ones."""
+    """Jobs that may have killed a worker: those that run alone, and (without a lease) the first of those that wait."""
 
 
 def gather(store: JobStore, job: Job) -> Surroundings:
@@ -62,8 +62,8 @@ def _suspects(store: JobStore, job: Job, lines: list[WorkerInfo]) -> Iterator[Jo
     """As far as a few reads tell."""
     ended = {line.name for line in lines if has_ended(line.process)}
     for one in store.find(state=State.PROCESSING, limit=_MOST_RUNNING).jobs:
-        is_left = one.lease is not None and one.lease.owner in ended
-        if one.queue == job.queue and (one.suspect or is_left):
+        is_left = one.lease is None or one.lease.owner in ended or one.lease.takeable_at <= store.clock.now()
+        if one.suspect or is_left:
             yield replace(one, lease=None) if is_left else one
     yield from (one for one in store.first_ready(job.queue, _MOST_READY) if one.suspect)
 
@@ -149,8 +149,12 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if job.suspect:
         return "waits for a worker that runs nothing else, because a worker died while it ran"
     able = [one for one in around.workers if job.queue in one.queues and job.task in one.tasks]
-    if reason := _behind_suspects(able, around.suspects):
-        return reason
+    alone = {one.lease.owner: one.id for one in around.suspects if one.lease is not None}
+    if all(worker.name in alone for worker in able):
+        return (
+            f"waits for {alone[able[0].name]}, which runs alone on {able[0].name} until it ends or writes a newer "
+            "checkpoint, because a worker died while it ran"
+        )
     ahead, urgent = around.ahead.ready, around.ahead.urgent
     first = f"{_many(ahead)} come first"
     if 0 < urgent < ahead:
@@ -160,24 +164,13 @@ def _in_line(job: Job, around: Surroundings) -> str:
     if all(worker.running >= worker.concurrency for worker in able):
         places = sum(one.concurrency for one in able)
         return f"waits for a free place: the {places} of its workers are taken{f', and {first}' if ahead else ''}"
+    for suspect in around.suspects:
+        if suspect.lease is None and any(suspect.queue in one.queues and suspect.task in one.tasks for one in able):
+            return (
+                f"comes after {suspect.id}, which a worker that runs nothing else takes first, because a worker died "
+                "while it ran; a worker that is busy waits up to 30 s for that"
+            )
     return f"is in line: {first}" if ahead else "is next: a worker is about to take it"
-
-
-def _behind_suspects(able: list[WorkerInfo], suspects: tuple[Job, ...]) -> str:
-    """What keeps its workers from claiming it although they have free places; "" if nothing does."""
-    alone = {one.lease.owner: one.id for one in suspects if one.lease is not None}
-    if all(worker.name in alone for worker in able):
-        return (
-            f"waits for {alone[able[0].name]}, which runs alone on {able[0].name} until it ends or writes a newer "
-            "checkpoint, because a worker died while it ran"
-        )
-    waiting = [one.id for one in suspects if one.lease is None]
-    if not waiting:
-        return ""
-    return (
-        f"comes after {waiting[0]}, which a worker that runs nothing else takes first, because a worker died while it "
-        "ran; a worker that is busy waits up to 30 s for that"
-    )
 
 
 def _many(count: int) -> str:
